@@ -290,20 +290,20 @@ def _is_plain(name: str, value: Any) -> bool:
 
 
 def lines_for(pickled: Path) -> str:
-    """Program that turns a pickled `VecNormalize` into a file of numbers, with the command to give it to."""
+    """Python program that converts a pickled `VecNormalize` to a file of numbers, and its shell command."""
     target = pickled.with_suffix(".npz")
     return LINES.format(source=str(pickled), target=str(target))
 
 
 def filter_state(path: Path, leaves: Any) -> dict[str, Any]:
-    """State of the observation filter with the numbers of a `VecNormalize`.
+    """Observation filter state with the statistics of a `VecNormalize`.
 
     Args:
-        path: The npz file.
+        path: Path of the npz file.
         leaves: Tree of `ObservationLeaf` of the policy.
 
     Raises:
-        UsageError: The file is none of these numbers, or its formula gives other observations than rlrun's.
+        UsageError: The file does not hold such statistics, or its formula normalizes differently than rlrun's.
     """
     numbers = _numbers(path)
     found = ObservationFilter(leaves)

@@ -191,7 +191,7 @@ def envs(text: str | None) -> None:
 
 
 def newest(envs: Sequence[EnvListing]) -> list[EnvListing]:
-    """Returns the newest version of each env of a family, in their order; of Atari's games, only those under `ALE/`."""
+    """Returns the newest version of each env in a family; for Atari, only the ids under `ALE/`."""
     from gymnasium.envs.registration import parse_env_id
 
     latest: dict[tuple[str | None, str], tuple[int, EnvListing]] = {}

@@ -36,7 +36,7 @@ _BARS = "▁▂▃▄▅▆▇█"
 def drawn_trial(
     trial: TrialProgress, metrics: TrialMetrics, heading: str, now: float, console: Console
 ) -> RenderableType:
-    """Renders the screen of a lone trial; in a terminal with few lines the last ones are left out.
+    """Renders the screen of a single trial; on a terminal with few lines, the last lines are omitted.
 
     Args:
         trial: Progress of the trial.
@@ -147,7 +147,7 @@ class LiveView:
     Args:
         title: Name of the run, in a few words.
         directory: Directory of the run.
-        run: The run, read whenever the view is drawn.
+        run: Progress of the run, read whenever the view is drawn.
         stream: The terminal.
         uses_ray: Whether Ray is started first, and the process's stdout and stderr are redirected to a log. Otherwise
             other output of the process appears above the view.
@@ -171,7 +171,7 @@ class LiveView:
         self._live.start(refresh=True)
 
     def show(self, trial: TrialProgress) -> None:
-        """Redraws at once for the first result of a trial; other changes wait for the next refresh."""
+        """Redraws the view at once for a trial's first result; other changes wait for the next refresh."""
         if trial.result is not None and not self._has_result:
             self._has_result = True
             self._live.refresh()

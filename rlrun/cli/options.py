@@ -26,21 +26,21 @@ RUNS_VARIABLE = "RLRUN_RUNS"
 
 
 def complete_algorithms(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Shell completion of algorithm names: those with the typed prefix."""
+    """Shell completion of algorithm names."""
     from rlrun.engine.settings.registry import algorithm_names
 
     return [name for name in algorithm_names() if name.startswith(incomplete)]
 
 
 def complete_runs(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Shell completion of runs: names in the runs folder, else directories."""
+    """Shell completion of runs: names in the runs folder, or else directories."""
     from rlrun.cli.targets import run_names
 
     return _items(run_names(_runs_dir(ctx)), incomplete) or [CompletionItem(incomplete, type="dir")]
 
 
 def complete_trials(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Shell completion of runs, and after a run's name and a slash of its trials; else directories."""
+    """Shell completion of runs and, after a run's name and a slash, of its trials; or else directories."""
     from rlrun.cli.targets import run_names, trial_directories
 
     run, slash, _ = incomplete.partition("/")
@@ -51,7 +51,7 @@ def complete_trials(ctx: click.Context, _parameter: click.Parameter, incomplete:
 
 
 def complete_tags(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Shell completion of tags: those of the named run, or without one of all runs."""
+    """Shell completion of tags: those of the named run, or of all runs if none is named."""
     from rlrun.cli.targets import run_names
     from rlrun.engine.messages.errors import RunDamaged
     from rlrun.experiments.runs.labels import read_labels
@@ -66,28 +66,28 @@ def complete_tags(ctx: click.Context, _parameter: click.Parameter, incomplete: s
 
 
 def complete_envs(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Shell completion of env ids that can be used here."""
+    """Shell completion of the env ids that are usable on this machine."""
     from rlrun.engine.envs.env_listing import env_names
 
     return _items((env.id for env in env_names() if env.usable), incomplete)
 
 
 def complete_specs(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Shell completion of specs: YAML files, and those that come with rlrun, by name; else files of any kind."""
+    """Shell completion of specs: YAML files and names of shipped specs; or else files of any kind."""
     return _specs(incomplete) or [CompletionItem(incomplete, type="file")]
 
 
 def complete_specs_and_trials(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Shell completion of what has settings: runs, trials and specs; else files of any kind."""
+    """Shell completion of targets that have settings: runs, trials and specs; or else files of any kind."""
     named = [item for item in complete_trials(ctx, parameter, incomplete) if item.type == "plain"]
     return [*named, *_specs(incomplete)] or [CompletionItem(incomplete, type="file")]
 
 
 def complete_settings(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Shell completion of ``--set KEY=``: keys of an experiment, with the settings of the algorithm that is named.
+    """Shell completion of ``--set KEY=``: keys of an experiment, including the settings of the named algorithm.
 
-    The algorithm is that of ``--algorithm`` or of the spec files typed so far; without one, only settings that all
-    algorithms have are known.
+    The algorithm is that of ``--algorithm`` or of the spec files typed so far; if no algorithm is known, only the
+    settings common to all algorithms are completed.
     """
     if "=" in incomplete:
         return []

@@ -172,7 +172,7 @@ def write_trace(profile: Profile, output: Path) -> None:
     """Exports a profile as a trace with a track for each operator of the driver and each rollout worker.
 
     A worker's track holds its fragments, and in each of them its phases one after another. In reality the phases
-    alternate at every step, so only their lengths within a fragment have a meaning.
+    alternate at every step, so only their total lengths within a fragment are meaningful.
 
     Args:
         profile: The profile.
@@ -184,7 +184,7 @@ def write_trace(profile: Profile, output: Path) -> None:
 
 
 def trace_events(profile: Profile) -> Iterator[dict[str, Any]]:
-    """Yields the events of a trace; times are in microseconds since the beginning of the measurement."""
+    """Yields the events of a trace; times are in microseconds since the start of the measurement."""
     yield _named("process_name", DRIVER, 0, "driver")
     tracks: list[tuple[str, Iterable[Span]]] = [(operator.path, operator.spans) for operator in profile.operators]
     for track, (name, spans) in enumerate([*tracks, ("waiting", profile.waits)], start=1):

@@ -121,7 +121,7 @@ class RunProgress:
         return max(lefts)
 
     def leader(self) -> BestConfiguration | None:
-        """Best configuration so far: highest mean over seeds of each trial's best value.
+        """Best configuration so far: highest mean over seeds of each trial's best value; None if no trial has a value.
 
         None if no trial has a value.
         """

@@ -213,7 +213,7 @@ def configurations_table(
     Args:
         summaries: The configurations, the best first.
         metric: Metric for the comparison of configurations.
-        whole: Whether all configurations are listed, not only the best.
+        whole: Whether to list all configurations, not only the best.
         more: Command or option that lists the omitted configurations.
     """
     if all(summary.seeds == 1 for summary in summaries):
@@ -237,7 +237,7 @@ def configurations_table(
 
 
 def counterpart_words(metric: str) -> str:
-    """Heading of the column with a metric's counterpart: of evaluations, or of training."""
+    """Heading of the table column for the counterpart of a metric, in evaluations or in training."""
     return "in training" if metric.startswith("evaluation/") else "evaluation"
 
 

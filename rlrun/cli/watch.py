@@ -228,16 +228,16 @@ def event_data(event: RunEvent) -> Mapping[str, Any]:
 
 
 class PlainLines:
-    """Progress display as plain lines: at the start and end of each trial, and on the run every 30 seconds.
+    """Progress display as plain lines: at the start and end of each trial, and every 30 seconds for the run.
 
-    A single trial also has a line at its first result. The 30 seconds are kept by a thread, since an iteration may take
+    A single trial also gets a line at its first result. A thread writes the periodic lines, since an iteration may take
     minutes, and no events arrive while Ray starts.
 
     Args:
         run: The run, which is updated before `show` is called.
-        write: Writes one line.
+        write: Function that writes one line.
         every_s: Seconds between two lines about the run.
-        prefix: First words of each line: "", or the name of the experiment if there are several.
+        prefix: Prefix of each line: "", or the name of the experiment if there are several.
     """
 
     def __init__(self, run: RunProgress, write: Callable[[str], None], every_s: float = 30.0, prefix: str = "") -> None:

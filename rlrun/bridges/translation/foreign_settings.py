@@ -114,7 +114,7 @@ Conversion = Callable[[ForeignSettings, str, Any], Any]
 
 
 class Conversions(dict[str, Conversion]):
-    """Conversions of one family of settings by name; as a decorator it adds a function under the function's name."""
+    """Conversion functions for a family of settings, by name; usable as a decorator that registers a function."""
 
     def __call__(self, function: Conversion) -> Conversion:
         """Adds a conversion, and returns it unchanged."""
@@ -123,7 +123,7 @@ class Conversions(dict[str, Conversion]):
 
 
 def translate_settings(foreign: ForeignSettings, conversions: Mapping[str, Conversion]) -> None:
-    """Translates all settings of an experiment, those of the file and the library's defaults.
+    """Translates all settings of an experiment: those in the file, and the library's defaults.
 
     Args:
         foreign: The settings; results and remarks are added to it.
@@ -155,12 +155,12 @@ def _translate(foreign: ForeignSettings, key: str, conversions: Mapping[str, Con
 
 
 def only(allowed: tuple[Any, ...], text: str, impact: Impact) -> Conversion:
-    """Creates a conversion of a setting whose other values have no counterpart.
+    """Creates a conversion for a setting of which only some values are supported.
 
     Args:
-        allowed: Values that hold here without a setting.
+        allowed: Values that correspond to rlrun's fixed behavior.
         text: Remark on other values.
-        impact: Harm of the remark.
+        impact: Impact of other values on learning.
     """
 
     def check(foreign: ForeignSettings, key: str, value: Any) -> Any:

@@ -13,7 +13,7 @@ from rlrun.engine.messages.foreign_names import table
 
 
 class Impact(IntEnum):
-    """Effect on what is learned of leaving a key out, or of a change to it."""
+    """Impact on learning of omitting or changing a key in a translation."""
 
     NONE = 0
     SLIGHT = 1
@@ -33,10 +33,10 @@ class Remark:
     """Remark on one key of a translated file.
 
     Attributes:
-        location: Location of the key in the file; that of an experiment for a default of the other library.
-        key: The key as it is written, or the default's name.
-        text: What has become of it, in a few words; "" if there is nothing to add.
-        impact: Effect on what is learned.
+        location: Location of the key in the file; for a default of the other library, that of the experiment.
+        key: The key as written in the file, or the name of the default.
+        text: Short description of the change; "" if there is nothing to add.
+        impact: Impact on learning.
     """
 
     location: Location

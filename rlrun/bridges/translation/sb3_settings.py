@@ -353,14 +353,14 @@ def only_zero(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 
 class Symbol(str):
-    """Dotted name in Python text, such as `nn.ReLU`, which is not looked up."""
+    """Dotted name in Python text, such as `nn.ReLU`, which is kept as text."""
 
 
 def python_value(text: str) -> Any:
-    """Reads a literal, where `dict(a=1)` is allowed and names are symbols.
+    """Parses a Python literal, in which `dict(a=1)` is allowed and names are kept as symbols.
 
     Raises:
-        ValueError: The text holds anything else, such as a call of another function.
+        ValueError: The text contains anything else, such as a call of another function.
 
     Examples:
         >>> python_value("dict(net_arch=[64, 64], activation_fn=nn.ReLU, log_std_init=-2)")

@@ -1,1 +1,1 @@
-"""Ray on one or several machines: sessions, resources of trials, and transfer of code and files."""
+"""Ray on one or several machines: sessions, trials' resource requirements, and transfer of code and files."""

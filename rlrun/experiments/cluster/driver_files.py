@@ -36,9 +36,9 @@ class Operation:
     """One operation on a file or checkpoint in a trial's directory.
 
     Attributes:
-        kind: "replace" a file by `data`; "append" `data` to a file of `offset` bytes; "part" adds
-            `data` to a file in an unfinished copy; "commit" renames the unfinished copy `source` to `name`; "sync"
-            flushes a file to disk (fsync); "remove" a file or a checkpoint, if it exists.
+        kind: "replace" a file by `data`; "append" `data` to a file of `offset` bytes; "part" appends `data` to a file
+            in an unfinished copy; "commit" renames the unfinished copy `source` to `name`; "sync" flushes a file to
+            disk (fsync); "remove" a file or a checkpoint, if it exists.
         name: Path of the file or checkpoint inside the trial's directory.
         data: Bytes to write.
         offset: Position of an appended piece in the file.
@@ -53,7 +53,7 @@ class Operation:
 
 
 class DriverFiles:
-    """Ray actor that reads and writes a run's directory for trials on machines without access to it."""
+    """Ray actor that reads and writes a run's directory for trials on machines without access to the directory."""
 
     def __init__(self, run: str) -> None:
         self._run = Path(run)
@@ -122,7 +122,7 @@ class DriverFiles:
         """Lists the files required to resume a trial: (path inside the trial's directory, size in bytes).
 
         The list has all files of the newest valid checkpoint and of newer, damaged ones. Of older checkpoints it has
-        only the manifest, by which the store decides which checkpoints to keep.
+        only the manifest, from which the checkpoint store decides what to keep.
         """
         directory = self._run / trial
         needed = _needed_checkpoints(directory)

@@ -1,6 +1,6 @@
-"""All uses of private names of Ray and Ray Tune, which have no public counterpart.
+"""Private names of Ray and Ray Tune that rlrun uses because there is no public counterpart, all in one module.
 
-Check them with each new version of Ray, and then change `CHECKED_WITH`.
+Maintainers check the names with each new version of Ray, and then change `CHECKED_WITH`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CHECKED_WITH = "2.60.0"
 
 
 def gcs_server() -> subprocess.Popen[bytes]:
-    """Process of the gcs_server of the Ray that this process has started."""
+    """Operating-system process of Ray's gcs_server, if this process has started Ray."""
     from ray._private import worker
 
     server: subprocess.Popen[bytes] = worker._global_node.all_processes["gcs_server"][0].process
@@ -26,7 +26,7 @@ def gcs_server() -> subprocess.Popen[bytes]:
 
 
 def end_processes() -> None:
-    """Kills the processes of the Ray started by this process, without calls to Ray, and removes the session folder."""
+    """Kills the Ray processes that this process started, without calls to Ray, and removes Ray's session folder."""
     from ray._private import worker
 
     worker._global_node.kill_all_processes(check_alive=False)
@@ -34,26 +34,26 @@ def end_processes() -> None:
 
 
 def full_controller(tune_controller: Any) -> Any:
-    """Tune's controller behind the one that schedulers receive, whose methods do not include those used here."""
+    """Ray Tune's full trial controller, taken from the restricted controller that schedulers receive."""
     return tune_controller._tune_controller
 
 
 def train_on(controller: Any, trial: Trial) -> None:
-    """Makes Tune request the trial's next result from its actor."""
+    """Makes Ray Tune request a trial's next result from the trial's actor."""
     controller._schedule_trial_train(trial)
 
 
 def fail(controller: Any, trial: Trial, error: Exception) -> None:
-    """Makes Tune treat an exception as the trial's failure."""
+    """Makes Ray Tune treat an exception as the failure of a trial."""
     controller._trial_task_failure(trial, error)
 
 
 def actor_of(trial: Trial) -> Any:
-    """Ray actor that runs a trial, None without one."""
+    """Ray actor that runs a Ray Tune trial; None if the trial has no actor."""
     return trial.temporary_state.ray_actor
 
 
 def drop_private_copies(trial: Trial) -> None:
-    """Frees a second copy of a trial's config, and the reference that makes Ray keep the result of a call."""
+    """Frees memory that Ray Tune holds for a trial: a second copy of the config, and a reference to a call's result."""
     trial._Trial__unresolved_config = {}
     trial._default_result_or_future = None

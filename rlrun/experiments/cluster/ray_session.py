@@ -1,4 +1,4 @@
-"""Lifecycle of Ray: start, join and stop, without Ray's output and with its auth token; no process outlives the run."""
+"""Lifecycle of Ray in a run: start or join, and stop; Ray's output is hidden, and no Ray process outlives the run."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ SWITCHES = {
 
 
 class RaySession:
-    """Context manager for Ray: `start` starts or joins Ray, the exit stops or leaves Ray.
+    """Context manager for Ray: `start` starts or joins Ray, and the end of the context stops or leaves Ray.
 
-    A Ray that the process has already started or joined is used and left running. With an address the cluster there is
+    If the process has already started or joined Ray, that Ray is used and left running. With an address, the cluster is
     joined, and the user's own modules are shipped to its machines. Otherwise a private Ray is started on this machine.
-    Its number of CPUs is that of the machine's cores, or what the largest trial needs. The latter can be larger, since
-    a trial's own process shares the cores with its workers.
+    Its number of CPUs is the machine's number of cores, or the largest trial's number of CPUs if larger. It can be
+    larger since a trial's own process shares the cores with its workers.
 
     Args:
         trials: The trials.
@@ -137,7 +137,10 @@ class RaySession:
 
 
 def has_ended() -> bool:
-    """Whether the node of this process's Ray on this machine is dead, a state in which calls to Ray raise no error."""
+    """Whether the local Ray node has died.
+
+    Calls to Ray raise no error in that state, so the node is checked directly.
+    """
     import ray
 
     here = ray.get_runtime_context().get_node_id()
@@ -145,7 +148,7 @@ def has_ended() -> bool:
 
 
 def end_of_ray(server: str) -> RayEnded:
-    """Error for a run after the death of a Ray server on this machine."""
+    """Error that a run raises after the death of a Ray server on this machine."""
     return RayEnded(f"Ray has ended on this machine while trials ran: its {server} was killed or has crashed")
 
 
@@ -167,7 +170,7 @@ def warn_if_open_to_everyone() -> None:
 
 
 def cluster_capacity(place: str) -> Capacity:
-    """CPUs and GPUs of the living nodes of this process's Ray cluster.
+    """CPUs and GPUs of the living nodes of the Ray cluster that this process has joined.
 
     Args:
         place: Name of the cluster in messages.
@@ -202,7 +205,7 @@ def _join(address: str, code: dict[str, Any]) -> None:
 
 
 def require_cluster(address: str) -> None:
-    """Raises an error early for an unreachable cluster address, which Ray itself would retry for a long time.
+    """Checks early that a Ray cluster can be reached; Ray itself would retry an unreachable address for a long time.
 
     Raises:
         UsageError: If no server listens there, this process has no token, or the address is of Ray Client.
@@ -244,10 +247,10 @@ def _object_store_bytes() -> int:
 
 
 class GcsWatch:
-    """Watchdog thread: calls a function when the gcs_server has died.
+    """Watchdog thread that calls a function when Ray's gcs_server has died.
 
-    Most calls to Ray then hang and ignore signals. After `RAY_gcs_rpc_server_reconnect_timeout_s` (60 s) Ray ends this
-    process without a message.
+    After such a death, most calls to Ray hang and ignore signals. After `RAY_gcs_rpc_server_reconnect_timeout_s` (60 s)
+    Ray ends this process without a message.
 
     Args:
         lost: Callback for the death of the server.
@@ -273,9 +276,11 @@ class GcsWatch:
 
 
 def why_no_kernels_on_nodes() -> str:
-    """Reason why a living node of this process's Ray cannot use the kernels, with the node's name; "" if all can.
+    """Reason why a living node of the current Ray cluster cannot use the C kernels, with the node's name.
 
-    Nodes compile the kernels at the same time, if no earlier process has done so there.
+    "" if all can.
+
+    Nodes without compiled kernels compile them, all at the same time.
     """
     import ray
     from ray.exceptions import RayError

@@ -112,7 +112,10 @@ class Capacity:
         return needs.num_workers <= self.room_for_workers(needs)
 
     def room_for_workers(self, needs: TrialResources) -> float:
-        """Maximum number of rollout workers next to a trial's process and learners; -1 if these alone do not fit."""
+        """Maximum number of rollout workers that fit beside a trial's process and learners.
+
+        -1 if even these do not fit.
+        """
         room = -1.0
         each = needs.cpus_per_worker
         for left in self._cpus_left(needs, needs.num_learners):
@@ -120,7 +123,7 @@ class Capacity:
         return room
 
     def room_for_learners(self, needs: TrialResources) -> int:
-        """Maximum number of learners next to a trial's own process; -1 if the process alone does not fit."""
+        """Maximum number of learners that fit beside a trial's own process; -1 if even the process does not fit."""
         fitting = [number for number in range(needs.num_learners + 1) if any(self._cpus_left(needs, number))]
         return max(fitting, default=-1)
 
@@ -152,7 +155,7 @@ def _take_place(needs: TrialResources, cpus: list[float], gpus: list[float]) -> 
 
 
 def check_fits(trials: Iterable[TrialSpec], capacity: Capacity) -> None:
-    """Raises an error for a trial with infeasible resources, which would be pending for ever.
+    """Raises an error for a trial that needs more resources than the cluster has, and so would be pending forever.
 
     Args:
         trials: The trials about to run.

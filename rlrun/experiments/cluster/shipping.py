@@ -1,4 +1,4 @@
-"""Code shipping: the user's own modules for the machines of a Ray cluster.
+"""Code shipping: sends the user's own modules to the machines of a Ray cluster.
 
 The shipped modules are those that experiments name (``env: my_lab.room:Room``) and all their transitive imports,
 also inside functions. They are shipped as whole packages with the data in them, or as single modules. Installed
@@ -32,7 +32,7 @@ _IMPORT_PATH = re.compile(r"([A-Za-z_]\w*)(\.\w+)*:[A-Za-z_]")
 
 
 def code_environment(experiments: Iterable[Experiment]) -> dict[str, Any]:
-    """Builds Ray's ``runtime_env`` that ships the user's own modules to every machine; {} if all are installed.
+    """Builds Ray's ``runtime_env``, which ships the user's own modules to every machine; {} if all are installed.
 
     Args:
         experiments: The experiments that will run.
@@ -52,7 +52,7 @@ def code_environment(experiments: Iterable[Experiment]) -> dict[str, Any]:
 
 
 def user_modules(experiments: Iterable[Experiment]) -> dict[str, Path]:
-    """Finds the top-level modules that experiments import and that are not installed: name -> folder or file."""
+    """Finds the top-level modules that experiments import and that are not installed, as name -> folder or file."""
     found: dict[str, Path] = {}
     wanted = sorted({name for experiment in experiments for name in _named(experiment)})
     seen = set(wanted)

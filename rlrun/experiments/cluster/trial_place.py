@@ -42,7 +42,7 @@ _LOCK_FILE = ".lock"
 
 
 class TrialPlace:
-    """Working directory of one trial inside the accessible run's directory, without copies.
+    """Working directory of one trial, inside a run's directory to which the trial's process has direct access.
 
     Attributes:
         directory: The trial's directory for the process that runs it.
@@ -55,10 +55,10 @@ class TrialPlace:
         self.directory = directory
 
     def push(self) -> None:
-        """Copies the trial's changes since the last push into the run's directory."""
+        """Copies the trial's changes since the last push into the run's directory on the driver's machine."""
 
     def fetch(self, checkpoint: Path) -> Path:
-        """Local path of a checkpoint, which is copied to this machine if necessary.
+        """Returns the local path of a checkpoint, after a copy to this machine if necessary.
 
         Args:
             checkpoint: Path of the checkpoint on the driver's machine.
@@ -66,11 +66,11 @@ class TrialPlace:
         return checkpoint
 
     def with_driver_paths(self, text: str) -> str:
-        """Replaces this machine's paths in a text by the driver's paths."""
+        """Replaces this machine's paths in a text by the corresponding paths on the driver's machine."""
         return text
 
     def close(self) -> None:
-        """Releases the trial and its directory; changes since the last push are lost."""
+        """Releases the trial and its working directory; changes since the last push are lost."""
 
 
 def leave_token(run: Path) -> str:
@@ -85,7 +85,7 @@ def leave_token(run: Path) -> str:
 
 
 def sees(run: Path, token: str) -> bool:
-    """Whether this process has access to a run's directory, verified by the token."""
+    """Whether this process has access to a run's directory, verified by the token in the directory."""
     try:
         return (run / _TOKEN_FILE).read_text() == token
     except OSError:
@@ -98,8 +98,8 @@ def open_trial_place(run: Path, trial: str, token: str, disk: str) -> TrialPlace
     Args:
         run: Path of the run's directory on the driver's machine.
         trial: The trial's name.
-        token: The token that `leave_token` wrote there.
-        disk: Name of the actor of `start_driver_files`; "" if there is none.
+        token: The token that `leave_token` wrote into the run's directory.
+        disk: Name of the `DriverFiles` actor; "" if there is none.
 
     Raises:
         UsageError: If this process has no access to the run's directory and there is no actor.
@@ -119,8 +119,7 @@ def open_trial_place(run: Path, trial: str, token: str, disk: str) -> TrialPlace
 class TrialMirror(TrialPlace):
     """Mirror of a trial's directory on a machine without access to the run's directory; claims the trial.
 
-    The root folder contains each file under its absolute path on the driver's disk. So a local path is a driver's path
-    below the root.
+    Inside the mirror's root folder, each file has the same absolute path as on the driver's disk.
 
     Args:
         disk: Access to the run's directory.
@@ -151,10 +150,10 @@ class TrialMirror(TrialPlace):
 
     @override
     def push(self) -> None:
-        """Copies the trial's changes since the last push into the run's directory.
+        """Copies the trial's changes since the last push into the run's directory on the driver's machine.
 
         Result rows are sent before the checkpoint that follows them, checkpoints before the trial's record that names
-        them, and removals last. So a kill at any time has the effect of a kill of a local trial.
+        them, and removals last. So a kill at any time leaves the same state as the kill of a local trial.
 
         Raises:
             OutOfResources: If the driver's disk is full.
@@ -179,7 +178,7 @@ class TrialMirror(TrialPlace):
 
     @override
     def fetch(self, checkpoint: Path) -> Path:
-        """Copies a checkpoint from the driver's disk, and removes the previously fetched one of another trial.
+        """Copies a checkpoint from the driver's disk, and removes the previous copy if it is of another trial.
 
         Args:
             checkpoint: Path of the checkpoint on the driver's machine.

@@ -1,4 +1,4 @@
-"""Chains of runs, the stages of an experiment: each run begins where the one before ended."""
+"""Chains of runs, one per stage of an experiment: each run starts from the final weights of the previous one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlrun.experiments.spec.experiment import TrialSpec
 
 
 def following(run: RunDirectory) -> Iterator[RunDirectory]:
-    """Yields the runs in the same folder that begin after a run, in the order of the chain."""
+    """Yields the later runs of a chain: those in the same folder that follow a given run, in order."""
     siblings = []
     for path in sorted(run.path.parent.glob(f"*/{RUN_FILE}")):
         with suppress(UsageError, RunDamaged):  # of others
@@ -26,14 +26,14 @@ def following(run: RunDirectory) -> Iterator[RunDirectory]:
 
 
 def initialize_from_run(run: RunDirectory, trials: list[TrialSpec]) -> None:
-    """Gives each trial of a run that begins after another the final checkpoint of its seed there.
+    """Sets the initial weights of each trial to the final checkpoint with the same seed in the previous run of a chain.
 
     Args:
         run: The run.
-        trials: The trials to run. One whose seed failed in the earlier run fails too, and is removed.
+        trials: The trials to run; a trial whose seed failed in the previous run fails too, and is removed.
 
     Raises:
-        UsageError: The earlier run is not there, or has not ended.
+        UsageError: The previous run does not exist, or has not ended.
     """
     if run.table.after is None:
         return

@@ -26,7 +26,7 @@ from rlrun.experiments.spec.experiment import Experiment, TrialSpec
 
 
 def check_name(name: str, experiments: Sequence[Experiment]) -> None:
-    """Raises an error for an invalid run name, or one name for several experiments.
+    """Raises an error if a run's name is invalid, or if one name is given for several experiments.
 
     Raises:
         UsageError: If the name is invalid, or there are several experiments.
@@ -38,10 +38,10 @@ def check_name(name: str, experiments: Sequence[Experiment]) -> None:
 
 
 def check_chains(experiments: Sequence[Experiment]) -> None:
-    """Raises an error for experiments that begin after one which does not run before them, or has not all their seeds.
+    """Checks that each experiment that follows another comes after it in the call, and has only seeds of the other.
 
     Raises:
-        UsageError: There is no such experiment before one that begins after it, or their trials do not correspond.
+        UsageError: An experiment's predecessor is missing or comes later, or their trials do not correspond.
     """
     before: dict[str, Experiment] = {}
     for experiment in experiments:
@@ -65,7 +65,7 @@ def check_chains(experiments: Sequence[Experiment]) -> None:
 def choose_executor(
     experiment: Experiment, trials: Sequence[TrialSpec], executor: Executor | None, address: str | None
 ) -> Executor:
-    """Executor of an experiment's trials: the user's choice, else Ray if the trials need Ray, else this process.
+    """Chooses the executor of an experiment's trials: the user's choice, else Ray if needed, else the current process.
 
     Args:
         experiment: The experiment.
@@ -87,7 +87,7 @@ def choose_executor(
 
 
 def check_packages(experiments: Sequence[Experiment]) -> None:
-    """Raises an error for experiments whose searcher needs a package that is not installed.
+    """Raises an error if an experiment's searcher needs a package that is not installed.
 
     Raises:
         UsageError: If a searcher's package is missing; the message names the pip command.
@@ -130,7 +130,7 @@ def check_envs(experiments: Sequence[Experiment]) -> None:
 
 
 def check_cluster(trials: Sequence[TrialSpec], address: str | None) -> None:
-    """Raises an error for an unreachable Ray cluster, and for trials whose resources can never be provided.
+    """Raises an error if the Ray cluster cannot be reached, or if it can never provide a trial's resources.
 
     Args:
         trials: The trials to run.
@@ -149,9 +149,9 @@ def check_cluster(trials: Sequence[TrialSpec], address: str | None) -> None:
 
 
 def check_compiler(directory: RunDirectory, trials: Sequence[TrialSpec]) -> None:
-    """Refuses to resume trials with compiled updates where there is no compiler.
+    """Refuses to resume trials with compiled updates on a machine without a compiler.
 
-    The check comes before any trial starts; such a trial would otherwise fail.
+    The check precedes the start of all trials; without it, the trials would fail later.
 
     Raises:
         CompilerMissing: If a trial has compiled updates, and there is no compiler.

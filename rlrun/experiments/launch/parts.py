@@ -1,4 +1,4 @@
-"""Sequential execution of the experiments of one `run` or `resume` call, each by its executor."""
+"""Sequential execution of all experiments of one `run` or `resume` call, each by its own executor."""
 
 from __future__ import annotations
 
@@ -66,27 +66,31 @@ class LaunchedExperiment:
 
     @property
     def examples(self) -> list[TrialSpec]:
-        """Trials of the experiment; if a searcher suggests them, one example trial."""
+        """Trials of the experiment; one example trial if a searcher suggests the trials."""
         return self.trials or [self.experiment.first_trial()]
 
     @property
     def has_trials(self) -> bool:
-        """Whether there are trials to run; none is left of a stage whose seeds all failed in the one before."""
+        """Whether the experiment has trials to run.
+
+        A later stage has none if all its seeds failed in the previous stage.
+        """
         return bool(self.trials) or self.experiment.searches
 
     @property
     def uses_ray(self) -> bool:
-        """Whether Ray is needed, to run the trials or for remote workers and learners of a local trial."""
+        """Whether Ray is needed, either to run the trials or for remote workers and learners of a local trial."""
         return self.executor == "ray" or any(trial.needs_ray for trial in self.trials)
 
 
 def run_all(
     parts: Sequence[LaunchedExperiment], *, address: str | None, eager: bool, watch: Watcher
 ) -> list[TrialResult]:
-    """Runs experiments one after the other, in one Ray session for all of them.
+    """Runs experiments one after the other, in one shared Ray session.
 
     Raises:
-        RlrunError: The error of `call_failure`; else the first error of an experiment whose trials all failed.
+        RlrunError: The error for runs that have not ended; else the first error of an experiment whose trials all
+            failed.
     """
     actives: list[ActiveRun] = []
 
@@ -202,13 +206,13 @@ def _end_process(parts: Sequence[LaunchedExperiment], active: ActiveRun, began: 
 
 
 def is_left(part: LaunchedExperiment, trials: Sequence[TrialResult]) -> bool:
-    """Whether an experiment has trials that have not ended, or that its searcher has still to suggest."""
+    """Whether an experiment is unfinished: trials that have not ended, or suggestions still to come."""
     is_done = all(is_over(trial.status) for trial in trials)
     return not is_done or remaining_suggestions(part.experiment, part.directory) > 0
 
 
 def remaining_suggestions(experiment: Experiment, directory: RunDirectory) -> int:
-    """Number of trials that an experiment's searcher has still to suggest."""
+    """Number of trials that an experiment's searcher has not suggested yet."""
     if not experiment.searches:
         return 0
     configurations = {directory.trial(name).configuration for name in directory.table.trials}
@@ -300,7 +304,7 @@ def run_locally(run: ActiveRun) -> None:
     """Runs the trials of a run in this process; a failed trial does not stop the others.
 
     Args:
-        run: The run. After an interrupt, trials that have not started stay PENDING.
+        run: The run, whose trials that have not started by an interrupt stay PENDING.
     """
     for trial in run.trials:
         if run.interrupts.received:

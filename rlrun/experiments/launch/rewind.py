@@ -1,4 +1,7 @@
-"""Rewinding of a run's trials to earlier checkpoints, from which they are resumed; later results are kept aside."""
+"""Rewinding of a run's trials to earlier checkpoints, from which they resume.
+
+Later results are set aside, not deleted.
+"""
 
 from __future__ import annotations
 
@@ -41,9 +44,9 @@ class _Target:
 
 
 def rewind(run: RunDirectory, step: float, watch: Watcher) -> None:
-    """Rewinds each trial that has gone beyond a step to its newest whole checkpoint at or before the step.
+    """Rewinds each trial that is beyond a given step to its newest complete checkpoint at or before that step.
 
-    A kill meanwhile is harmless: copies are written first, and checkpoints are moved newest first.
+    A kill during the rewind is harmless: copies are written first, and checkpoints are moved newest first.
 
     Args:
         run: The run.
@@ -51,8 +54,8 @@ def rewind(run: RunDirectory, step: float, watch: Watcher) -> None:
         watch: Called with an event for each trial that is rewound.
 
     Raises:
-        UsageError: No trial has gone beyond the step, one that has lacks such a checkpoint, or more than the trials'
-            files depends on their results. Nothing has changed then.
+        UsageError: No trial is beyond the step, a trial that is has no such checkpoint, or state outside the trials'
+            files depends on their results. No file has changed in these cases.
     """
     _refuse_dependents(run)
     with run.locked(), ExitStack() as claimed:

@@ -55,27 +55,27 @@ def run(
     from_checkpoint: Path | str | None = None,
     watch: Watcher = lambda event: None,
 ) -> list[TrialResult]:
-    """Runs experiments one after the other, until all their trials have ended.
+    """Runs experiments one after the other, until all trials have ended, and returns the trials.
 
     A failed trial does not stop the others: look at `status` and `error` of the returned trials. If all trials of an
-    experiment failed, the exception of its first one is raised after everything has run.
+    experiment failed, the exception of its first trial is raised after everything has run.
 
-    Ctrl-C or SIGTERM lets running trials finish their iteration and save; a second one ends the run at once.
+    Ctrl-C or SIGTERM lets running trials finish their iteration and save; a second signal ends the run at once.
 
     Args:
-        experiments: A spec file, an experiment, or a mapping of names to experiments as a spec file holds it; or
-            several of these.
+        experiments: A spec file, an experiment, or a mapping of names to experiments with the structure of a spec file;
+            or a sequence of these.
         overrides: Texts ``path=value`` that override the values in files and mappings, as with ``--set``.
         runs_dir: The folder that holds the runs; ``$RLRUN_RUNS`` or ``./runs`` by default.
         name: Name of the run's directory; the experiment's name by default. ``-2``, ``-3``, ... is appended if it is
             taken.
         tags: Tags of the runs, by which `rlrun runs --tag` finds them.
-        note: A note on the runs.
-        seed: Run this one seed instead of the experiments' own.
+        note: A note that is stored with the runs.
+        seed: The single seed to run, instead of the experiments' own seeds.
         executor: "local" for this process, one trial after the other; "ray" for Tune on Ray; by default "local" for a
             single trial without workers, else "ray".
-        address: A Ray cluster to join, to which the user's own modules are shipped. By default a Ray is started on this
-            machine if one is needed, unless this process belongs to one already.
+        address: A Ray cluster to join, to which the user's own modules are shipped. By default Ray is started on this
+            machine if necessary, unless this process has already joined a cluster.
         from_checkpoint: A checkpoint whose weights every trial starts from, except those of later stages.
         watch: Called with each event of the run (see `rlrun.experiments.runs.events`). If it raises, running trials
             save and stop, and its exception is raised.
@@ -85,8 +85,8 @@ def run(
 
     Raises:
         SpecError: With all mistakes of the specs.
-        UsageError: If the arguments make no sense together, a trial needs more CPUs or GPUs than there are, or a
-            logger's package is missing.
+        UsageError: If arguments contradict each other, a trial needs more CPUs or GPUs than available, or a logger's
+            package is missing.
         CheckpointError: If `from_checkpoint` cannot be used.
         RlrunError: The error of the first trial, if all trials of an experiment failed.
         Interrupted: If the user interrupted; the message holds the command that resumes the run.
@@ -129,7 +129,7 @@ def resume(
     trust: bool = True,
     watch: Watcher = lambda event: None,
 ) -> list[TrialResult]:
-    """Resumes a run that was interrupted or killed, each trial from its newest valid checkpoint.
+    """Resumes a run that was interrupted or killed, with each trial from its newest valid checkpoint.
 
     Finished trials are left as they are. Stages that follow the run are resumed after it. The directory may have been
     moved since.
@@ -137,26 +137,26 @@ def resume(
     Args:
         directory: The run's directory.
         executor: Executor of the remaining trials, as in `run`.
-        address: As in `run`.
+        address: A Ray cluster to join, as in `run`.
         retry_failed: Whether failed trials are resumed too, from their newest checkpoint.
         extend: New, larger values of stop criteria; trials that ended by the former ones are resumed.
-        from_step: Step to go back to first: each trial that has gone beyond resumes from its newest whole checkpoint at
-            or before this number of env steps. What was later is kept in the trial's folder ``set_aside``.
-        eager: Whether updates that were compiled may run uncompiled where there is no compiler.
-        trust: Whether the run may import, read and write what it names; False for another person's run.
+        from_step: Number of env steps to which trials are first rewound: each trial beyond it resumes from its newest
+            complete checkpoint at or before this number. Later results are moved to the trial's folder ``set_aside``.
+        eager: Whether updates that were compiled may run uncompiled on a machine without a compiler.
+        trust: Whether the code, files and services that the run names may be used; False for another person's run.
         watch: Called with each event of the run.
 
     Returns:
-        All trials of the run, in order, including those that were finished before; with those of later stages that had
-        not ended.
+        All trials of the run, in order, including trials that had finished before, and unfinished trials of later
+        stages.
 
     Raises:
-        UsageError: If the directory is not a run, another process runs it, a trial needs more CPUs or GPUs than there
-            are, or the run cannot go back to `from_step`.
+        UsageError: If the directory is not a run, another process runs it, a trial needs more CPUs or GPUs than
+            available, or the run cannot be rewound to `from_step`.
         RunDamaged: If run.json or a trial.json cannot be read.
         CheckpointRefused: If the run names code, files or services, and `trust` is False.
         CheckpointError: If a trial has checkpoints but none that can be used, and no other trial succeeded.
-        CompilerMissing: If updates were compiled, there is no compiler here, and `eager` is False.
+        CompilerMissing: If updates were compiled, this machine has no compiler, and `eager` is False.
         Interrupted: If the user interrupted again.
     """
     opened = RunDirectory.open(Path(directory))
@@ -276,9 +276,10 @@ def _experiments(source: ExperimentSource | Sequence[ExperimentSource], override
 def with_measured_settings(
     experiment: Experiment, executor: Executor | None, address: str | None, watch: Watcher
 ) -> Experiment:
-    """Experiment with numbers in place of ``auto``, measured here; the same experiment without ``auto``.
+    """Replaces settings ``auto`` of an experiment by numbers measured on this machine; a no-op without such settings.
 
-    Its first trial learns for some seconds with each setting, without its hooks, and writes nothing.
+    The experiment's first trial learns for some seconds with each candidate value, without its hooks, and writes
+    nothing.
 
     Args:
         experiment: The experiment.
@@ -310,7 +311,7 @@ def with_measured_settings(
 
 
 def room_for_workers(trial: TrialSpec, at_a_time: int) -> int:
-    """Maximum number of workers of a trial where others run at the same time, each with an equal share of the CPUs.
+    """Maximum number of workers of a trial if several trials run at once, each with an equal share of the CPUs.
 
     Args:
         trial: The trial.

@@ -1,4 +1,4 @@
-"""Timings of short trainings of a trial with several numbers of workers and envs, learning included."""
+"""Timings of short trainings of a trial with different numbers of workers and envs, with learning included."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NEAR = 0.1
 
 @dataclass(frozen=True)
 class Timing:
-    """Measured speed of one setting of workers and envs.
+    """Measured training speed for one combination of worker and env counts.
 
     Attributes:
         num_workers: Number of rollout workers.
@@ -46,20 +46,20 @@ class Timing:
 
     @property
     def env_steps_per_s(self) -> float:
-        """Median over the windows."""
+        """Median training speed over the measured windows, in env steps per second."""
         return median(self.windows)
 
     @property
     def settings(self) -> str:
-        """The setting in words."""
+        """Number of workers and envs as text for messages."""
         return f"num_workers {self.num_workers}, num_envs_per_worker {self.num_envs_per_worker}"
 
 
 def chosen(timings: Sequence[Timing]) -> Timing:
-    """Smallest setting whose speed is nearly equal to the highest one.
+    """Chooses the smallest of the timed settings whose speed is nearly equal to the highest speed.
 
     Timings are noisy. So a speed counts as equal if its fastest window is at most 10 % below the highest speed. Of
-    these settings the one with the fewest workers is taken, then the one with the fewest envs.
+    these settings, the one with the fewest workers is chosen, then the one with the fewest envs.
 
     Args:
         timings: The measured settings.
@@ -76,9 +76,9 @@ def chosen(timings: Sequence[Timing]) -> Timing:
 
 
 def time_settings(trial: TrialSpec, settings: Sequence[tuple[int, int]]) -> Iterator[Timing]:
-    """Times settings in order until the time budget is exhausted, at least the first.
+    """Times settings in the given order until the time budget is exhausted, but at least the first setting.
 
-    From the first setting that needs Ray on, what this process prints is discarded.
+    From the first setting that needs Ray on, output of this process is discarded.
 
     Args:
         trial: The trial.
@@ -104,10 +104,10 @@ def time_settings(trial: TrialSpec, settings: Sequence[tuple[int, int]]) -> Iter
 
 @contextmanager
 def quiet(ray: RaySession) -> Iterator[None]:
-    """Context manager that starts Ray, which prints much, and discards all output until its end.
+    """Context manager that starts Ray and discards all output of the process until the end of the block.
 
     Args:
-        ray: The session.
+        ray: The Ray session to start.
     """
     with DriverLog() as log, ray:
         log.send_to(Path(os.devnull))

@@ -1,1 +1,1 @@
-"""Runs on disk (directories, states, results), and the events of a running run."""
+"""Runs on disk (directories, states, results), and events of a run in progress."""

@@ -1,4 +1,4 @@
-"""State of a running run: inputs of the executors, receiver of their reports, and signals that stop it."""
+"""State of a run in progress: inputs for its executor (local or Ray Tune), and receiver of the executor's reports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from rlrun.experiments.trial.resumption import ending_in_words
 class Interrupts:
     """Signal handler context: the first SIGINT, SIGTERM or SIGHUP is recorded, the second raises KeyboardInterrupt.
 
-    The first signal raises as well while an env hangs in this process, since the iteration would never end.
+    While an env hangs in this process, the first signal also raises KeyboardInterrupt, since the iteration would never
+    end.
 
     Signals that the caller ignores stay ignored, as SIGHUP under `nohup`.
 
@@ -60,7 +61,7 @@ class Interrupts:
         interrupt_wanted.clear()
 
     def listen(self) -> None:
-        """Installs the signal handlers, also after a library (Ray, when it starts) has replaced them."""
+        """Installs the signal handlers; also called to reinstall them after a library such as Ray has replaced them."""
         if threading.current_thread() is not threading.main_thread():
             return
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -87,7 +88,7 @@ LOOK_EVERY_ITERATIONS = 1000
 
 @dataclass
 class ActiveRun:
-    """One experiment in execution: inputs of its executor, and sender of events to the watcher.
+    """One experiment in execution: inputs for its executor, and sender of events to the watcher.
 
     Attributes:
         directory: The run's directory.
@@ -100,13 +101,13 @@ class ActiveRun:
         watch: Receiver of the run's events.
         errors: Exceptions of failed trials, by name.
         stopped: Reasons for the early stopping of trials by the scheduler, by trial name.
-        why_no_kernels: Reason why the machines of the run cannot use the kernels in C of updates; "" if they can.
+        why_no_kernels: Reason why the run's machines cannot use the compiled C kernels of updates; "" if they can.
         capacity: Total resources of the Ray cluster, by kind such as "CPU"; {} for the local executor.
         token: Token by which a trial's process finds out whether it has access to the run's directory; "" for the local
             executor.
         disk: Name of the actor that reads and writes the run's directory for processes without access; "" without an
             actor.
-        watch_error: Exception raised by the watcher, or None; after one, the trials save and stop as after an
+        watch_error: Exception raised by the watcher, or None; after an exception, trials save and stop as after an
             interrupt.
         fault: Error, such as a full disk, after which all trials save and stop without counting as failed; or None.
         warned_of_size: Whether the user was already notified of large result files.
@@ -135,7 +136,7 @@ class ActiveRun:
     _is_stop_due: bool = False
 
     def tell(self, event: RunEvent) -> None:
-        """Sends an event to the watcher; a stop signal received meanwhile is sent afterwards."""
+        """Sends an event to the watcher; a stop signal received during the call is reported afterwards."""
         if self.watch_error is not None:
             return
         if isinstance(event, RunStarted | RunFinished):
@@ -153,7 +154,10 @@ class ActiveRun:
             self.stopping()
 
     def stopping(self) -> None:
-        """Sends `RunStopping` to the watcher once; called in the signal handler, between any two instructions."""
+        """Sends `RunStopping` to the watcher, once per run.
+
+        Called in a signal handler, so possibly between any two instructions.
+        """
         self._is_stop_due = self._is_telling
         if self.can_stop and not self._is_telling:
             self.can_stop = False
@@ -195,7 +199,7 @@ class ActiveRun:
         self.tell(TrialEvent(trial, "ERROR", error=str(error)))
 
     def stop_for(self, fault: NoFaultOfATrial) -> None:
-        """Makes all trials save and stop after an error that affects all of them; the run can be resumed later."""
+        """Makes all trials save and stop after an error that affects all of them; the run can be resumed afterwards."""
         self.fault = self.fault or fault
         self.interrupts.received = self.interrupts.received or (
             "a full disk" if isinstance(fault, DiskFull) else "the end of Ray"
@@ -203,14 +207,14 @@ class ActiveRun:
 
     @contextmanager
     def stopping_when_full(self) -> Iterator[None]:
-        """Context manager for writes of the driver: a full disk ends the block and stops all trials."""
+        """Context manager for the driver's file writes: if the disk is full, the block ends and all trials stop."""
         try:
             yield
         except DiskFull as error:
             self.stop_for(error)
 
     def restarts(self, trial: str, restart: int, of: int, error: Exception) -> None:
-        """Records the restart of a failed trial as INTERRUPTED, so that the run can be resumed, and sends a message."""
+        """Records a failed trial that will restart as INTERRUPTED, so that the run can be resumed."""
         if self.directory.record(trial).status == "ERROR":
             with self.stopping_when_full():
                 self.directory.mark(trial, "INTERRUPTED")

@@ -1,4 +1,4 @@
-"""Events of a run for a watcher, equal for the local and the Ray Tune executor.
+"""Events that a run sends to its watcher, the same for the local and the Ray Tune executor.
 
 A watcher is a function of one event. It is called in the process and thread that called `rlrun.run`, in this order:
 `RunStarted`, any number of `TrialEvent` (one per iteration and per change of status), `TrialNote`, `TrialAdded` and
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunMeasuring:
-    """Event: settings ``auto`` of an experiment are about to be measured, which takes up to a minute or two.
+    """Event: measurements for an experiment's settings ``auto`` are about to start; they take up to two minutes.
 
     Attributes:
         experiment: Name of the experiment.
@@ -38,12 +38,12 @@ class RunMeasuring:
 
 @dataclass(frozen=True)
 class RunMeasured:
-    """Event: settings ``auto`` have been measured, so that the numbers of the spec depend on the machine.
+    """Event: settings ``auto`` have been measured; the run's numbers of workers and envs now depend on this machine.
 
     Attributes:
         experiment: Name of the experiment.
         numbers: Chosen numbers by setting.
-        env_steps_per_s: Speed with these, learning included.
+        env_steps_per_s: Training speed with these numbers, learning included.
         timed: Number of timed settings.
         possible: Number of settings that could be timed; more than `timed` if the time was up.
     """
@@ -57,7 +57,7 @@ class RunMeasured:
 
 @dataclass(frozen=True)
 class TrialRewound:
-    """Event: a trial is to be resumed from an earlier checkpoint than its newest.
+    """Event: a trial is about to be resumed from a checkpoint earlier than its newest.
 
     Attributes:
         trial: Name of the trial.
@@ -151,11 +151,11 @@ class RunResources:
 
 @dataclass(frozen=True)
 class TrialNote:
-    """Event: a message on a trial, such as slow work, or the checkpoint from which the trial resumes.
+    """Event: a message about a trial, such as a slow step, or the checkpoint from which the trial resumes.
 
     Attributes:
         trial: Name of the trial.
-        text: One or more lines.
+        text: The message, in one or more lines.
     """
 
     trial: str
@@ -164,7 +164,9 @@ class TrialNote:
 
 @dataclass(frozen=True)
 class RunStopping:
-    """Event: the user has interrupted; running trials finish an iteration and save. A second signal ends at once.
+    """Event: the user has interrupted the run; running trials finish an iteration and save.
+
+    A second signal ends the run.
 
     Attributes:
         signal: Name of the signal, such as "SIGINT".

@@ -1,4 +1,4 @@
-"""Listing of files and checkpoints in a run's or trial's directory, by which copies detect changes."""
+"""Listing of files and checkpoints in a run's or trial's directory, used by copies to detect changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Item:
     Attributes:
         is_checkpoint: Whether the item is a checkpoint.
         inode: Number of the file, or of the checkpoint's manifest, on its file system.
-        size: Length of that file in bytes.
+        size: Size of the file, or of the manifest, in bytes.
         changed_ns: Time of the last modification.
     """
 
@@ -30,10 +30,10 @@ class Item:
 
 
 def items_of(directory: Path) -> dict[str, Item]:
-    """Lists all items in a directory by relative path, sorted by name.
+    """Lists all items (files and checkpoints) in a directory by relative path, sorted by name.
 
     Names that begin with a dot (locks, interrupted writes) and links are skipped, since they belong to this machine
-    only. So are items that are removed in the meantime.
+    only. Items that are removed during the listing are skipped too.
     """
     found: dict[str, Item] = {}
     _collect(directory, "", found)
@@ -41,7 +41,7 @@ def items_of(directory: Path) -> dict[str, Item]:
 
 
 def item_of(file: Path) -> Item:
-    """Directory listing item of one file.
+    """Creates the directory-listing item of one file.
 
     Raises:
         FileNotFoundError: The file does not exist.

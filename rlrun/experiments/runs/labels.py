@@ -1,6 +1,6 @@
-"""Labels of a run, by which its user finds it again: tags and a note, given at the start or at any later time.
+"""Labels of a run for finding it later: tags and a note, given at the start or at any later time.
 
-They are in a file of their own, since the process that runs a run rewrites ``run.json``.
+They are stored in a separate file, since the run's process rewrites ``run.json``.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _TAG = re.compile(r"[\w+=.:/@-]{1,40}")
 
 @dataclass(frozen=True)
 class Labels:
-    """Labels of a run.
+    """Labels of a run: tags and a note, set by the user.
 
     Attributes:
-        tags: Words by which runs are chosen, in the order in which they were given.
-        note: A text, "" for none.
+        tags: Words by which runs are selected, in the order in which they were given.
+        note: Free text, "" for none.
     """
 
     tags: tuple[str, ...] = ()
     note: str = ""
 
     def changed(self, add: Iterable[str] = (), remove: Iterable[str] = (), note: str | None = None) -> Labels:
-        """Copy with other tags or another note.
+        """Returns a copy of the labels with tags added or removed, or with another note.
 
         Args:
             add: Tags to add.
@@ -43,7 +43,7 @@ class Labels:
             note: New note, None for the present one.
 
         Raises:
-            UsageError: A new tag is not a plain word, or a tag to remove is not there.
+            UsageError: A new tag is not a plain word, or a tag to remove does not exist.
 
         Examples:
             >>> Labels(("old",)).changed(add=["good"], remove=["old"], note="wider net")
@@ -65,7 +65,7 @@ _LABELS = TypeAdapter(Labels)
 
 
 def read_labels(run: Path) -> Labels:
-    """Loads the labels of a run; none without the file.
+    """Loads the labels of a run; empty labels if the run has no labels file.
 
     Raises:
         RunDamaged: The file is not valid.

@@ -1,7 +1,7 @@
-"""Outcome of runs: failed trials, and trials that are not complete.
+"""Outcome of runs: errors for failed trials and for trials that have not ended.
 
 A trial is complete if it has ended by its stop criteria or by a scheduler. It has failed if training raised an error.
-In any other status it is not over, and a run with such a trial has not succeeded.
+In any other status it is unfinished, and a run with an unfinished trial has not succeeded.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ NoFaultOfATrial = DiskFull | RayEnded
 
 
 def failure_of(trials: Sequence[TrialResult], errors: Mapping[Path, Exception] | None = None) -> TrainingFailed | None:
-    """Error for runs with incomplete trials; None if all trials are complete.
+    """Error that describes the incomplete trials of runs; None if all trials are complete.
 
     The message has the error of each trial, and the command that resumes those that have not ended.
 
     Args:
         trials: All trials of the runs.
-        errors: Exceptions of trials that are not in their files, by directory.
+        errors: Exceptions that are not in the trials' files, by trial directory.
     """
     unfinished = [trial for trial in trials if not is_complete(trial.status)]
     wrong = [(trial.name, trial.error or (errors or {}).get(trial.directory, "")) for trial in unfinished]
@@ -46,15 +46,15 @@ def call_failure(
     fault: NoFaultOfATrial | None,
     errors: Mapping[Path, Exception],
 ) -> RlrunError | None:
-    """Error that a call of run or resume must raise if runs have not ended; None if all have ended.
+    """Error that a call of `run` or `resume` must raise if runs have not ended; None if all have ended.
 
-    Failed trials have ended, and cause no error here.
+    Failed trials count as ended, and cause no error.
 
     Args:
         trials: All trials of the runs.
         left: Directories of the runs that have not ended.
         signal: Name of the signal by which the user stopped the runs, "" if there was none.
-        fault: Another cause that has stopped them, or None.
+        fault: Another cause for which the runs stopped, such as a full disk; or None.
         errors: Exceptions of trials, by directory.
     """
     if fault is not None:
@@ -68,7 +68,7 @@ def call_failure(
 
 
 def with_resume_advice(fault: NoFaultOfATrial, left: Sequence[Path]) -> NoFaultOfATrial:
-    """Adds the resume commands to an error that has stopped all trials.
+    """Adds the commands that resume the runs to the message of an error that stopped all trials.
 
     Args:
         fault: The error.
@@ -93,6 +93,6 @@ def resume_command(run: Path, *, retry_failed: bool = False) -> str:
 
 
 def shown_path(path: Path) -> str:
-    """A path as the user would type it: relative if it is below the current directory."""
+    """Path as the user would type it: relative if inside the current directory, else absolute."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)

@@ -41,7 +41,7 @@ def _without_secret(setting: str) -> str:
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether values of this name are secrets: one of its words is key, token, secret or password.
+    """Whether a setting's name marks its value as secret: one of its words is key, token, secret or password.
 
     Examples:
         >>> is_secret_name("HF_TOKEN"), is_secret_name("max_tokens")
@@ -51,9 +51,9 @@ def is_secret_name(name: str) -> bool:
 
 
 def commits(folders: Iterable[Path]) -> dict[str, str]:
-    """Checked-out commits of the git repositories that contain given folders: repository -> commit.
+    """Commits checked out in the git repositories that contain given folders, by repository.
 
-    Git's files are read without running git, which takes long in a large repository. So uncommitted changes are not
+    Git's files are read directly, since running git is slow in a large repository. So uncommitted changes are not
     noticed.
 
     Args:
@@ -69,7 +69,7 @@ def commits(folders: Iterable[Path]) -> dict[str, str]:
 
 
 def own_commit() -> dict[str, str]:
-    """Commit of the checkout that rlrun itself runs from, by its folder; {} for an installed package."""
+    """Commit of the git checkout that rlrun runs from, by folder; {} for an installed package."""
     checkout = Path(__file__).parents[2]
     commit = _checked_out(checkout / ".git") if (checkout / ".git").exists() else ""
     return {str(checkout): commit} if commit else {}
@@ -103,7 +103,7 @@ def _commit_in(text: str) -> str:
 
 
 def machine() -> dict[str, str]:
-    """Description of the machine: CPU with number of cores, and GPUs, as reported by the system."""
+    """Description of this machine: CPU with number of cores, and GPUs, as reported by the system."""
     gpus = [_field(file, "Model") for file in sorted(_NVIDIA.glob("*/information"))]
     cpu = _field(_CPUS, "model name") or platform.processor() or platform.machine()
     return {"cpu": f"{os.cpu_count()} x {cpu}", "gpu": ", ".join(gpus) or "none"}

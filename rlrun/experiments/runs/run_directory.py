@@ -1,8 +1,8 @@
 """Directory of a run: table of trials, lock, and results.
 
 ``<runs>/<name>/`` holds ``run.json`` (the table, the command, versions, commits), ``spec.yaml`` (the resolved
-experiment), ``driver.log`` and a directory for each trial. With the files of the trials it is all of a run: it can be
-moved, and nothing outside it is needed to resume.
+experiment), ``driver.log`` and a directory for each trial. The directory is self-contained: it can be moved, and a
+resume needs no file outside it.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ class RunTable:
         created: Time of the run's start, ISO 8601 in UTC.
         command: The command as typed, without values of `--set` that are secrets.
         executor: First executor of the run's trials.
-        import_paths: Importable folders outside the Python installation, such as that of the spec file.
+        import_paths: Folders on the import path outside the Python installation, such as that of the spec file.
         versions: Versions of Python and of important packages.
         trials: Names of the run's trials so far, in order; also the names of their directories.
         copy: Path or URI of a copy of the run's directory, or None.
         from_checkpoint: The checkpoint whose weights new trials start with, or None.
-        after: Name of the run, next to this one, with whose final weights each seed begins, or None.
+        after: Name of the run in the same folder whose final weights each seed starts from, or None.
         commits: Commits that were checked out in the git repositories of rlrun, of the spec and of the current folder.
         machine: The CPU and the GPUs of the machine that started the run.
         format: Version of the format of run.json.
@@ -128,7 +128,7 @@ class RunDirectory:
             trials: The experiment's trials.
             executor: Executor of the trials.
             from_checkpoint: Checkpoint with the initial weights of the trials, or None.
-            after: Name of the run, in the same folder, with whose final weights each seed begins, or None.
+            after: Name of the run in the same folder whose final weights each seed starts from, or None.
             is_taken: Whether a name is in use elsewhere, such as in the run's storage.
         """
         path = new_directory(runs_dir.absolute(), name, is_taken)
@@ -175,7 +175,7 @@ class RunDirectory:
         return cls(path, table)
 
     def add(self, trials: Sequence[TrialSpec]) -> None:
-        """Adds PENDING trials to the run's table, atomically: after a kill, all of them or none are in it."""
+        """Adds PENDING trials to the run's table, atomically: a kill leaves either all of them or none."""
         start = self.table.from_checkpoint
         for trial in trials:
             directory = self.trial_directory(trial.name)
@@ -195,11 +195,11 @@ class RunDirectory:
         self._write_table(replace(self.table, copy=uri))
 
     def experiment(self) -> Experiment:
-        """Loads the resolved experiment from spec.yaml.
+        """Loads the run's experiment, with all defaults filled in, from spec.yaml.
 
         Raises:
             RunDamaged: spec.yaml is missing or damaged.
-            UsageError: The spec names objects that no longer exist here.
+            UsageError: The spec names objects that do not exist in this installation.
         """
         with _naming(self.path / SPEC_FILE):
             data = {self.table.experiment: self.spec()[0]}
@@ -207,7 +207,7 @@ class RunDirectory:
             return experiment
 
     def spec(self) -> tuple[dict[str, Any], str]:
-        """Loads the entry in spec.yaml, and the file's text without its digest.
+        """Loads the experiment's entry in the run's spec.yaml, and the file's text without its digest.
 
         Raises:
             RunDamaged: spec.yaml is missing, not valid, or altered.
@@ -221,13 +221,15 @@ class RunDirectory:
             return entry, text
 
     def extend(self, stop: Mapping[str, float]) -> None:
-        """Raises the stop criteria of the experiment and all trials; trials that had reached them can be resumed.
+        """Raises the stop criteria of the experiment and all trials.
+
+        Trials that had reached the old ones can be resumed.
 
         Args:
             stop: New values by metric.
 
         Raises:
-            UsageError: The experiment does not stop by such a metric, or stops later already.
+            UsageError: The experiment has no stop criterion for such a metric, or has a higher one already.
         """
         experiment = self.experiment()
         bounds = experiment.stop.bounds
@@ -248,24 +250,24 @@ class RunDirectory:
 
     @property
     def log(self) -> Path:
-        """Log file of Ray's and Tune's output."""
+        """Path of the log file with Ray's and Tune's output."""
         return self.path / LOG_FILE
 
     @property
     def tune(self) -> Path:
-        """Directory of Tune's own files."""
+        """Path of the directory with Ray Tune's own files."""
         return self.path / TUNE_DIRECTORY
 
     def trial_directory(self, name: str) -> TrialDirectory:
-        """Directory of one of the run's trials."""
+        """Path of the directory of one of the run's trials."""
         return TrialDirectory(self.path / name)
 
     def trial(self, name: str) -> TrialSpec:
-        """Loads one of the run's trials, resolved, from the trial's spec.yaml.
+        """Loads one of the run's trials, with all defaults filled in, from the trial's spec.yaml.
 
         Raises:
             RunDamaged: The trial's spec.yaml is missing or damaged.
-            UsageError: The spec names objects that no longer exist here.
+            UsageError: The spec names objects that do not exist in this installation.
         """
         with _naming(self.path / name / SPEC_FILE):
             return TrialSpec.from_data(self.trial_directory(name).read_spec())
@@ -282,7 +284,7 @@ class RunDirectory:
         return record
 
     def restore_records(self) -> None:
-        """Recreates missing trial.json files; such trials resume from their newest checkpoints.
+        """Recreates missing trial.json files of the run; their trials resume from their newest checkpoints.
 
         Raises:
             RunDamaged: Some trial.json files are damaged; the message names all of them.
@@ -306,7 +308,7 @@ class RunDirectory:
                 self.trial_directory(name).write_record(record)
 
     def unfinished(self, *, retry_failed: bool) -> list[str]:
-        """Names of the trials that have not ended.
+        """Names of the run's trials that have not ended.
 
         Args:
             retry_failed: Whether failed trials are included.
@@ -315,7 +317,7 @@ class RunDirectory:
         return [name for name in self.table.trials if not ended(self.record(name).status)]
 
     def results(self) -> list[TrialResult]:
-        """Loads the results of all trials of the run, as if no process runs them."""
+        """Loads the results of all trials of the run, under the assumption that no process runs them."""
         return [read_trial(self.path / name, self.table.experiment, has_driver=False) for name in self.table.trials]
 
     def mark(self, name: str, status: TrialStatus, error: str = "") -> None:
@@ -332,9 +334,9 @@ class RunDirectory:
             directory.write_error(error)
 
     def settle(self) -> None:
-        """Marks trials INTERRUPTED whose processes ended without recording a status.
+        """Marks trials as INTERRUPTED if their process ended without recording a status.
 
-        After the end of its Ray, a process may take a moment to end. A trial that another process runs is skipped.
+        After Ray has stopped, a trial's process may need a moment to end. A trial that another process runs is skipped.
         """
         for trial in self.results():
             directory = self.trial_directory(trial.name)
@@ -348,7 +350,7 @@ class RunDirectory:
                     directory.release()
 
     def mark_stopped(self, name: str, reason: str) -> None:
-        """Records the early stopping of a trial by the scheduler, unless the trial's process has recorded it.
+        """Records that the scheduler has stopped a trial early, unless the trial's process has already recorded it.
 
         Args:
             name: The trial.
@@ -366,7 +368,7 @@ class RunDirectory:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Locks the run for this process; the lock ends with the process, even by a kill.
+        """Context manager that locks the run for this process; the lock ends with the process, even after a kill.
 
         Raises:
             UsageError: Another process runs the run already.
@@ -392,19 +394,19 @@ class RunDirectory:
 
 
 def default_runs_dir() -> Path:
-    """The default folder of runs: ``$RLRUN_RUNS`` or ``./runs``."""
+    """Default parent folder of runs: the environment variable ``$RLRUN_RUNS``, else ``./runs``."""
     return Path(os.environ.get("RLRUN_RUNS") or "runs")
 
 
 def import_paths() -> tuple[str, ...]:
-    """Folders of the import path outside the Python installation, absolute, for a later resume."""
+    """Folders on Python's import path outside the Python installation, absolute, recorded for a later resume."""
     installed = tuple({sys.prefix, sys.base_prefix, sys.exec_prefix})
     folders = dict.fromkeys(os.path.abspath(path) for path in sys.path)
     return tuple(path for path in folders if os.path.isdir(path) and not path.startswith(installed))
 
 
 def follow_import_paths(paths: Sequence[str]) -> None:
-    """Appends folders to the import path, after the existing ones."""
+    """Appends folders to Python's import path, after the existing ones."""
     sys.path.extend(path for path in paths if path not in sys.path)
 
 
@@ -424,7 +426,7 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def new_directory(runs_dir: Path, name: str, is_taken: Callable[[str], bool] = lambda name: False) -> Path:
-    """Creates the first free directory of ``name``, ``name-2``, ...; creating one is atomic.
+    """Creates the first directory of ``name``, ``name-2``, ... that does not exist yet; the creation is atomic.
 
     Args:
         runs_dir: The folder of runs; created if missing.

@@ -30,7 +30,7 @@ class RunState:
         driver: Process id of the run's driver, 0 if the id is unknown; None if no process runs the run.
         trials: States of the run's trials, in order.
         changed: Last modification of the run's files, in seconds since 1970.
-        problem: Error in run.json, "" if there is none.
+        problem: Error message if run.json is damaged, "" otherwise.
     """
 
     path: Path
@@ -42,7 +42,7 @@ class RunState:
 
     @property
     def is_over(self) -> bool:
-        """Whether a plain `rlrun resume` would have nothing to do."""
+        """Whether the run is over, so that a plain `rlrun resume` would have no trials to run."""
         return all(is_over(trial.status) for trial in self.trials)
 
     @cached_property
@@ -88,7 +88,7 @@ def read_run_state(path: Path) -> RunState:
 
 
 def last_change(run: Path) -> float:
-    """Last modification time of a run's files, in seconds since 1970; no file is read."""
+    """Last modification time of a run's files, in seconds since 1970, determined without reading the files."""
     files = [run / RUN_FILE, *run.glob(f"*/{TRIAL_FILE}"), *run.glob(f"*/{RESULT_FILE}")]
     return max(map(changed_at, files))
 

@@ -1,9 +1,9 @@
-"""Upload of a run's directory to a storage that outlives this machine: `storage: s3://bucket/runs`.
+"""Upload of a run's directory to remote storage that outlives this machine, as set by `storage: s3://bucket/runs`.
 
 The run's directory on the driver has all files of a run, wherever its trials run. The driver alone updates its copy
-every few seconds: other machines need neither the storage's packages nor its keys. The copy is always consistent. The
-manifest of a checkpoint is copied last, without which it is not a checkpoint. Files that refer to others are read
-before these and copied after them. ``rlrun resume s3://bucket/runs/NAME`` resumes from it on any machine.
+every few seconds: other machines need neither the storage's packages nor its keys. The copy is always consistent: a
+checkpoint's manifest is copied after its other files, and files that refer to others are read before these and copied
+after them. ``rlrun resume s3://bucket/runs/NAME`` resumes from the copy on any machine.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 class RunUpload:
-    """Context manager that copies a run's directory to a storage periodically, and completely at the end.
+    """Context manager that copies a run's directory to remote storage periodically, and completely at the end.
 
     Attributes:
         uri: Path or URI of the copy.
@@ -64,10 +64,10 @@ class RunUpload:
             raise UsageError(f"storage {uri}: cannot be reached: {error}") from error
 
     def synchronize(self) -> None:
-        """Updates the copy: uploads new or changed files, and deletes removed ones.
+        """Updates the copy in remote storage: uploads new or changed files, and deletes removed ones.
 
         Raises:
-            OSError: The storage cannot be reached or is full; the next update copies the rest.
+            OSError: The storage cannot be reached or is full; the next update copies the remaining files.
         """
         referring = self._read_referring_files()
         now = items_of(self._run)
@@ -209,7 +209,7 @@ class RunUpload:
 
 @contextmanager
 def copied(directory: RunDirectory) -> Iterator[None]:
-    """Context manager that keeps the copy of a run up to date, if the run has one.
+    """Context manager that keeps a run's copy in remote storage up to date; no effect for runs without a copy.
 
     Args:
         directory: The run's directory.
@@ -232,7 +232,7 @@ def _is_here(uri: str, run: Path) -> bool:
 
 
 def copy_location(storage: str, name: str) -> str:
-    """Path or URI of a run's copy in a storage.
+    """Path or URI of a run's copy in remote storage.
 
     Args:
         storage: The storage's path or URI.
@@ -249,7 +249,7 @@ def copy_location(storage: str, name: str) -> str:
 
 
 def is_taken(uri: str) -> bool:
-    """Whether a run's copy exists at a path or URI.
+    """Whether a run's copy already exists at a path or URI.
 
     Raises:
         UsageError: There is no such storage, or it cannot be reached.
@@ -262,17 +262,17 @@ def is_taken(uri: str) -> bool:
 
 
 def fetch_run(uri: str, runs_dir: Path) -> Path:
-    """Downloads a run from its copy, so that it can be resumed, evaluated and reported here.
+    """Downloads a run from its copy in remote storage, for a resume, evaluation or report on this machine.
 
     Args:
         uri: The copy's path or URI.
-        runs_dir: The folder of runs for it; it keeps its name.
+        runs_dir: The folder to download into; the run keeps its name.
 
     Returns:
         The run's directory.
 
     Raises:
-        UsageError: There is no copy of a run, or the folder has a run of that name.
+        UsageError: There is no copy of a run at the URI, or the folder already has a run of that name.
     """
     files, root = file_system(uri)
     run = runs_dir.absolute() / PurePosixPath(root).name

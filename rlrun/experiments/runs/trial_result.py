@@ -52,12 +52,12 @@ _NUMBER_LINE = re.compile(r"^(configuration|population): (\d+)\s*$", re.MULTILIN
 
 @dataclass(frozen=True)
 class Columns:
-    """Columns of a trial's results, by metric.
+    """Columns of metric values from a trial's result rows.
 
     Attributes:
         values: Values by row, [N], of each metric; NaN for missing ones.
         reported: Names of all metrics in the rows.
-        problem: Error in reading the rows, or some of them; "" if there is none.
+        problem: Error message if some rows could not be read, "" otherwise.
     """
 
     values: Mapping[str, Floats]
@@ -123,12 +123,15 @@ class TrialResult:
 
     @property
     def is_stopped_early(self) -> bool:
-        """Whether a scheduler, a hook or a plateau stopped the trial: its reason begins with a name, as `asha:`."""
+        """Whether the trial was stopped early by a scheduler, a hook or a plateau.
+
+        `stop_reason` then begins like ``asha:``.
+        """
         return is_complete(self.status) and self.stop_reason.partition(" ")[0].endswith(":")
 
     @property
     def early_end(self) -> str:
-        """Trial and reason if a hook or a plateau stopped it, "" else."""
+        """Trial and stop reason as text if a hook or a plateau stopped the trial, "" otherwise."""
         by_scheduler = self.stop_reason.partition(":")[0] in SchedulerConfig.kinds()
         return f"{self.name} was stopped: {self.stop_reason}" if self.is_stopped_early and not by_scheduler else ""
 
@@ -144,7 +147,7 @@ class TrialResult:
 
     @property
     def obvious_problems(self) -> tuple[str, ...]:
-        """Error messages for damage that is found without reading all result rows."""
+        """Error messages for damage to the trial's files that can be found without reading all result rows."""
         return tuple(filter(None, [*self._small_problems, self._missing_rows()]))
 
     @property
@@ -176,7 +179,7 @@ class TrialResult:
 
     @cached_property
     def checkpoints(self) -> Scan:
-        """Newest valid checkpoint of the trial, and newer checkpoints that are not usable."""
+        """Pair of the trial's newest valid checkpoint and the newer checkpoints that are not usable."""
         return self._store.scan()
 
     @cached_property
@@ -190,7 +193,7 @@ class TrialResult:
 
     @property
     def best_metric(self) -> str | None:
-        """Metric that selects the trial's best checkpoint: ``checkpoint.best`` of the spec.
+        """Name of the metric that selects the trial's best checkpoint: ``checkpoint.best`` of the spec.
 
         Raises:
             RunDamaged: The trial's spec.yaml is missing or damaged.
@@ -212,12 +215,15 @@ class TrialResult:
     # Its results.
 
     def results(self) -> Results:
-        """Result rows of the trial, oldest first; altered or missing ones are taken from checkpoints where possible."""
+        """Result rows of the trial, oldest first; damaged or missing rows are restored from checkpoints if possible."""
         return Results(self._checked().rows)
 
     @cached_property
     def columns(self) -> Columns:
-        """Columns of `metrics` in the results; keeping all rows of many long trials would take too much memory."""
+        """Columns of the metrics in `metrics`, from the results.
+
+        All rows of many long trials would take too much memory.
+        """
         try:
             checked = self._checked(self.metrics)
         except OSError as error:
@@ -235,7 +241,7 @@ class TrialResult:
         return check_results(self.directory, self.record.iteration, known=known, record=self.record, metrics=metrics)
 
     def points(self, metric: str, axis: str) -> tuple[Floats, Floats]:
-        """Points at which a metric was reported, x and y [N] each, in ascending order of x.
+        """Points (x, y) at which the trial reported a metric, as two arrays [N] in ascending order of x.
 
         Args:
             metric: One of `metrics`.

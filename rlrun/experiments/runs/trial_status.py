@@ -1,4 +1,4 @@
-"""Status of a trial, from its record and the processes that run."""
+"""Status of a trial, derived from its record and from which processes are running."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ trial.json)."""
 
 
 def status_of(record: TrialRecord, *, is_claimed: bool, has_driver: bool) -> Status:
-    """Status of a trial from its record and the processes that run.
+    """Derives the status of a trial from its record and from which processes are running.
 
     A driver that resumes a run does not change the records of trials that wait for resources.
 
@@ -39,5 +39,5 @@ def is_complete(status: Status) -> bool:
 
 
 def is_over(status: Status) -> bool:
-    """Whether a plain `rlrun resume` skips a trial, since it is complete or failed."""
+    """Whether a trial is complete or failed, so that a plain `rlrun resume` skips it."""
     return is_complete(status) or status == "ERROR"

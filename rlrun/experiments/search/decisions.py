@@ -25,7 +25,7 @@ class StopDecision:
     Attributes:
         trial: Name of the trial.
         time: Progress of the trial, in the scheduler's time attribute.
-        score: The scheduler's metric at that time, as reported; None if there was none.
+        score: Value of the scheduler's metric at that time, as reported; None without a value.
         reason: Reason for the decision, as a message to users.
     """
 
@@ -48,5 +48,5 @@ def append_stop(run: Path, decision: StopDecision) -> None:
 
 
 def read_stops(run: Path) -> dict[str, StopDecision]:
-    """Loads the early-stopping decisions by trial; a line truncated by a kill is skipped."""
+    """Loads a scheduler's early-stopping decisions by trial; a line truncated by a kill is skipped."""
     return {decision.trial: decision for decision in read_lines(Path(run) / DECISIONS_FILE, _DECISION)}

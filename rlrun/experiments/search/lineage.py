@@ -1,4 +1,4 @@
-"""Lineage of populations (PBT): parents and hyperparameters of members by generation, and the checkpoints to copy.
+"""Lineage of populations (PBT): parents and hyperparameters of each member by generation, and checkpoints to copy.
 
 ``lineage.jsonl`` is a write-ahead log with a line for each decision: after a kill the logged decision is carried out.
 ``generations/<trial>/<generation>`` is a member's checkpoint at a generation, kept while another member may copy it.
@@ -60,13 +60,13 @@ class MemberRecord:
 
     @property
     def steps(self) -> int:
-        """Steps of the run's clock at the generation."""
+        """Training steps of the member at the generation: SGD steps in training from data alone, else env steps."""
         return self.env_steps if self.sgd_steps is None else self.sgd_steps
 
 
 @dataclass(frozen=True)
 class Generation:
-    """Exploit-and-explore decision on all members of a population, or on one member if asynchronous.
+    """Exploit-and-explore decision of a PBT generation: on all members of a population, or on one if asynchronous.
 
     Attributes:
         population: The population's seed.
@@ -83,7 +83,7 @@ _GENERATION = TypeAdapter(Generation)
 
 
 class Lineage:
-    """Log and checkpoint store for the lineage of a run's populations.
+    """Log and checkpoint store for the lineage (PBT) of a run's populations.
 
     Attributes:
         run: The run's directory.
@@ -124,10 +124,10 @@ class Lineage:
         return self.run / GENERATIONS_DIRECTORY / trial / f"{generation:06d}"
 
     def forget_checkpoints(self, needed: Iterable[tuple[str, int]]) -> None:
-        """Removes all preserved checkpoints except the needed ones.
+        """Removes all checkpoints preserved for other members, except those still needed.
 
         Args:
-            needed: (trial, generation) of each needed checkpoint.
+            needed: Pairs (trial, generation) of the checkpoints to keep.
         """
         kept = {self.checkpoint(trial, generation) for trial, generation in needed}
         for path in (self.run / GENERATIONS_DIRECTORY).glob("*/*"):
@@ -135,7 +135,7 @@ class Lineage:
                 shutil.rmtree(path, ignore_errors=True)
 
     def close(self) -> None:
-        """Removes all preserved checkpoints, after all members have ended."""
+        """Removes all checkpoints preserved for other members, after all members have ended."""
         shutil.rmtree(self.run / GENERATIONS_DIRECTORY, ignore_errors=True)
 
 
@@ -145,7 +145,7 @@ def read_generations(run: Path) -> list[Generation]:
 
 
 def newest_records(generations: Iterable[Generation]) -> Mapping[str, tuple[int, MemberRecord]]:
-    """Last generation of each trial, with the member's record at that generation."""
+    """Newest generation of each trial (PBT), with the trial's record at that generation."""
     return {member.trial: (line.generation, member) for line in generations for member in line.members}
 
 

@@ -21,7 +21,7 @@ Standing = tuple[str, float, float]
 
 
 def rule_of(run: ActiveRun) -> tuple[Rule | None, list[Standing]]:
-    """Restores the scheduling rule of a run (None without a scheduler) and the trials' metrics at the rungs.
+    """Restores the scheduling rule of a run, None without a scheduler, and each trial's metrics at the rungs.
 
     Trials that the rule has stopped, or would stop next, are recorded as ended and removed from the run.
     """
@@ -93,7 +93,7 @@ def _populations(run: ActiveRun) -> Populations:
 
 
 def make_rule(scheduler: SchedulerConfig, stop: Mapping[str, float], trials: int) -> Rule:
-    """Creates the scheduling rule of a scheduler that compares trials: asha, hyperband, bohb or median.
+    """Creates the scheduling rule of a comparing scheduler: asha, hyperband, bohb or median.
 
     The rule of populations needs more arguments, see `rlrun.experiments.search.rules.population`.
 

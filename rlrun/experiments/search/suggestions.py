@@ -1,4 +1,4 @@
-"""Searchers of a spec, and their interface to a run: trials of suggested configurations, and scores as feedback.
+"""Connection of a searcher to a run: trials for suggested configurations, and their scores as feedback.
 
 Each configuration runs with every seed of the experiment; its score is the mean over the seeds.
 """
@@ -58,12 +58,12 @@ class Suggestions:
             self._complete_if_over(configuration)
 
     def notes(self) -> list[str]:
-        """New messages of the searcher to the user, since the last call."""
+        """Takes the searcher's messages to the user that were added since the last call."""
         return self._searcher.notes()
 
     @property
     def is_over(self) -> bool:
-        """Whether every configuration has been suggested."""
+        """Whether all configurations of the search have been suggested."""
         return len(set(self._configuration.values())) >= self._experiment.num_samples
 
     def running(self) -> int:
@@ -95,7 +95,7 @@ class Suggestions:
         return trials
 
     def observe(self, trial: str, budget: float, score: float) -> None:
-        """Records a trial's metric at a rung; reports the mean to the searcher when all seeds have reached the rung.
+        """Records a trial's metric at a rung, and gives the searcher the mean once all seeds have reached the rung.
 
         Args:
             trial: Name of the trial.
@@ -150,7 +150,7 @@ def make_searcher(experiment: Experiment, run_directory: Path) -> JournaledSearc
     """Creates an experiment's searcher, restored from the run's journal if one exists.
 
     Args:
-        experiment: The experiment, with another searcher than random.
+        experiment: The experiment, with a searcher other than random.
         run_directory: Directory of the run, with the journal and Optuna's study.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Validation of the algorithm that a spec entry names, and the algorithms that an unknown name may mean."""
+"""Validation of the algorithm name in a spec entry, with suggestions for an unknown name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rlrun.experiments.spec.section import refusals
 
 
 def check_algorithm(data: Mapping[str, Any]) -> tuple[type[Algorithm[Any]] | None, list[Mistake]]:
-    """Validates the algorithm of an entry, or of a policy; returns its class, None if it is not usable."""
+    """Validates the algorithm name of an entry or policy, and returns the algorithm's class, None if not usable."""
     name = data.get("algorithm")
     if "algorithm" not in data:
         return None, [Mistake(("algorithm",), f"is missing: add one of {', '.join(algorithm_names())}")]
@@ -49,9 +49,9 @@ def check_algorithm(data: Mapping[str, Any]) -> tuple[type[Algorithm[Any]] | Non
 
 
 def candidates_for(name: Any) -> tuple[type[Algorithm[Any]], ...]:
-    """Candidate algorithms for an unknown name: the one with the most similar name, or all installed ones.
+    """Suggestions for an unknown algorithm name: the most similar installed name, or all installed ones.
 
-    A wrong import path has no candidates, since it refers to the user's own algorithm.
+    A wrong import path gets no suggestions, since it refers to the user's own algorithm.
     """
     if isinstance(name, str) and ":" in name:
         return ()
@@ -60,7 +60,7 @@ def candidates_for(name: Any) -> tuple[type[Algorithm[Any]], ...]:
 
 
 def installed_algorithms() -> dict[str, type[Algorithm[Any]]]:
-    """Installed algorithms by name, without plugins whose import fails."""
+    """Installed algorithms by name, except those of plugins whose import fails."""
     found = {}
     for name in algorithm_names():
         try:

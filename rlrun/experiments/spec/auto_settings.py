@@ -1,6 +1,6 @@
-"""Settings ``auto``: numbers of workers and envs that are measured once, before the trials of a run.
+"""Settings ``auto``: numbers of workers and envs that are measured once, before the trials of a run start.
 
-The spec's other settings stay as they are, the batch of an update above all. So a setting is tried only if whole
+The spec's other settings, above all the batch size of an update, are not changed. So a setting is tried only if whole
 fragments of all workers fill that batch exactly.
 """
 
@@ -32,7 +32,7 @@ LEAST_FRAGMENT_LENGTH = 32
 
 @dataclass(frozen=True)
 class WithoutAuto:
-    """Entry of a spec without its settings ``auto``, which have their defaults until they are measured.
+    """Spec entry without its settings ``auto``, which have their defaults until the measurement.
 
     Attributes:
         entry: The entry.
@@ -46,7 +46,7 @@ class WithoutAuto:
 
 
 def without_auto(entry: Mapping[str, Any]) -> WithoutAuto:
-    """Takes settings ``auto`` out of an entry's `config`.
+    """Removes settings ``auto`` from the `config` of a spec entry.
 
     Examples:
         >>> found = without_auto({"config": {"num_workers": "auto", "lr": 0.1}})
@@ -71,7 +71,7 @@ def _varies_auto(value: Any) -> bool:
 def auto_mistakes(
     auto: Sequence[str], entry: Mapping[str, Any], algorithm: Algorithm[Any], experiment: Experiment | None
 ) -> list[Mistake]:
-    """Mistakes for settings ``auto`` where other numbers would change what is learned, or nothing can be measured.
+    """Finds mistakes in settings ``auto``: those whose value would change the learning result or cannot be measured.
 
     Args:
         auto: Names of the settings.
@@ -125,11 +125,11 @@ def _why_none_fits(auto: Sequence[str], experiment: Experiment) -> str:
 
 
 def candidates(config: AlgorithmConfig, auto: Sequence[str], room: int) -> list[tuple[int, int]]:
-    """Settings to measure as (num_workers, num_envs_per_worker), those without workers first.
+    """Candidate settings to measure, as (num_workers, num_envs_per_worker), those without workers first.
 
     Args:
         config: Settings of the algorithm.
-        auto: Names of the settings that may differ from these.
+        auto: Names of the settings that may differ from `config`.
         room: Maximum number of workers.
     """
     few = {0, 1, room - 1, room}

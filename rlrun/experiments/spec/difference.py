@@ -1,4 +1,4 @@
-"""Differences between two entries of spec files, setting by setting, with defaults filled in.
+"""Comparison of two entries of spec files, setting by setting, with defaults filled in.
 
 Entries are plain data, as runs keep them. Code that they name is not imported, except algorithms that are installed.
 """
@@ -29,10 +29,10 @@ _Flat = dict[Location, Any]
 
 @dataclass(frozen=True)
 class Setting:
-    """Value of a setting in one of two entries.
+    """Value of a setting in one of two compared spec entries.
 
     Attributes:
-        value: The value, or the search space in its place.
+        value: The value, or the search space if the entry has one for the setting.
         is_default: Whether it is the default.
     """
 
@@ -42,12 +42,12 @@ class Setting:
 
 @dataclass(frozen=True)
 class Difference:
-    """Setting that differs between two entries.
+    """Setting that differs between two compared spec entries.
 
     Attributes:
         setting: Dotted path of the setting.
-        first: Setting in the first entry, None if it has none of this name.
-        second: Setting in the second entry, None if it has none of this name.
+        first: Value in the first entry, None if the entry has no such setting.
+        second: Value in the second entry, None if the entry has no such setting.
     """
 
     setting: str
@@ -56,7 +56,7 @@ class Difference:
 
 
 def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Difference]:
-    """Finds the settings in which two entries differ, by path.
+    """Finds the settings in which two spec entries differ, by path.
 
     Args:
         first: An entry of a spec file or run, or a trial's resolved spec.
@@ -78,7 +78,7 @@ def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Dif
 
 
 def entry_of_trial(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Converts a trial's resolved spec to an entry with one seed.
+    """Converts a trial's resolved spec to a spec entry with one seed.
 
     Args:
         spec: Content of the trial's spec.yaml.

@@ -1,4 +1,4 @@
-"""Validation of one entry of a spec file: the result is an Experiment, or all mistakes in the entry."""
+"""Validation of one entry of a spec file: the result is an `Experiment`, or an error with all mistakes in the entry."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def check_entry(
     Args:
         name: The experiment's name.
         data: The value of the entry.
-        origin: Source of the entry (a file, or defaults), for messages.
+        origin: Source of the entry (a file, or defaults), used in messages.
         max_trials: Maximum number of trials of the experiment.
         makes_envs: Whether to create each env once, to check that the algorithms support its actions.
 

@@ -27,7 +27,7 @@ MOST_OFFERED = 4
 
 
 def env_mistakes(config: EnvConfig) -> list[Mistake]:
-    """Validates that an env, its arguments and its wrappers exist and are installed, without instantiating the env."""
+    """Validates that an env, its arguments and its wrappers exist and are installed, without creating the env."""
     named = (config.named_by,)
     bare = config.replace(wrappers=(), **({} if config.preset is None else {"preset": None}))
     mistakes = _mistakes_at(named, bare)
@@ -47,9 +47,9 @@ def _mistakes_at(location: Location, config: EnvConfig) -> list[Mistake]:
 
 
 def check_env(data: Mapping[str, Any], learns: Policies | None, *, may_be_missing: bool) -> Section[EnvConfig]:
-    """Validates the env, and that policies support its actions, for which it is created unless `learns` is None.
+    """Validates the env of an entry, and that policies support its actions; creates the env unless `learns` is None.
 
-    One that may be missing lacks only where the data to learn from is wrong.
+    An env that may be omitted is reported as missing only if the data to learn from is wrong.
     """
     if "env" not in data:
         begins = data.get("begins")
@@ -62,7 +62,7 @@ def check_env(data: Mapping[str, Any], learns: Policies | None, *, may_be_missin
 
 
 def check_env_section(env: Any, where: Location, learns: Policies | None = None) -> Section[EnvConfig]:
-    """Validates an env as written, and that policies support its actions, for which it is created.
+    """Validates an env section as written, and that policies support the env's actions; creates the env for the check.
 
     Args:
         env: The env as written: an id, an import path or a mapping.
@@ -80,9 +80,9 @@ def check_env_section(env: Any, where: Location, learns: Policies | None = None)
 
 
 def action_mistakes(env: EnvConfig, learns: Policies) -> list[Mistake]:
-    """Mistakes for algorithms that do not support an env's actions; creates the env once.
+    """Finds algorithms that do not support an env's actions, as mistakes; creates the env once.
 
-    An env that cannot be created has no mistakes here; what is wrong with it is reported when it is to run.
+    If the env cannot be created, no mistakes are returned; the error is reported when the env is to run.
 
     Args:
         env: The env or world.

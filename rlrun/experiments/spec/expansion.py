@@ -1,7 +1,8 @@
 """Expansion of search spaces into configurations, trials and population members (grid and random search).
 
-Each sample has its own generator, seeded by a seed, the location of the search space and the number of the sample. So a
-spec always expands to equal trials, and a further space or a larger ``num_samples`` does not change other samples.
+Each sample has its own random generator, seeded by the sweep's seed, the location of the search space and the number of
+the sample. So a spec always expands to equal trials, and an additional space or a larger ``num_samples`` does not
+change the other samples.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def planned_trials(configurations: Sequence[dict[Location, Any]], seeds: Sequenc
     """Yields the trials of a sweep: the product of configurations and seeds.
 
     Args:
-        configurations: Result of `expand`.
+        configurations: The hyperparameter configurations, as `expand` returns them.
         seeds: The seeds.
     """
     for number, values in enumerate(configurations):
@@ -63,7 +64,7 @@ def planned_members(
 
     Args:
         template: The entry's env and config as written.
-        configurations: Result of `expand` for it.
+        configurations: The template's configurations, as `expand` returns them.
         mutated: Search spaces of the settings that the population mutates, by location.
         seeds: Seeds of the populations.
     """
@@ -86,7 +87,7 @@ def member_seed(population: int, member: int) -> int:
 
 
 def fill(data: Any, values: Mapping[Location, Any], location: Location = ()) -> Any:
-    """Copy of nested data with the values at existing locations replaced."""
+    """Copies nested data with the values at existing locations replaced."""
     if location in values:
         return values[location]
     if isinstance(data, Mapping):
@@ -106,14 +107,14 @@ def has_value_at(data: Any, location: Location) -> bool:
 
 
 def value_at(data: Any, location: Location) -> Any:
-    """Value at an existing location of nested data."""
+    """Looks up the value at an existing location of nested data."""
     for step in location:
         data = data[step]
     return data
 
 
 def filled(data: Mapping[str, Any], values: Mapping[Location, Any]) -> dict[str, Any]:
-    """Copy of nested data with values set at locations; missing mappings are created."""
+    """Copies nested data with values set at locations; missing mappings are created."""
     result: dict[str, Any] = fill(data, values)
     for location, value in values.items():
         place: Any = result
@@ -124,7 +125,7 @@ def filled(data: Mapping[str, Any], values: Mapping[Location, Any]) -> dict[str,
 
 
 def count(spaces: Mapping[Location, SearchSpace], num_samples: int) -> int:
-    """Number of configurations that `expand` returns."""
+    """Number of configurations that `expand` would return."""
     return num_samples * math.prod(len(space.arguments) for space in spaces.values() if space.is_grid)
 
 

@@ -143,7 +143,7 @@ EVALUATION_KEYS = tuple(metric.name.removeprefix("evaluation/") for metric in EV
 
 
 def judged_by(spec: Mapping[str, Any]) -> str:
-    """Metric that ranks checkpoints, trials and configurations.
+    """Metric by which checkpoints, trials and configurations are ranked.
 
     The metric is ``checkpoint.best`` if set, else an evaluation metric if there are evaluations. In games,
     whose mean return sums over both sides, it is the fraction of games not lost, or the league's Elo rating.
@@ -255,7 +255,7 @@ class EvaluationConfig(ConfigModel):
 
 
 def actions_of(evaluation: EvaluationConfig | None) -> ActionKind:
-    """Kind of actions of a trial's evaluations, which its checkpoints record; the default without evaluations."""
+    """Kind of actions in a trial's evaluations, which checkpoints record; the default kind without evaluations."""
     return DEFAULT_KIND if evaluation is None else evaluation.actions
 
 
@@ -306,7 +306,7 @@ class ExpectConfig(ConfigModel):
 
     @property
     def within_steps(self) -> dict[str, int]:
-        """Maximum of each step counter with a limit, by metric."""
+        """Upper limit of each step counter in the expectation, by metric."""
         limits = {"env_steps": self.within_env_steps, "sgd_steps": self.within_sgd_steps}
         return {metric: limit for metric, limit in limits.items() if limit is not None}
 
@@ -381,7 +381,7 @@ class RunSettings(ConfigModel):
 
 
 class Learning(ConfigModel):
-    """Learning part of an experiment: an algorithm in an env, or the policies of a multi-agent world."""
+    """Learning part of an experiment: one algorithm in an env, or the policies of a multi-agent world."""
 
     algorithm: str
     """Name or import path of the algorithm; for several policies, a display name of their algorithms."""
@@ -403,7 +403,7 @@ class Learning(ConfigModel):
 
     @property
     def settings(self) -> dict[Location, AlgorithmConfig]:
-        """Algorithm settings by location in the entry."""
+        """Algorithm settings, by their location in the spec entry."""
         if not self.policies:
             return {("config",): self.config}
         return {("policies", name, "config"): policy.config for name, policy in self.policies.items()}
@@ -472,7 +472,7 @@ class TrialSpec(Learning):
 
     @property
     def judged_by(self) -> str:
-        """Metric that ranks this trial among others, and the trial's checkpoints."""
+        """Metric by which this trial is ranked among others, as are the trial's checkpoints."""
         return judged_by(self.model_dump(include={"checkpoint", "evaluation", "train", "policies", "seats"}))
 
     @classmethod
@@ -493,7 +493,7 @@ class TrialSpec(Learning):
         return cls.parse({**data, "config": sampling, "policies": policies})
 
     def with_learning(self, learns: Policies) -> Self:
-        """Copy of this trial with other policies and settings.
+        """Copies this trial with other policies and settings.
 
         Raises:
             SpecError: The policies or settings are not valid.
@@ -503,7 +503,7 @@ class TrialSpec(Learning):
 
 
 class Experiment(RunSettings, Learning):
-    """A validated entry of a spec file; it expands into trials."""
+    """Experiment: a validated entry of a spec file, which expands into trials."""
 
     name: NonEmptyText
     """Name of the experiment in the spec file."""
@@ -526,7 +526,7 @@ class Experiment(RunSettings, Learning):
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings about settings that are valid, and hardly meant."""
+        """Warnings about settings that are valid but probably not intended."""
         found = [self._never_learns(), self._early_stop_warning()]
         return [f"{self.name}: {warning}" for warning in found if warning]
 
@@ -593,18 +593,18 @@ class Experiment(RunSettings, Learning):
         return {setting_location(path): space for path, space in spaces.items()}
 
     def with_measured(self, num_workers: int, num_envs_per_worker: int) -> Self:
-        """Copy of this experiment with measured numbers of workers and envs."""
+        """Copies this experiment with measured numbers of workers and envs in place of ``auto``."""
         numbers = {"num_workers": num_workers, "num_envs_per_worker": num_envs_per_worker}
         measured = {name: numbers[name] for name in self.auto}
         template = {**self.template, "config": {**self.template["config"], **measured}}
         return self.replace(auto=(), config=self.config.replace(**measured), template=template)
 
     def param_names(self) -> dict[Location, str]:
-        """Short names of the varying settings, by location; keys of `params` in trials."""
+        """Short names of the varying settings, by location; they are the keys of `params` in trials."""
         return short_names(dict.fromkeys([*self.spaces(), *self.mutated()]))
 
     def plan(self) -> Iterator[PlannedTrial]:
-        """Planned trials without their configs; none if a searcher suggests them."""
+        """Planned trials of the experiment, without configs; none if a searcher suggests the trials."""
         configurations = [] if self.searches else expand(self.spaces(), self.num_samples, self.seeds[0])
         if mutated := self.mutated():
             return planned_members(self.template, configurations, mutated, self.seeds)
@@ -613,8 +613,8 @@ class Experiment(RunSettings, Learning):
     def trials(self) -> list[TrialSpec]:
         """Creates the experiment's trials; none if a searcher suggests them.
 
-        The trials are the product of samples, grid points and seeds. With a population-based scheduler there is a
-        population for each seed, with one member for each sample and grid point.
+        The trials are the product of samples, grid points and seeds. A population-based scheduler has one population
+        per seed, with one member per sample and grid point.
 
         Raises:
             SpecError: A sampled value is not valid for its field.
@@ -630,7 +630,7 @@ class Experiment(RunSettings, Learning):
             yield self._trial(planned, varied, total, sharing[self._update_of(planned.values)])
 
     def first_trial(self) -> TrialSpec:
-        """First trial; if a searcher suggests the trials, an example with sampled values.
+        """First trial of the experiment; if a searcher suggests the trials, an example trial with sampled values.
 
         Raises:
             SpecError: No sampled value is valid for its field.
@@ -723,7 +723,7 @@ class Experiment(RunSettings, Learning):
 
     @override
     def to_data(self) -> dict[str, Any]:
-        """Serializes this experiment to an entry of a spec file."""
+        """Serializes this experiment to the entry of a spec file."""
         settings = {name: value for name, value in super().to_data().items() if name in RunSettings.model_fields}
         algorithm = {} if self.policies else {"algorithm": self.algorithm}
         config = {"config": {**self.template["config"], **dict.fromkeys(self.auto, AUTO)}} if self.auto else {}

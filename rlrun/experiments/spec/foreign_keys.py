@@ -1,4 +1,4 @@
-"""Translation of other RL libraries' keys in a spec entry to rlrun's keys, so that all mistakes are reported together.
+"""Translation of other RL libraries' keys in a spec entry to rlrun's, so that all mistakes are reported at once.
 
 An entry with such keys is always invalid. Their values are still validated as those of rlrun's keys, and mistakes are
 reported at the position in the file.
@@ -27,7 +27,7 @@ class ForeignKey:
     Attributes:
         written: Location of the key in the entry.
         ours: Location of the corresponding key of rlrun.
-        converts: Whether the value needs a conversion, and so cannot be validated unchanged.
+        converts: Whether the value needs a conversion, and so cannot be validated as written.
     """
 
     written: Location
@@ -42,7 +42,7 @@ class ForeignKey:
 
 
 def with_rlrun_keys(entry: Mapping[str, Any], keys: Sequence[ForeignKey]) -> Mapping[str, Any]:
-    """Copy of a spec entry with foreign keys renamed to rlrun's, without values that need a conversion."""
+    """Copies a spec entry with foreign keys renamed to rlrun's, omitting values that need a conversion."""
     if not keys:
         return entry
     result: dict[str, Any] = deepcopy(dict(entry))
@@ -80,7 +80,7 @@ def foreign_entry_keys(entry: Mapping[str, Any], known: Iterable[str], needed: I
     Args:
         entry: The entry.
         known: The keys of entries.
-        needed: Keys for which a misspelt key also counts.
+        needed: Required keys, for which misspellings are also found.
     """
     known, needed = list(known), list(needed)
     found: list[ForeignKey] = []
@@ -156,7 +156,7 @@ def _is_free(entry: Mapping[str, Any], location: Location, taken: Iterable[Forei
 
 
 def names_runs(data: Any) -> bool:
-    """Whether a document maps names to entries with a key `run`, as RLlib's files of experiments do."""
+    """Whether a document maps names to entries with a key `run`, as RLlib's experiment files do."""
     return (
         isinstance(data, Mapping)
         and all(isinstance(entry, Mapping) for entry in data.values())

@@ -1,4 +1,4 @@
-"""Keys of a spec entry: which section has which, and messages that say where a misplaced key belongs."""
+"""Keys of a spec entry and the section to which each belongs, for messages about misplaced keys."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SHARED = "the policies of a world share their envs and workers, so it belongs un
 
 
 def unknown_entry_keys(data: Mapping[str, Any], models: Mapping[str, Sequence[type[ConfigModel]]]) -> list[Mistake]:
-    """Mistakes for unknown keys of a spec entry; the message names the correct section if the key exists elsewhere.
+    """Mistakes for unknown keys of a spec entry; if the key exists in another section, the message names that section.
 
     Args:
         data: The entry as written.
@@ -78,7 +78,7 @@ def unknown_policy_keys(
 
 
 def in_policies(mistake: Mistake, models: Mapping[str, type[AlgorithmConfig]]) -> Mistake:
-    """Adds the policies that accept it to the message on an unknown key of the config that all policies share.
+    """Extends the message on an unknown key of the shared config by the policies that do accept the key.
 
     Args:
         mistake: The mistake.
@@ -97,7 +97,7 @@ def in_policies(mistake: Mistake, models: Mapping[str, type[AlgorithmConfig]]) -
 def with_key_location(
     mistake: Mistake, name: str, models: Sequence[type[AlgorithmConfig]], path: str = "config"
 ) -> Mistake:
-    """Adds the algorithm's name, or the correct path of the key, to the message on an unknown key.
+    """Extends the message on an unknown key by the algorithm's name or the correct path of the key.
 
     Args:
         mistake: The mistake.
@@ -156,7 +156,7 @@ def _place_of(key: str, models: Sequence[type[ConfigModel]], path: str) -> str:
 
 
 def paths_of(key: str) -> list[str]:
-    """Possible paths of a setting in a spec entry, for a name as in rlrun or another library.
+    """Possible paths of a setting in a spec entry, for a name used by rlrun or by another library.
 
     Args:
         key: The name.

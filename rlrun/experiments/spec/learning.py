@@ -1,4 +1,4 @@
-"""Validation of the learning part of an entry: an algorithm or the policies of a multi-agent world, with settings."""
+"""Validation of a spec entry's learning part: an algorithm or the policies of a world, with settings."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class CheckedLearning:
         entry: The entry, with presets and the run's length filled in.
         mistakes: Mistakes, with locations in the entry.
         algorithm: Display name of the algorithms.
-        parts: The settings, with their locations.
+        parts: The sections with settings, and their locations.
         policies: The policies of a world; empty if one algorithm learns all.
         seats: Opponent seats of the policies, and the league.
-        learns: The policies, with default settings in place of wrong ones; None if an algorithm is not known.
+        learns: The policies, with default settings in place of invalid ones; None if an algorithm is not known.
         candidates: Algorithms that an unknown name may refer to.
     """
 
@@ -63,17 +63,17 @@ class CheckedLearning:
 
     @property
     def spaces(self) -> dict[Location, SearchSpace]:
-        """Search spaces of all settings, by location in the entry."""
+        """Search spaces of all settings in the entry, by location."""
         return {where: space for section in self._sections for where, space in section.spaces.items()}
 
     @property
     def models(self) -> dict[Location, type[ConfigModel]]:
-        """Config classes of all settings, by location in the entry."""
+        """Config classes of all settings in the entry, by location."""
         return {section.location: section.model for section in self._sections}
 
     @property
     def classes_by_path(self) -> dict[str, Sequence[type[ConfigModel]]]:
-        """Config classes of all settings by path; those of all candidates if the algorithm is not known."""
+        """Config classes of all settings by path; those of all candidate algorithms if the algorithm is unknown."""
         candidates = [candidate.Config for candidate in self.candidates] or [AlgorithmConfig]
         return {dotted(location): [model] for location, model in self.models.items()} or {"config": candidates}
 
@@ -83,7 +83,7 @@ class CheckedLearning:
 
 
 def check_learning(entry: Mapping[str, Any]) -> CheckedLearning:
-    """Validates a spec entry's algorithm and config, or the policies, mapping, train and seats of a multi-agent entry.
+    """Validates the learning part of a spec entry: algorithm and config, or the policies, mapping, train and seats.
 
     Raises:
         UserCodeError: A user's module raises while it is imported.

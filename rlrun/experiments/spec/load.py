@@ -51,14 +51,14 @@ def load_experiments(
     ``my_lab.py`` next to it.
 
     Args:
-        files: The files; a folder stands for the YAML files in it.
+        files: The files; a folder stands for all YAML files directly in it.
         overrides: Texts ``path=value`` that override the files; the last one for a path wins.
         max_trials: Maximum number of trials of an experiment.
         makes_envs: Whether to create each env once, to check that the algorithms support its actions.
         tell: Called with a line for each file of another library that was translated, and for each warning.
 
     Raises:
-        SpecError: There are mistakes; the error lists those of all files and overrides.
+        SpecError: The files or overrides contain mistakes; the error lists all of them.
         EnvironmentUnusable: All is valid, but a package that an env needs is missing.
         UserCodeError: A user's module raises while it is imported.
     """
@@ -92,13 +92,13 @@ def parse_experiments(
     """Validates experiments from plain Python data instead of files.
 
     Args:
-        data: Entries by name, as in a spec file; tuples and configs may stand for lists and mappings.
+        data: Entries by name, as in a spec file; tuples and config objects are accepted for lists and mappings.
         overrides: Texts ``path=value`` that override the data.
         max_trials: Maximum number of trials of an experiment.
         makes_envs: Whether to create each env once, to check that the algorithms support its actions.
 
     Raises:
-        SpecError: There are mistakes; the error lists all of them.
+        SpecError: The data contain mistakes; the error lists all of them.
         EnvironmentUnusable: All is valid, but a package that an env needs is missing.
         UserCodeError: A user's module raises while it is imported.
     """
@@ -114,9 +114,9 @@ def shipped_experiment(
     max_trials: int = MAX_TRIALS,
     makes_envs: bool = False,
 ) -> Experiment:
-    """Loads the tuned experiment shipped with rlrun for an algorithm and an env, or one with the algorithm's defaults.
+    """Loads rlrun's tuned experiment for an algorithm and an env, or an experiment with the algorithm's defaults.
 
-    The attribute ``origin`` of the experiment distinguishes both cases.
+    The experiment's attribute ``origin`` distinguishes the two cases.
 
     Args:
         algorithm: The algorithm's name, in any case.
@@ -126,7 +126,7 @@ def shipped_experiment(
         makes_envs: Whether to create the env once, to check that the algorithm supports its actions.
 
     Raises:
-        SpecError: There is no such algorithm or env, or an override is wrong.
+        SpecError: The algorithm or env does not exist, or an override is invalid.
         EnvironmentUnusable: A package that the env needs is missing.
     """
     algorithm = known_algorithm(algorithm)
@@ -149,7 +149,7 @@ def shipped_experiment(
 
 
 def default_name(env: str, algorithm: str) -> str:
-    """Name of an experiment that is not in a file: the env's own name and the algorithm.
+    """Default name of an experiment that is not from a file: the env's own name and the algorithm.
 
     Examples:
         >>> default_name("tank:Tank", "ppo"), default_name("ALE/Pong-v5", "dqn"), default_name("lab:Arm", "lab:AWR")
@@ -160,7 +160,7 @@ def default_name(env: str, algorithm: str) -> str:
 
 
 def shipped_configs() -> list[Path]:
-    """Folder of the spec files shipped with rlrun: next to the package in a checkout, else inside the package."""
+    """Folder of the spec files shipped with rlrun: beside the package in a git checkout, else inside the package."""
     package = Path(__file__).resolve().parents[2]
     checkout = package.parent / "configs"
     is_checkout = checkout.is_dir() and (package.parent / "pyproject.toml").is_file()
@@ -176,7 +176,7 @@ def _shipped_config(name: Path) -> Path | None:
 
 
 def tuned_spec(algorithm: str, env: str) -> Path | None:
-    """Shipped spec file tuned for an algorithm on an env, None if there is none."""
+    """Path of the shipped spec file tuned for an algorithm on an env, None if there is none."""
     for path in [path for path in shipped_configs() if path.parent.name not in NOT_FOR_AN_ENV]:
         if any(_is_tuned_for(entry, algorithm, env) for entry in _experiments_of(read_document(path)).data.values()):
             return path
@@ -184,7 +184,7 @@ def tuned_spec(algorithm: str, env: str) -> Path | None:
 
 
 def spec_files(paths: Sequence[Path | str]) -> list[Path]:
-    """Resolves paths to spec files; a folder expands to the YAML files directly in it, sorted.
+    """Resolves paths to spec files; a folder expands to the YAML files directly in it, in sorted order.
 
     A path that does not exist, such as ``cartpole/ppo``, may name a shipped spec. A folder without YAML files is
     returned unexpanded, so that reading it raises the error.
@@ -221,7 +221,7 @@ def _nearest(path: Path) -> str:
 
 
 def make_importable(directory: Path) -> None:
-    """Appends a directory and the current one to the import path, after installed packages."""
+    """Appends a directory and the current directory to Python's import path, after installed packages."""
     for wanted in (str(directory.resolve()), str(Path.cwd())):
         if wanted not in sys.path:
             sys.path.append(wanted)

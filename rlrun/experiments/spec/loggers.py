@@ -1,4 +1,4 @@
-"""Loggers, which also receive a trial's results: Weights & Biases, MLflow, and custom classes; their settings."""
+"""Loggers that send a trial's results to Weights & Biases, MLflow or custom classes; and their settings."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from rlrun.engine.settings.registry import load_object
 class TrialLogger(ABC):
     """Base class of loggers, each of which sends one trial's results to a service.
 
-    All methods are called from one thread of the logger's own, so a slow service delays no training. An exception ends
-    the logger with a message, and training continues. A custom logger is made from its settings in the spec as named
+    All methods are called from the logger's own thread, so a slow service does not delay training. An exception ends
+    the logger with a message, and training continues. A custom logger receives its settings in the spec as keyword
     arguments.
     """
 
@@ -32,7 +32,7 @@ class TrialLogger(ABC):
             trial: The trial as in its `spec.yaml`: `name`, `experiment`, `algorithm`, `env`, `config`, `seed`, the
                 varying settings `params`, and more.
             directory: The trial's directory.
-            known_as: The id from an earlier call, None for a new trial.
+            known_as: The service's id of the trial from an earlier start, None for a new trial.
 
         Returns:
             The service's id of the trial.
@@ -40,7 +40,7 @@ class TrialLogger(ABC):
 
     @abstractmethod
     def log(self, row: Mapping[str, Any]) -> None:
-        """Logs a result: metrics by name, None for missing numbers."""
+        """Logs a result row: metric values by name, None for missing ones."""
 
     @abstractmethod
     def finish(self, status: str) -> None:
@@ -59,7 +59,7 @@ def make_logger(path: str, settings: Mapping[str, Any]) -> TrialLogger:
         settings: Arguments of the class.
 
     Raises:
-        UsageError: There is no such logger, it lacks a method, or it has no such arguments.
+        UsageError: The class does not exist, lacks a method, or does not accept the arguments.
         UserCodeError: The module raises while it is imported.
     """
     found = load_object(path, "logger")
@@ -96,9 +96,9 @@ class MlflowConfig(ConfigModel):
 
 
 class LoggersConfig(ConfigModel):
-    """Loggers that receive results: ``[wandb]``, or ``{wandb: {project: walkers}}``, no credentials.
+    """Settings of loggers: a list of names ``[wandb]``, or ``{wandb: {project: walkers}}``; no credentials.
 
-    ``my_lab.csv:CsvLogger`` is a custom class, and a mapping below it has its arguments.
+    ``my_lab.csv:CsvLogger`` names a custom class; a mapping below the name has its arguments.
     """
 
     model_config = ConfigDict(extra="allow")

@@ -1,4 +1,4 @@
-"""Machines of an experiment: settings of distribution by machine, apart from those of the algorithm."""
+"""Settings for specific machines in a spec: numbers of workers and other settings of distribution, by machine."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ SETTINGS = (
 
 @dataclass(frozen=True)
 class OnMachine:
-    """Entry of a spec with the settings of its machine in `config`.
+    """Spec entry in which the settings of the selected machine have been moved into `config`.
 
     Attributes:
-        entry: The entry, without the keys of machines.
+        entry: The entry, without the keys for machines.
         mistakes: Mistakes in these keys.
         machine: Name of the machine, "" for none.
         settings: Names of its settings.
@@ -43,7 +43,7 @@ class OnMachine:
     settings: tuple[str, ...] = ()
 
     def as_written(self, mistakes: Sequence[Mistake]) -> list[Mistake]:
-        """Moves mistakes in the machine's settings from `config` to the place where they are written."""
+        """Moves mistakes in the machine's settings from `config` to the place in the entry where they are written."""
         own: Location = ("machines", self.machine)
         return [
             replace(mistake, location=(*own, *mistake.location[1:]))
@@ -54,7 +54,7 @@ class OnMachine:
 
 
 def on_machine(data: Mapping[str, Any]) -> OnMachine:
-    """Puts the settings of the entry's `machine` into its `config`.
+    """Moves the settings of the entry's selected `machine` into the entry's `config`.
 
     Args:
         data: The entry as written.

@@ -30,7 +30,7 @@ _COUNTS = ("iteration", "env_steps", "agent_steps", "sgd_steps", "episodes")
 def reported_metrics(
     learns: Policies, *, in_world: bool, hooks: Sequence[Mapping[str, Mapping[str, Any]]] = ()
 ) -> tuple[list[Metric], list[Metric]]:
-    """Names of the metrics that trainings and their evaluations report; no process or env is started.
+    """Names of all metrics that trainings and their evaluations report, found without starting a process or env.
 
     Args:
         learns: The policies.
@@ -48,11 +48,11 @@ def reported_metrics(
 def check_metrics(
     data: Mapping[str, Any], learns: Policies, hooks: Sequence[Mapping[str, Mapping[str, Any]]] = ()
 ) -> list[Mistake]:
-    """Validates that every metric named in a spec entry is reported.
+    """Validates that every metric named in a spec entry is one that the training reports.
 
     Args:
         data: The entry as written.
-        learns: The policies, with default settings in place of wrong ones.
+        learns: The policies, with default settings in place of invalid ones.
         hooks: Settings of each hook by its import path.
 
     Returns:
@@ -131,7 +131,7 @@ def _mapping(value: Any) -> Mapping[Any, Any]:
 
 
 def check_metrics_of_any(data: Mapping[str, Any], candidates: Iterable[Policies]) -> list[Mistake]:
-    """Validates that every metric named in a spec entry is reported by at least one of several candidates.
+    """Validates that every metric named in a spec entry is reported by at least one of several candidate algorithms.
 
     Args:
         data: The entry as written.

@@ -1,6 +1,7 @@
 """Validation of the hyperparameters that a population mutates (pbt's mutations, pb2's bounds).
 
-The checks parse the entry as written, not typed settings, so that other mistakes in the entry hide none.
+The checks parse the entry as written instead of typed settings, so that other mistakes in the entry do not prevent
+them.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ _PATHS_OF_POLICIES = "; of a policy write the whole path, such as policies.NAME.
 
 
 def check_mutations(entry: Mapping[str, Any], parts: Sequence[Part]) -> list[Mistake]:
-    """Validates that mutated settings exist, accept sampled values, and have an initial value in the search space.
+    """Validates the mutated settings of PBT and PB2: existence, sampled values, and initial values in the search space.
 
-    The form of search spaces and ranges is validated by the types of the scheduler's settings.
+    The syntax of search spaces and ranges is validated separately, by the types of the scheduler's settings.
 
     Args:
         entry: The entry as written.

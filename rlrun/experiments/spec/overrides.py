@@ -16,10 +16,10 @@ from rlrun.experiments.spec.yaml_source import Document, parse_value
 
 
 def apply_overrides(documents: Sequence[Document], overrides: Sequence[str], keys: Sequence[str]) -> list[Problem]:
-    """Applies ``path=value`` overrides to documents; the last override of a path wins.
+    """Applies ``path=value`` overrides to spec documents; the last override of a path wins.
 
     A path begins with an experiment's name, or applies to every experiment: ``config.lr``, ``cartpole-ppo.config.lr``.
-    In an entry with stages it reaches the stages that have the setting; ``stages.NAME.config.lr`` names one.
+    In an entry with stages, a path applies to all stages that have the setting; ``stages.NAME.config.lr`` selects one.
     Missing mappings are created. Whether a path exists is validated with the entry, whose mistakes then name the
     override instead of a file.
 

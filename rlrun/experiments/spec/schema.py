@@ -38,7 +38,8 @@ def json_schema() -> dict[str, Any]:
     """Builds the JSON Schema (draft 2020-12) of spec files.
 
     The schema contains the config of every installed algorithm, and accepts search spaces in place of values.
-    Constraints over more than one value (bounds of ranges, metrics, env ids) are checked only by ``rlrun validate``.
+    Constraints that involve more than one value (bounds of ranges, metrics, env ids) are checked only by ``rlrun
+    validate``.
     """
     configs = _algorithm_configs()
     models: list[type[ConfigModel]] = [

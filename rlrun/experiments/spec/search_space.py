@@ -62,13 +62,14 @@ class SearchSpace:
 
     @property
     def is_grid(self) -> bool:
-        """Whether this is a grid search, with trials for every value, instead of a random space."""
+        """Whether this space is a grid search, which has trials for every value, instead of a random space."""
         return self.kind.name == "grid_search"
 
     def probes(self) -> Iterator[tuple[Location, Any]]:
         """Yields test values that the field must accept, each with a location within the search space.
 
-        The test values are all choices, or both bounds and a value between them (at the location of the space).
+        The test values are all choices, or both bounds and a value between them (with the location of the space
+        itself).
         """
         name, arguments = self.kind.name, self.arguments
         if not self.kind.parameters:
@@ -120,7 +121,7 @@ def multiples(low: float, high: float, q: float) -> tuple[int, int]:
 
 
 def multiple(k: int, q: float) -> float:
-    """Value k * q of a quantized space: an integer for integer q, else rounded to remove floating-point noise."""
+    """Value k * q of a quantized space: an integer for integer q, otherwise rounded to remove floating-point noise."""
     return k * q if isinstance(q, int) else float(f"{k * q:.12g}")
 
 
@@ -193,14 +194,14 @@ def is_search_space(value: Any) -> bool:
 
 
 def find_spaces(data: Any, location: Location = ()) -> tuple[dict[Location, SearchSpace], list[Mistake]]:
-    """Finds the search spaces anywhere in data.
+    """Finds all search spaces in nested spec data.
 
     Args:
         data: Data of a spec.
-        location: Location of the data, prefixed to all returned locations.
+        location: Location of the data in the spec, prefixed to all returned locations.
 
     Returns:
-        The valid spaces by location, and the mistakes in others.
+        The valid search spaces by location, and the mistakes in invalid ones.
     """
     if is_search_space(data):
         space, mistakes = _read(data, location)
@@ -218,8 +219,9 @@ def nearly_a_space(value: Any, *, free_form: bool) -> str:
     """Hint "; did you mean 'x'?" for a mapping that resembles a misspelt search space, else "".
 
     Args:
-        value: A mapping at a place where something else is expected.
-        free_form: Whether any mapping is allowed there (an env's kwargs): then plain words such as ``choices`` pass.
+        value: A mapping found where another type of value is expected.
+        free_form: Whether any mapping is allowed there (an env's kwargs), so that plain words such as ``choices`` are
+            no misspelling.
     """
     if not isinstance(value, Mapping) or len(value) != 1:
         return ""
@@ -271,7 +273,7 @@ def _check_values(kind: Kind, arguments: list[Any], location: Location) -> list[
 
 
 def same(left: Any, right: Any) -> bool:
-    """Whether two values of a spec are equal; unlike in Python, no boolean equals a number."""
+    """Whether two spec values are equal; unlike in Python, a boolean never equals a number."""
     return left == right and isinstance(left, bool) == isinstance(right, bool)
 
 

@@ -28,7 +28,7 @@ NAME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 @dataclass(frozen=True)
 class CheckedSeats:
-    """Result of validating seats and the league.
+    """Result of validating the seats and the league of a spec entry.
 
     Attributes:
         mistakes: Mistakes, with locations in the entry.
@@ -105,7 +105,9 @@ def _seat_mistakes(seat: SeatSettings, trained: Sequence[str]) -> list[Mistake]:
 
 
 def opponent_mistakes(learns: Policies, env: EnvConfig) -> list[Mistake]:
-    """Mistakes for checkpoints whose policy spaces differ from the spaces of the seat's agents; instantiates the world.
+    """Mistakes for checkpoints whose policy spaces differ from those of the seat's agents.
+
+    Creates the world for the check.
 
     Args:
         learns: The policies and seats, with readable checkpoints.

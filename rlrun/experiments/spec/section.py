@@ -31,12 +31,12 @@ _WHOLE_KINDS = {
 
 
 class UnusableEnv(Mistake):
-    """Mistake for a valid env whose required package is not installed."""
+    """Mistake for an env that is valid but requires a package that is not installed."""
 
 
 @dataclass(frozen=True)
 class Section(Generic[Checked]):
-    """Section of an experiment (a config or an env) and the result of validating the section.
+    """Section of an experiment (a config or an env), with the result of validating the section.
 
     Attributes:
         location: Location of the section in the experiment.
@@ -101,7 +101,7 @@ def check_section(
 
 
 def refusals(location: Location, check: Callable[[], object], *, at_key: bool = False) -> list[Mistake]:
-    """Runs a check and converts the raised error to a mistake at a location; [] if the check passes."""
+    """Runs a check and converts the error it raises to a mistake at a location; [] if the check passes."""
     try:
         check()
     except (UsageError, CheckpointError) as error:
@@ -112,7 +112,7 @@ def refusals(location: Location, check: Callable[[], object], *, at_key: bool = 
 
 
 def validate(model: type[Model], data: Any) -> tuple[Model | None, list[Mistake]]:
-    """Parses data into a config class; returns the config, or None and the mistakes."""
+    """Parses data into a config class; returns the config, or None with the mistakes."""
     try:
         return model.model_validate(data), []
     except ValidationError as error:

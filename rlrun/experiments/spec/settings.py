@@ -1,4 +1,4 @@
-"""Access to single settings of a trial by their paths below `config`, such as ``model.activation``.
+"""Access to single settings of a trial by their path below `config`, such as ``model.activation``.
 
 Settings of a world's policies have full paths, such as ``policies.prey.config.lr``.
 """
@@ -20,7 +20,7 @@ def settings_of(trial: TrialSpec, paths: tuple[str, ...]) -> dict[str, Any]:
 
 
 def with_settings(trial: TrialSpec, values: Mapping[str, Any]) -> TrialSpec:
-    """Copy of a trial with new values of some settings, in both `config` and `params`.
+    """Copies a trial with new values of some settings, in both `config` and `params`.
 
     Args:
         trial: The trial.

@@ -1,4 +1,4 @@
-"""Stages: a chain of experiments per seed, each of which begins where the one before ended."""
+"""Stages: a chain of experiments per seed, each of which starts from the final weights of the previous stage."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STAGES = "stages"
 
 
 class BeginsConfig(ConfigModel):
-    """Start of each seed of an experiment from the end of the same seed in an earlier one."""
+    """Settings by which each seed of an experiment starts from the end of the same seed in an earlier experiment."""
 
     after: NonEmptyText
     """Name of the experiment, earlier in the same run, whose final weights and filters each seed begins with."""
@@ -39,13 +39,13 @@ class BeginsConfig(ConfigModel):
 
 @dataclass(frozen=True)
 class Stage:
-    """Entry of an experiment that is a stage of an entry.
+    """One stage of a multi-stage spec entry, as an entry of its own.
 
     Attributes:
         name: Name of the experiment, `entry.stage`.
-        data: The entry as `check_entry` takes it.
-        within: Location of the stage in the entry.
-        shared: Keys that the stage takes from the entry around it.
+        data: The stage's own entry, complete, for `check_entry`.
+        within: Location of the stage in the outer entry.
+        shared: Keys that the stage inherits from the outer entry.
     """
 
     name: str
@@ -54,15 +54,15 @@ class Stage:
     shared: frozenset[str]
 
     def location(self, inside: Location) -> Location:
-        """Location in the written entry of a location in `data`."""
+        """Converts a location in the stage's `data` to a location in the entry as written."""
         return inside if inside and inside[0] in self.shared else (*self.within, *inside)
 
 
 def stages_of(name: str, entry: Mapping[str, Any]) -> tuple[list[Stage], list[Mistake]]:
-    """Expands an entry of a spec file with stages to its stages, in order.
+    """Expands a spec entry with stages to one entry per stage, in order.
 
-    A stage has the keys of the entry around it, except those that it writes itself. Each stage but the first begins
-    after the one before.
+    A stage inherits the keys of the outer entry that it does not have itself. Each stage but the first starts after the
+    previous one.
 
     Args:
         name: Name of the entry.

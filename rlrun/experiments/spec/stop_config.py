@@ -1,4 +1,4 @@
-"""Stop criteria of a trial: bounds of metrics, and a plateau of one; and schedules relative to its length."""
+"""Stop criteria of a trial: bounds on metrics, and a plateau of a metric."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PLATEAU = "plateau"
 
 
 class PlateauConfig(ConfigModel):
-    """Settings of stopping at a plateau: a metric that no longer improves."""
+    """Settings for stopping at a plateau, when a metric no longer improves."""
 
     metric: NonEmptyText
     """Metric that should improve, such as evaluation/episode_return_mean."""
@@ -34,7 +34,7 @@ class PlateauConfig(ConfigModel):
 
 
 class StopConfig(ConfigModel):
-    """Stop criteria, such as ``{env_steps: 100_000, episode_return_mean: 475}``: the trial stops at the first one."""
+    """Stop criteria, such as ``{env_steps: 100_000, episode_return_mean: 475}``: the first reached ends a trial."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, float] = Field(init=False)
@@ -50,7 +50,7 @@ class StopConfig(ConfigModel):
 
     @property
     def bounds(self) -> dict[str, float]:
-        """Value of each metric at which the trial stops."""
+        """Bound of each metric at which the trial stops."""
         return dict(self.__pydantic_extra__)
 
     @model_serializer(mode="wrap")
@@ -59,7 +59,7 @@ class StopConfig(ConfigModel):
 
 
 def with_run_length(config: Any, stop: Any, unit: str, where: Location = ("config",)) -> tuple[Any, list[Mistake]]:
-    """Replaces ``end`` in schedules by the run's length.
+    """Replaces ``end`` in schedules by the run's length, taken from the stop criteria.
 
     Args:
         config: Settings as written; search spaces may hold schedules.
@@ -95,7 +95,7 @@ def with_run_length(config: Any, stop: Any, unit: str, where: Location = ("confi
 
 
 def env_steps_at_stop(stop: float, per_update: int, per_iteration: int) -> int:
-    """Number of env steps at which a run ends: the stop criterion rounded up to whole updates and iterations.
+    """Number of env steps at which a run actually ends: its stop criterion rounded up to whole updates and iterations.
 
     Args:
         stop: Env steps of the stop criterion.

@@ -1,4 +1,4 @@
-"""Display names of the algorithms and the env of a spec entry, which is plain data."""
+"""Display names of the algorithms and the env of a spec entry given as plain data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WITHOUT_ENV_TITLE = "data"
 
 
 def algorithm_title(entry: Mapping[str, Any]) -> str:
-    """Display name of a spec entry's algorithm, or of those of all policies or stages; "?" without any.
+    """Display name of a spec entry's algorithm, or the names of all its policies or stages; "?" without any.
 
     Examples:
         >>> algorithm_title({"policies": {"a": {"algorithm": "ppo"}, "b": {"algorithm": "dqn"}}})

@@ -13,7 +13,7 @@ MAX_PARAMS_LENGTH = 80
 
 
 def short_names(locations: Iterable[Location]) -> dict[Location, str]:
-    """Shortest unique suffix of each location, as a dotted name.
+    """Shortest unique suffix of each setting's location, as a dotted name.
 
     Examples:
         >>> short_names([("config", "lr"), ("config", "model", "hiddens", 0)])
@@ -34,7 +34,7 @@ def short_names(locations: Iterable[Location]) -> dict[Location, str]:
 
 
 def trial_name(index: int, trials: int, params: Mapping[str, Any], seed: int) -> str:
-    """Name of a trial: a unique number, the varying settings and the seed.
+    """Name of a trial, composed of a unique number, the varying settings and the seed.
 
     Args:
         index: The trial's number, from 0.
@@ -52,7 +52,7 @@ def trial_name(index: int, trials: int, params: Mapping[str, Any], seed: int) ->
 
 
 def member_name(index: int, trials: int, population: int, member: int) -> str:
-    """Name of a population member's trial, without the settings, which mutate during the run.
+    """Name of a population member's trial; without the settings, which mutate during the run.
 
     Args:
         index: The trial's number, from 0.

@@ -26,9 +26,9 @@ from rlrun.experiments.spec.search_space import KINDS, SearchSpace, find_spaces,
 
 
 class OneOf(ConfigModel):
-    """Tagged union: a mapping from one choice to the settings of the choice; a bare name means default settings.
+    """Tagged union: a mapping from one choice to that choice's settings; a bare name means default settings.
 
-    Subclasses have a field for each choice, of the type of its settings or None, with default None.
+    Subclasses have a field for each choice; its type is the choice's settings or None, its default None.
 
     Attributes:
         what: Name of the setting in messages: "scheduler".
@@ -38,18 +38,18 @@ class OneOf(ConfigModel):
 
     @classmethod
     def kinds(cls) -> tuple[str, ...]:
-        """Names of the choices."""
+        """Names of the union's choices."""
         return tuple(cls.model_fields)
 
     @classmethod
     def needs_settings(cls, kind: str) -> bool:
-        """Whether a choice has required settings, so that a bare name is invalid."""
+        """Whether a given choice has required settings, so that its bare name is invalid."""
         models = [member for member in get_args(cls.model_fields[kind].annotation) if is_model(member)]
         return any(field.is_required() for model in models for field in model.model_fields.values())
 
     @property
     def kind(self) -> str:
-        """Name of the choice."""
+        """Name of the selected choice."""
         return next(name for name in self.kinds() if getattr(self, name) is not None)
 
     @property
@@ -75,7 +75,7 @@ class OneOf(ConfigModel):
 
     @override
     def replace(self, **changes: Any) -> Self:
-        """Validated copy with the choice in `changes`.
+        """Copies the union with another choice, validated.
 
         Raises:
             SpecError: A change is not valid.
@@ -184,7 +184,7 @@ class _Limited(_Timed, _RankingSettings):
 
 
 class AshaConfig(_Limited):
-    """Asynchronous successive halving (ASHA): a trial stops at a rung unless it is among the best there so far."""
+    """Settings of asynchronous successive halving (ASHA): a trial that is not among the best at a rung stops."""
 
     grace_period: PositiveFloat | None = None
     """First rung, in units of `time_attr`; no trial stops before it. null for `max_t` / `reduction_factor`**2."""
@@ -195,12 +195,12 @@ class AshaConfig(_Limited):
     """Number of brackets that trials are divided among; each bracket starts one rung later than the bracket before."""
 
     def first_rung(self, stop: Mapping[str, float]) -> float:
-        """First rung, in units of `time_attr`, for the experiment's stop criteria."""
+        """First rung of ASHA in units of `time_attr`, given the experiment's stop criteria."""
         return self.limit(stop) / self.reduction_factor**2 if self.grace_period is None else self.grace_period
 
 
 class HyperBandConfig(_Limited):
-    """HyperBand: brackets of synchronous successive halving; trials wait at each rung for all others of the bracket."""
+    """Settings of HyperBand: successive halving in which the trials of a bracket wait for each other at rungs."""
 
     grace_period: PositiveFloat | None = None
     """Lower bound of the first rung of each bracket, in units of `time_attr`. null for `max_t` /
@@ -209,16 +209,16 @@ class HyperBandConfig(_Limited):
     """Reduction factor eta: a fraction 1/eta of a bracket's trials continues past each rung."""
 
     def first_rung(self, stop: Mapping[str, float]) -> float:
-        """Lower bound of the first rung of each bracket, in units of `time_attr`."""
+        """Lower bound of the first rung of each HyperBand bracket, in units of `time_attr`."""
         return self.limit(stop) / self.reduction_factor**3 if self.grace_period is None else self.grace_period
 
 
 class BohbConfig(HyperBandConfig):
-    """HyperBand as the scheduler of BOHB: passes the scores of trials at each rung to the searcher bohb."""
+    """Settings of HyperBand as scheduler of BOHB, which passes trials' scores at each rung to the searcher bohb."""
 
 
 class MedianConfig(_Timed, _RankingSettings):
-    """Median stopping rule: stops a trial whose best score is below the median of other trials' running means."""
+    """Settings of the median stopping rule: a trial stops if its best score is below the others' median."""
 
     grace_period: PositiveFloat | None = None
     """Minimum progress of a trial before the median rule can stop it, in units of `time_attr`; null for a tenth of
@@ -271,7 +271,7 @@ class _Population(_RankingSettings):
 
 
 class PbtConfig(_Population):
-    """Population-based training (PBT, arXiv:1711.09846): the worst trials copy the best and perturb hyperparameters."""
+    """Settings of population-based training (PBT, arXiv:1711.09846): the worst trials copy the best, then explore."""
 
     mutations: Mutations = Field(examples=[MUTATIONS_EXAMPLE])
     """Search spaces of the hyperparameters that PBT mutates, by path below `config`. Initial values that `config` does
@@ -289,7 +289,7 @@ class PbtConfig(_Population):
 
 
 class Pb2Config(_Population):
-    """Population-based bandits (PB2, arXiv:2002.02518): PBT whose hyperparameters a Gaussian process bandit chooses."""
+    """Settings of population-based bandits (PB2, arXiv:2002.02518): PBT with a Gaussian process bandit."""
 
     bounds: Bounds = Field(examples=[BOUNDS_EXAMPLE])
     """Ranges `[low, high]` of the hyperparameters that PB2 mutates, by path below `config`. Initial values that
@@ -331,7 +331,7 @@ class SchedulerConfig(OneOf):
 
     @property
     def time_attr(self) -> str:
-        """Result column that measures the training progress of trials for the chosen scheduler."""
+        """Result column by which the chosen scheduler measures the training progress of trials."""
         return self.settings.time_attr
 
     @property
@@ -341,7 +341,7 @@ class SchedulerConfig(OneOf):
 
 
 class ModelSearchConfig(_RankingSettings):
-    """Settings of a model-based searcher, which suggests configurations by a model of the scores so far."""
+    """Settings of a model-based searcher, which suggests configurations from a model of the scores so far."""
 
     max_concurrent: PositiveInt | None = None
     """Maximum number of configurations that run at once. With fewer, the model learns more from each; null for as many
@@ -351,7 +351,7 @@ class ModelSearchConfig(_RankingSettings):
 
 
 class RandomSearchConfig(ConfigModel):
-    """Random search (and grid search), as without a searcher; there are no settings."""
+    """Settings of random (and grid) search, the default searcher: there are none."""
 
 
 class SearcherConfig(OneOf):
@@ -392,11 +392,11 @@ class FailureConfig(ConfigModel):
 
 
 def kind_of(written: Any) -> str:
-    """Name of a scheduler or searcher in a spec, written as the name or as ``{name: settings}``."""
+    """Name of a spec's scheduler or searcher, which may be written as a bare name or as ``{name: settings}``."""
     return next(iter(written), "") if isinstance(written, dict) else str(written or "")
 
 
 def kind_settings(written: Any) -> dict[str, Any]:
-    """Settings of a scheduler or searcher in a spec, written as ``{name: settings}``; {} for a bare name."""
+    """Settings of a spec's scheduler or searcher written as ``{name: settings}``; {} for a bare name."""
     values = list(written.values()) if isinstance(written, dict) else []
     return next((value for value in values if isinstance(value, dict)), {})

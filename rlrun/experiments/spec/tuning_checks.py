@@ -1,4 +1,4 @@
-"""Validation of a spec entry's scheduler and searcher against search spaces, config, stop criteria and each other."""
+"""Validation of a spec entry's scheduler and searcher: against search spaces, config, stop criteria and each other."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def check_tuning(settings: RunSettings, configs: Mapping[Location, AlgorithmConf
     """Validates the scheduler and searcher of a spec entry.
 
     Args:
-        settings: The entry's settings except algorithms, policies and env.
+        settings: The entry's settings other than algorithms, policies and env.
         configs: The entry's configs with the first value of every search space, by location.
         spaces: The entry's search spaces, by location.
 

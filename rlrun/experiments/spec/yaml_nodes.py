@@ -1,6 +1,7 @@
-"""Conversion of YAML nodes to data: scalars of YAML 1.2's core schema, keys, merges, aliases and tags.
+"""Conversion of YAML nodes to Python data: scalars of YAML 1.2's core schema, keys, merges, aliases and tags.
 
-PyYAML composes the nodes; `NodeReader` converts them to plain data and records the place of every key and value.
+PyYAML composes the nodes; `NodeReader` converts them to plain data and records the source position of every key and
+value.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Place(NamedTuple):
 
 
 class Composer(yaml.SafeLoader):
-    """PyYAML composer with YAML 1.2 scalars and a depth limit, which replaces a RecursionError."""
+    """PyYAML composer with YAML 1.2 scalars and a depth limit, so that deep nesting does not cause a RecursionError."""
 
     yaml_implicit_resolvers = {None: _CORE_SCHEMA}  # noqa: RUF012
 
@@ -62,7 +63,7 @@ class Composer(yaml.SafeLoader):
 
     @override
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """Composes a node; raises an error above the depth limit."""
+        """Composes a YAML node; raises an error beyond the depth limit."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]

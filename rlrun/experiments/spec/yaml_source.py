@@ -1,8 +1,8 @@
 """Safe parsing of YAML files with source positions.
 
-The rules are YAML 1.2's (``1e-4`` is a number, ``on`` is a text), with digits that may be grouped by underscores
-(``150_000``). The data consists of mappings, lists, texts, numbers, booleans and null only, and the line and column of
-every value are known.
+The rules are YAML 1.2's (``1e-4`` is a number, ``on`` is a string), and digits may be grouped by underscores
+(``150_000``). The data consists only of mappings, lists, strings, numbers, booleans and null; the line and column of
+every value are recorded.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Document:
         file: The file, as named by the user.
         values: Source positions of values by location in the data.
         keys: Source positions of mapping keys, by location of the values.
-        problems: Problems of the file beyond its syntax (duplicate keys, tags); the data is without these parts.
+        problems: Problems of the file beyond its syntax (duplicate keys, tags); such parts are omitted from the data.
     """
 
     data: Any
@@ -55,10 +55,10 @@ class Document:
     problems: list[Problem] = field(default_factory=list)
 
     def place(self, location: Location, *, at_key: bool = False) -> Place:
-        """Source position of a value or of its key.
+        """Source position of a value or of its key in the YAML file.
 
-        A value that is not in the file has the position of its parent: a bare value in place of a mapping
-        (``env: CartPole-v1`` for its id), or the key of the mapping where it is missing.
+        A value that is not in the file has the position of its parent: a bare value in place of a mapping (``env:
+        CartPole-v1`` for the id), or the key of the mapping in which it is missing.
         """
         places = (self.keys, self.values) if at_key else (self.values, self.keys)
         for known in places:
@@ -79,7 +79,7 @@ class Document:
         return value
 
     def put(self, location: Location, value: Any, place: Place) -> None:
-        """Sets the value at a location with an existing parent, and discards the former value's source positions."""
+        """Sets the value at a location whose parent exists, and discards the old value's source positions."""
         container = self.data
         for step in location[:-1]:
             container = container[step]
@@ -94,8 +94,8 @@ def read_document(path: Path) -> Document:
     """Parses a YAML file into a `Document`.
 
     Raises:
-        FileNotFoundError: There is no such file.
-        SpecError: The file is unreadable, no UTF-8 text, no YAML, nested too deeply, or too large.
+        FileNotFoundError: The file does not exist.
+        SpecError: The file is unreadable, not UTF-8 text, not YAML, nested too deeply, or too large.
     """
     file = str(path)
     try:
@@ -123,11 +123,11 @@ def parse_document(text: str, file: str = "<text>") -> Document:
     """Parses YAML text into a `Document`.
 
     Args:
-        text: The YAML.
+        text: The YAML text.
         file: Name of the file in messages.
 
     Raises:
-        SpecError: The text is no YAML, nested too deeply, or too large. Lesser problems stay in the document and are
+        SpecError: The text is not YAML, nested too deeply, or too large. Smaller problems are kept in the document and
             reported together with those of the spec.
     """
     bad = yaml.reader.Reader.NON_PRINTABLE.search(text)
@@ -155,11 +155,11 @@ def parse_value(text: str, what: str) -> Any:
     """Parses one value as YAML, such as the right side of ``--set``.
 
     Args:
-        text: The YAML; empty means null.
+        text: The YAML text; empty means null.
         what: Name of the value in messages.
 
     Raises:
-        SpecError: The text is no YAML.
+        SpecError: The text is not YAML.
     """
     if not text.strip():
         return None

@@ -1,4 +1,4 @@
-"""Detection of required process state or files that code outside rlrun has changed."""
+"""Detection of process state or files that rlrun requires and that other code has changed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TICK_S = 0.001
 
 
 def failure_of_altered_process(error: Exception, directory: Path | None = None) -> TrainingFailed | None:
-    """Failure that lists altered process state or files found after an exception; None if there are none.
+    """Failure that lists changed process state or files found after an exception; None if nothing has changed.
 
     Args:
         error: The exception, raised in rlrun or in a library that it uses.
@@ -32,13 +32,13 @@ def failure_of_altered_process(error: Exception, directory: Path | None = None) 
 
 
 def require_elapsed(seconds: float) -> None:
-    """Checks that an iteration that is timed took any time at all.
+    """Checks that the measured duration of an iteration is positive.
 
     Args:
         seconds: Duration of the iteration by `time.perf_counter`.
 
     Raises:
-        TrainingFailed: It took none.
+        TrainingFailed: The duration is not positive.
     """
     if not seconds:
         raise TrainingFailed(

@@ -1,4 +1,4 @@
-"""Integrity checks of a trial's result rows against trial.json and checkpoints, and truncation of rows at a resume."""
+"""Integrity checks of a trial's result rows against trial.json and checkpoints, and truncation of rows on a resume."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Divergence detection: NaN or infinity after an iteration, with a checkpoint of the parameters from before."""
+"""Divergence detection: NaN or infinity after an iteration, with a checkpoint of the parameters from before it."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _OF_POLICY = re.compile(r"^policies/[^/]+/")
 
 
 class Diverged(TrainingFailed):
-    """Error: training has diverged, with NaN or infinity in a loss statistic or parameter."""
+    """Error for training that has diverged, with NaN or infinity in a loss statistic or parameter."""
 
 
 class DivergenceGuard:
-    """Divergence check after each iteration, with a copy of the policies' parameters from before the iteration.
+    """Divergence check after each iteration, which keeps a copy of the policies' parameters from before the iteration.
 
     Args:
         training: A started training.
@@ -73,7 +73,7 @@ class DivergenceGuard:
         )
 
     def problem(self, result: Mapping[str, Any]) -> str | None:
-        """Message on the first non-finite loss statistic or parameter; None if all are finite.
+        """Message about the first non-finite loss statistic or parameter; None if all are finite.
 
         Args:
             result: The training's result of the iteration.
@@ -89,7 +89,7 @@ class DivergenceGuard:
         return f"a parameter of the policy{whose} is not finite"
 
     def content(self, spec: dict[str, Any]) -> Content:
-        """Content of a checkpoint: parameters and filters from before the iteration, all other state from after it.
+        """Content of a diverged training's checkpoint: parameters from before the iteration, other state from after.
 
         The state includes the learner's last batch as `last_batch`, by policy if there are several.
 

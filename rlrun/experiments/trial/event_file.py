@@ -1,8 +1,8 @@
 """TensorBoard event files, written without the tensorboard package.
 
-An event file is a sequence of records, each framed with checksums (TFRecord), each holding one `Event` message of
-tensorboard/compat/proto/event.proto. The few fields that scalars and hyper-parameters need are encoded here: importing
-TensorBoard's own writer takes 0.24 s, starts a thread per file, and ties a run to one version of protobuf.
+An event file is a sequence of records, each of which is framed with checksums (TFRecord) and holds one `Event` message
+of tensorboard/compat/proto/event.proto. The few fields that scalars and hyper-parameters need are encoded here:
+importing TensorBoard's own writer takes 0.24 s, starts a thread per file, and ties a run to one version of protobuf.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class EventFile:
         """Writes the trial's hyperparameters for TensorBoard's HPARAMS tab, whose metrics are the scalars.
 
         Args:
-            step: See `add_scalars`.
-            values: Numbers, booleans and texts by name; None is left out, anything else is converted to text.
+            step: Step of the summary.
+            values: Numbers, booleans and strings by name; None is omitted, other values are converted to strings.
             group: Group of the trial; trials of a group share a line, with the means of their metrics.
         """
         entries = b"".join(
@@ -86,7 +86,7 @@ class EventFile:
 
 
 def tag_of(metric: str) -> str:
-    """TensorBoard tag of a metric; a metric without a group prefix gets a default group.
+    """TensorBoard tag of a metric; a metric without a group prefix is put in a default group.
 
     Examples:
         >>> tag_of("learner/loss"), tag_of("episode_return_mean"), tag_of("env_steps")

@@ -1,7 +1,7 @@
 """Result files of a trial: a row per iteration in result.json, progress.csv and TensorBoard event files.
 
-result.json is authoritative: strict JSON, one object per line, in which numbers that are missing or not finite are
-null. The other two are derived from it, and hold about a row per second of training where iterations are faster.
+result.json is authoritative: strict JSON, one object per line, in which missing and non-finite numbers are null. The
+other two files are derived from it, and contain at most about one row per second of training.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def is_timing(name: str) -> bool:
 
 
 def json_row(result: Mapping[str, Any]) -> Row:
-    """Converts a result to JSON data; values except finite float64 numbers, texts and booleans become None.
+    """Converts a result row to JSON data; values other than finite numbers, strings and booleans become None.
 
     Examples:
         >>> json_row({"a": float("nan"), "b": 1, "c": "x"})
@@ -88,7 +88,7 @@ def read_last_row(directory: Path) -> Row | None:
 
 
 def best_value(rows: Iterable[Mapping[str, Any]], metric: str) -> float | None:
-    """Maximum of a metric over result rows, None if no row has a value.
+    """Maximum of a metric over result rows, None if no row has a value of the metric.
 
     Rows without a value, such as those of iterations without an evaluation, are skipped.
 
@@ -100,7 +100,7 @@ def best_value(rows: Iterable[Mapping[str, Any]], metric: str) -> float | None:
 
 
 def lines_of(directory: Path) -> Iterator[bytes]:
-    """Yields the lines of a trial's result.json, until a line is too long or incomplete."""
+    """Yields the complete lines of a trial's result.json, until a line is too long or incomplete."""
     try:
         file = (directory / RESULT_FILE).open("rb")
     except FileNotFoundError:
@@ -141,7 +141,7 @@ class ResultWriter:
         self._size = 0
 
     def write(self, result: Mapping[str, Any]) -> Row:
-        """Appends a result row to result.json, and to the derived files if they are due or have another metric.
+        """Appends a result row to result.json, and to the derived files if a row is due there or has a new metric.
 
         Args:
             result: Metrics by name, with `iteration` and `env_steps` among them.
@@ -167,7 +167,7 @@ class ResultWriter:
         return row
 
     def written(self) -> tuple[int, str]:
-        """Length in bytes and SHA-256 digest of result.json."""
+        """Length in bytes and SHA-256 digest of result.json as written so far."""
         digest = self._begun_digest()
         return self._size, digest.hexdigest()
 
@@ -267,7 +267,7 @@ def json_line(row: Row) -> bytes:
 
 
 def is_due(row: Row, last: Row) -> bool:
-    """Whether a row goes to the derived files: a second of training after the last one there, or with new metrics.
+    """Whether progress.csv and TensorBoard get a row: one per second of training, and each with a new metric.
 
     Examples:
         >>> last = {"time_total_s": 5.0}
@@ -281,7 +281,7 @@ def is_due(row: Row, last: Row) -> bool:
 
 
 def thinned(rows: Iterable[Row]) -> Iterator[Row]:
-    """Yields the rows that derived files hold: those that are due, and the last one."""
+    """Yields the rows that progress.csv and TensorBoard contain: those that are due, and the last one."""
     row = last = Row()
     for row in rows:
         if is_due(row, last):

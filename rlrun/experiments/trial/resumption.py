@@ -1,4 +1,4 @@
-"""Report on resuming a trial after an interrupt, kill or pause."""
+"""Report on how a trial was resumed after an interrupt, kill or pause."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _IN_EVALUATION = "evaluations run in the trial's own process, whatever `num_work
 
 
 def ending_in_words(who: str, stepped: SteppedEnv | None, *, steps_envs: bool) -> str:
-    """Message on a trial's process that ended without an exception; faulthandler's traceback is on its stderr.
+    """Message about a trial's process that ended without an exception; faulthandler's traceback is on its stderr.
 
     Args:
         who: Subject and verb of the message.
@@ -33,15 +33,15 @@ def ending_in_words(who: str, stepped: SteppedEnv | None, *, steps_envs: bool) -
 
 @dataclass(frozen=True)
 class Resumption:
-    """Result of resuming a trial.
+    """Report on the resumption of a trial: checkpoint, lost rows, and deviations from an uninterrupted trial.
 
     Attributes:
-        checkpoint: The restored checkpoint; None if there was none yet and the trial restarted.
+        checkpoint: The restored checkpoint; None if no checkpoint existed and the trial restarted.
         iteration: The iteration of the checkpoint.
         skipped: Newer checkpoints that could not be used.
         rows_cut: Number of removed result rows of later iterations, which are recomputed.
         env_slots_restarted: Number of envs that had to begin a new episode.
-        other_executor: Whether updates are computed in another way: without a compiler, as the user allowed.
+        other_executor: Whether compiled updates are now computed without a compiler, as the user allowed.
         other_kernels: Whether the kernels of updates, the processor or the BLAS differ from those before.
         crash: Message on the previous process if it ended without an exception and envs may be the cause, else "".
         unsaved: Parts of the state missing in the checkpoint, one clause each.
@@ -66,7 +66,7 @@ class Resumption:
 
     @property
     def message(self) -> str:
-        """Message to the user on the resumption, with lines for a crash, skipped checkpoints and damage."""
+        """Message to the user about the resumption, with lines on a crash, skipped checkpoints and damage."""
         crash = [self.crash] if self.crash else []
         if self.checkpoint is None:
             return "\n".join(["no checkpoint had been written yet: begins again", *crash, *self.damage])

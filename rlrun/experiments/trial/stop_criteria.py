@@ -14,9 +14,9 @@ from rlrun.experiments.trial.results import Row
 
 
 class StopCriteria:
-    """Stop criteria of a trial.
+    """Stop criteria of a trial: metric bounds, a plateau, and hooks, evaluated on each result row.
 
-    They depend on the rows of results alone, so that a resumed trial restores them from its rows.
+    The criteria depend only on result rows, so that a resumed trial restores their state from its rows.
 
     Args:
         trial: The trial.
@@ -27,25 +27,27 @@ class StopCriteria:
         self._plateau = Plateau(trial)
 
     def note(self, row: Row) -> None:
-        """Takes in the row of an iteration."""
+        """Updates the state of the criteria with an iteration's result row."""
         self._plateau.note(row)
 
     def reason(self, row: Row, *, by_hook: str) -> str | None:
-        """Reason to stop after a result; None for none.
+        """Reason to stop after a result row; None to continue.
 
         Args:
             row: The result.
-            by_hook: The reason of a hook, "" for none.
+            by_hook: The reason given by a hook, "" for none.
         """
         return stop_reached(self._bounds, row) or by_hook or self._plateau.reason or None
 
     def is_halfway(self, row: Row) -> bool:
-        """Whether a result has reached half of a bound."""
+        """Whether a result row has reached half of any bound."""
         return stop_reached({metric: bound / 2 for metric, bound in self._bounds.items()}, row) is not None
 
 
 class Plateau:
-    """Best value of a trial's metric, and the evaluations since then; without a plateau to stop at, it never stops.
+    """Plateau criterion: counts the evaluations since a trial's metric last improved.
+
+    Inactive without settings for one.
 
     Args:
         trial: The trial.
@@ -63,7 +65,7 @@ class Plateau:
         self._waited = 0
 
     def note(self, row: Row) -> None:
-        """Takes in the row of an iteration; one without an evaluation, or without a finite value, counts nothing."""
+        """Updates the plateau with an iteration's result row; rows without a finite value of the metric are ignored."""
         config = self._config
         if config is None or (self._evaluates and row.get(EVALUATION_METRICS[0].name) is None):
             return
@@ -84,13 +86,13 @@ class Plateau:
 
 
 def declared_mode(trial: TrialSpec, plateau: PlateauConfig) -> Mode | None:
-    """Direction in which the metric of a plateau improves, by the declaration of the part that measures it."""
+    """Direction in which a plateau's metric improves (max or min), as declared by the component that measures it."""
     known, measured = reported_metrics(trial.learns, in_world=trial.env.has_many_agents, hooks=trial.hooks)
     return next((metric.mode for metric in (*known, *measured) if metric.matches(plateau.metric)), None)
 
 
 def stop_reached(stop: Mapping[str, float], result: Mapping[str, Any]) -> str | None:
-    """Stop criterion that a result satisfies, None without any.
+    """Stop criterion that a result row satisfies, as text; None if it satisfies none.
 
     Examples:
         >>> stop_reached({"env_steps": 100, "episodes": 9}, {"env_steps": 128, "episodes": None})

@@ -1,7 +1,7 @@
 """Asynchronous checkpointing of a running trial: schedule of checkpoints and a background writer.
 
-The files are written under a temporary name before the trial continues. A thread then flushes them to the disk, renames
-them and removes older checkpoints, while the next iteration runs.
+The files are written under a temporary name before the trial continues. A background thread then flushes them to disk,
+renames them and removes older checkpoints, while the next iteration runs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class TrialCheckpoints:
     """Asynchronous writer of a trial's checkpoints: one at a time and at most one per iteration.
 
     Attributes:
-        store: The checkpoint store; not to be used between `begin` and `wait`.
+        store: The checkpoint store, which must not be used between `begin` and `wait`.
         newest: The newest complete checkpoint, None before the first.
         blocked_s: Seconds for which checkpoints have blocked the trial so far, in `begin` and `wait`.
     """
@@ -47,7 +47,7 @@ class TrialCheckpoints:
         self._being_saved: Future[Path] | None = None
 
     def note(self, path: Path, iteration: int) -> None:
-        """Records the restored checkpoint of a resumed trial, and the iteration of that checkpoint."""
+        """Records the checkpoint that a resumed trial was restored from, and that checkpoint's iteration."""
         self.newest, self._iteration = path, iteration
 
     def begin(
@@ -60,18 +60,20 @@ class TrialCheckpoints:
         before: Callable[[], None],
         after: Callable[[], None],
     ) -> None:
-        """Starts an asynchronous checkpoint after the previous one is complete; no effect if the iteration has one.
+        """Starts an asynchronous checkpoint once the previous one is complete.
+
+        No effect if the iteration already has one.
 
         Args:
             iteration: The last completed iteration.
-            content: Function that returns the content, which may change once this method returns.
+            content: Function that returns the content; the content may be modified after this method returns.
             generation: The last population generation (PBT) that the trial has carried out.
             result: The result of the iteration.
-            before: Callback of the thread before the checkpoint is renamed.
-            after: Callback of the thread after the checkpoint is renamed.
+            before: Called by the background thread before the checkpoint gets its final name.
+            after: Called by the background thread after the checkpoint has its final name.
 
         Raises:
-            OutOfResources: The disk is full, for this checkpoint or the one before it.
+            OutOfResources: The disk is full, for this checkpoint or the previous one.
         """
         self.wait()
         if self._iteration == iteration:
@@ -119,7 +121,7 @@ class TrialCheckpoints:
             self.blocked_s += time.perf_counter() - began
 
     def close(self) -> None:
-        """Blocks until no checkpoint is being written, and terminates the thread."""
+        """Blocks until no checkpoint is being written, and terminates the background thread."""
         self._thread.shutdown()
 
     def is_due(self, row: Row, *, is_last: bool) -> bool:

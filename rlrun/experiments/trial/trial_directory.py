@@ -1,14 +1,11 @@
-"""Directory of one trial: files, status record and lock.
+"""Directory of one trial: data files, status record and lock.
 
-trial.json         status, parameters, counters, error; replaced atomically
-spec.yaml          the resolved trial
-result.json progress.csv events.*
-checkpoints/       iteration_000010 and so on
-picture_*.svg      a policy, as drawn by its algorithm; replaced after evaluations
-episodes.txt       episodes as text, a line each; replaced after evaluations
-failed/            after divergence: the parameters before it, and the last batch
-error.txt          the traceback of the error that ended it
-.env-steps-*       while its own process or a worker steps envs: which env, and which episode
+trial.json         status, parameters, counters, error; replaced atomically spec.yaml          the resolved trial
+result.json progress.csv events.* checkpoints/       iteration_000010 and so on picture_*.svg      a policy, as drawn by
+its algorithm; replaced after evaluations episodes.txt       episodes as text, a line each; replaced after evaluations
+failed/            after divergence: the parameters before it, and the last batch error.txt          the traceback of
+the error that ended the trial .env-steps-*       while its own process or a worker steps envs: which env, and which
+episode
 """
 
 from __future__ import annotations
@@ -52,29 +49,29 @@ _claimed_here: set[Path] = set()
 
 @dataclass(frozen=True)
 class TrialRecord:
-    """Status of a trial, the content of trial.json.
+    """Status record of a trial, the content of trial.json.
 
     Attributes:
         name: Name of the trial and of its directory.
         status: PENDING before its start, RUNNING, PAUSED by a scheduler, TERMINATED when done, ERROR, INTERRUPTED.
         seed: Root seed.
-        params: Settings that vary between the trials of its experiment.
+        params: Settings that vary between the trials of the experiment, with their values.
         iteration: Number of the last iteration in result.json.
         env_steps: Env steps taken.
-        best_return: The highest mean return so far, None if there is none.
+        best_return: The highest mean return so far, None before the first.
         judged_by: Metric by which trials are compared: the mean return, or one of evaluations.
         best_score: The highest value of the metric `judged_by` so far, None if there is none.
         results_bytes: Length of result.json in bytes, up to the row of the last iteration.
         results_sha256: SHA-256 digest of these bytes of result.json; "" before the first row.
         stop_reason: The stop criterion that the trial has reached, "" before.
         error: Message of the error that ended the trial; the traceback is in error.txt.
-        exact_resume: Whether all resumes so far were bit for bit, None if there were none. Also False after a lost
-            rollout worker could not be replaced bit for bit.
+        exact_resume: Whether all resumes so far were bit-for-bit exact, None if there were none. Also False after a
+            lost rollout worker could not be replaced exactly.
         from_checkpoint: Checkpoint with the initial weights of the trial (warm start), or None.
         network: Description of the network's inputs in lines; empty before the training is built.
         pid: Id of the process that runs the trial, None if none does.
         host: Machine of that process, "" without a process.
-        notes: Messages to the user during the trial, such as why updates are not computed by NumPy.
+        notes: Messages to the user during the trial, such as the reason why updates are not computed by NumPy.
         output: Path of the data set that the trial has begun to write, None without one.
     """
 
@@ -147,12 +144,12 @@ class TrialDirectory:
             raise RunDamaged(f"{path}: cannot be understood: {error}") from error
 
     def write_spec(self, spec: Mapping[str, Any]) -> None:
-        """Overwrites spec.yaml with the resolved trial."""
+        """Overwrites spec.yaml with the trial's spec, defaults filled in."""
         self.path.mkdir(parents=True, exist_ok=True)
         write_file(self.path / SPEC_FILE, dump_plain_yaml(dict(spec)).encode())
 
     def read_spec(self) -> dict[str, Any]:
-        """Loads the resolved trial from spec.yaml.
+        """Loads the trial's spec, with defaults filled in, from spec.yaml.
 
         Raises:
             RunDamaged: spec.yaml is missing or not valid.
@@ -169,11 +166,11 @@ class TrialDirectory:
         return spec
 
     def write_picture(self, policy: str, picture: str) -> None:
-        """Overwrites the SVG image of a policy."""
+        """Overwrites the SVG image that shows a policy."""
         write_file(self.path / PICTURES.replace("*", policy), picture.encode())
 
     def write_episodes(self, texts: Sequence[str]) -> None:
-        """Overwrites the episodes that are kept as text."""
+        """Overwrites episodes.txt, the text of sample episodes."""
         write_file(self.path / EPISODES_FILE, "\n".join(texts).encode())
 
     def write_error(self, text: str) -> None:
@@ -185,7 +182,7 @@ class TrialDirectory:
         (self.path / ERROR_FILE).unlink(missing_ok=True)
 
     def claim(self, timeout_s: float = CLAIM_TIMEOUT_S) -> None:
-        """Locks the trial's directory for this process; the end of the process, even by a kill, releases the lock.
+        """Locks the trial's directory for this process; the lock is released when the process ends, even by a kill.
 
         Partial files of an interrupted write are removed, since no other process can be writing them.
 
@@ -216,7 +213,7 @@ class TrialDirectory:
                 remove_leftovers(directory)
 
     def release(self) -> None:
-        """Releases the directory's lock, if held by this object."""
+        """Releases the lock on the trial's directory, if this object holds it."""
         if self._lock is not None:
             _claimed_here.discard(self.path.resolve())
             os.close(self._lock)

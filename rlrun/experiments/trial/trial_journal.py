@@ -1,4 +1,4 @@
-"""Journal of a running trial: the rows, status, notes and errors that are written to the trial's directory.
+"""Journal of a running trial: writes result rows, status, notes and errors to the trial's directory.
 
 The row of an iteration is written before its checkpoint, and trial.json after it.
 """
@@ -29,7 +29,7 @@ class TrialJournal:
     Args:
         trial: The trial.
         files: The trial's directory, locked by this process.
-        checkpoints: The trial's checkpoints; trial.json is not written while one of them is.
+        checkpoints: The trial's checkpoints; trial.json is not written while a checkpoint is being written.
         announce: Callback with messages to the user.
 
     Attributes:
@@ -68,17 +68,17 @@ class TrialJournal:
         self._loggers = TrialLoggers(loggers_of(trial.loggers), trial, files.path, announce)
 
     def add(self, result: Mapping[str, Any]) -> Row:
-        """Writes the result of an iteration, and enqueues it for the loggers; returns the row as written."""
+        """Writes the result row of an iteration and enqueues it for the loggers; returns the row as written."""
         self.last_result = self._results.write(result)
         self._loggers.log(self.last_result)
         return self.last_result
 
     def note_row(self, row: Row) -> None:
-        """Takes a row into account for the best values in trial.json: a new one, or one from before a resume."""
+        """Updates the best values in trial.json with a result row, a new one or one from before a resume."""
         self._best = {metric: best_value([{metric: best}, row], metric) for metric, best in self._best.items()}
 
     def begin_checkpoint(self, iteration: int, content: Callable[[], Content], generation: int) -> None:
-        """Starts an asynchronous checkpoint, after result rows are on disk and before trial.json refers to it.
+        """Starts an asynchronous checkpoint, after its result rows are on disk and before trial.json refers to it.
 
         Args:
             iteration: The last completed iteration.
@@ -99,11 +99,11 @@ class TrialJournal:
         )
 
     def complete_rows(self) -> None:
-        """Writes the last row to the derived result files too."""
+        """Writes the last row to the derived result files (progress.csv, TensorBoard) too."""
         self._results.complete()
 
     def write_spec(self, spec: dict[str, Any]) -> None:
-        """Replaces spec.yaml."""
+        """Replaces the trial's spec.yaml."""
         self.spec = spec
         self.files.write_spec(spec)
 
@@ -118,7 +118,7 @@ class TrialJournal:
         self.files.write_record(self.record)
 
     def updated(self, status: TrialStatus) -> TrialRecord:
-        """Copy of the record with a status and the current counters."""
+        """Copies the trial's record with a given status and the current counters."""
         iteration = int(self.last_result.get("iteration") or 0)
         results_bytes, results_sha256 = self._results.written() if iteration else (0, "")
         return replace(
@@ -146,11 +146,12 @@ class TrialJournal:
     def write_failure(self, error: Exception, *, shown: Exception) -> None:
         """Writes error.txt, and the status of a failed trial to trial.json.
 
-        A full disk is no error of the trial, which can be resumed once there is space: its status is INTERRUPTED.
+        A full disk does not count as failure: the status becomes INTERRUPTED, and the trial can be resumed once there
+        is space.
 
         Args:
             error: The error that ended the trial, with its traceback.
-            shown: The error as it is shown to the user.
+            shown: The error as shown to the user.
         """
         message = (
             str(shown) if isinstance(shown, RlrunError) else "".join(traceback.format_exception_only(shown)).strip()

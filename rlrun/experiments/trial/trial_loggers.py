@@ -1,4 +1,4 @@
-"""Loggers that a spec names: results are delivered by a thread each, and a logger never blocks or fails training."""
+"""Asynchronous delivery of results to a trial's loggers, with one thread each; loggers never block or fail training."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ START_TIMEOUT_S = 10.0
 
 
 class TrialLoggers:
-    """Loggers of one trial in one process. All methods except `finish` are non-blocking."""
+    """All loggers of one trial in one process; all methods except `finish` are non-blocking."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class TrialLoggers:
         self._announce_complaints()
 
     def finish(self, status: TrialStatus) -> None:
-        """Enqueues the trial's final status for all loggers, and blocks until delivery. Idempotent."""
+        """Enqueues the trial's final status for all loggers, and blocks until all results are delivered. Idempotent."""
         for thread in self._threads:
             thread.finish(status)
         deadline = time.monotonic() + self._delivery_timeout_s
@@ -150,10 +150,10 @@ class _LoggerThread:
 
 
 def require_loggers(config: LoggersConfig) -> None:
-    """Checks, before anything starts, that the packages of loggers are installed.
+    """Checks, before a run starts, that the packages of its loggers are installed.
 
     Raises:
-        UsageError: One is missing; with the command that installs it.
+        UsageError: A package is missing; the message has the command that installs it.
     """
     for name in config.services:
         if find_spec(name) is None:

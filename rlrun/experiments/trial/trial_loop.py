@@ -1,7 +1,7 @@
 """Training loop of one trial in this process, without Ray: iterations, evaluation, checkpoints, results, stopping.
 
-A kill at any time is harmless, since the row of an iteration is written before its checkpoint. So the rows of a
-checkpoint always exist, and rows after the newest checkpoint are removed when the trial is resumed.
+A kill at any time is harmless, since the row of an iteration is written before its checkpoint. So all result rows up to
+a checkpoint always exist; rows after the newest checkpoint are removed on a resume.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from rlrun.experiments.trial.user_code import exits_as_failures
 
 
 class TrialLoop:
-    """Training loop of one trial; as a context manager, terminates all processes of the trial at exit.
+    """Training loop of one trial; as a context manager, it terminates all processes of the trial at exit.
 
     Attributes:
         trial: The trial.
@@ -146,12 +146,12 @@ class TrialLoop:
         return saved
 
     def apply_exploit(self, exploit: Exploit) -> None:
-        """Carries out an exploit-and-explore step (PBT): copies the parent's weights, if any, and applies new settings.
+        """Performs an exploit-and-explore step (PBT): copies the parent's weights, if any, and applies new settings.
 
-        No checkpoint is written, so that the step is repeatable after a kill.
+        No checkpoint is written, so that the step can be repeated after a kill.
 
         Args:
-            exploit: The exploit step; ignored if its generation was carried out before.
+            exploit: The exploit step; ignored if its generation has already been performed.
 
         Raises:
             CheckpointError: The parent's checkpoint does not fit this trial.
@@ -178,7 +178,7 @@ class TrialLoop:
         self.close()
 
     def interrupt(self) -> Path | None:
-        """Interrupts the trial; an iteration aborted by a KeyboardInterrupt is discarded.
+        """Interrupts the trial and saves it; an iteration aborted by a KeyboardInterrupt is discarded.
 
         Returns:
             The checkpoint for a resume; None if a resume will restart the trial.
@@ -190,10 +190,10 @@ class TrialLoop:
         return self.checkpoints.newest
 
     def finish(self, reason: str) -> None:
-        """Terminates the trial before a stop criterion is reached, as a scheduler may decide.
+        """Ends the trial before a stop criterion is reached, for example by a scheduler's decision.
 
         Args:
-            reason: The reason for trial.json.
+            reason: The reason, recorded in trial.json.
         """
         if self._journal.record.status == "RUNNING":
             self.done, self._journal.stop_reason = True, reason

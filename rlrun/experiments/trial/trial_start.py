@@ -1,4 +1,4 @@
-"""Start of a trial: from its newest valid checkpoint, from the weights of another run, or with new weights."""
+"""Start of a trial: from its newest checkpoint, from the weights of another run, or with newly initialized weights."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class TrialStart:
         self.point = StartingPoint.newest(journal.checkpoints.store) if resume else None
 
     def training(self, exploit: Exploit | None, *, eager: bool) -> Training:
-        """Builds the trial's training with the settings that the start requires; starts no process and no env.
+        """Builds the trial's training with the settings required by the starting point; starts no process and no env.
 
         Args:
             exploit: The trial's last exploit step (PBT), None outside of populations.
@@ -81,7 +81,7 @@ class TrialStart:
         return training_of(trial, self._journal.note, eager=eager)
 
     def restore(self, training: Training, *, eager: bool) -> Resumption | None:
-        """Loads the state with which the training starts, and removes result rows of later iterations.
+        """Loads the state from which the training starts, and removes result rows of later iterations.
 
         Args:
             training: The training from `training`.
@@ -92,7 +92,7 @@ class TrialStart:
 
         Raises:
             CheckpointError: The checkpoint does not fit the training.
-            UsageError: The folder of the trial's data set is that of something else.
+            UsageError: The folder for the trial's data set contains other files.
         """
         trial, journal, before = self._trial, self._journal, self._before
         if trial.output is not None:
@@ -184,7 +184,7 @@ class StartingPoint:
         return result
 
     def trial(self, trial: TrialSpec, exploit: Exploit | None) -> TrialSpec:
-        """Copy of a trial with the settings required to load the checkpoint.
+        """Copies a trial with the settings that are required to load the checkpoint.
 
         Args:
             trial: The trial with its current settings.
@@ -209,9 +209,9 @@ class StartingPoint:
         return trial
 
     def ended_schedules(self, trial: TrialSpec) -> list[str]:
-        """Messages on schedules that end at the run's former length, and are not extended with the run.
+        """Messages about schedules that end at the run's former length and are not extended with the run.
 
-        A schedule extended to the new length would contradict the training so far.
+        A schedule stretched to the new length would contradict the training so far.
 
         Args:
             trial: The trial with its current stop criteria.

@@ -1,4 +1,4 @@
-"""Construction of a trial's training, reconstruction with other settings, and failures of user code in it."""
+"""Construction of a trial's training, rebuilding with other settings, and attribution of errors to user code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def training_of(trial: TrialSpec, announce: Callable[[str], None] = silent, *, e
     Args:
         trial: The trial.
         announce: Callback with a message before a slow operation.
-        eager: Whether updates may run without a compiler where there is none any more.
+        eager: Whether compiled updates may run uncompiled on a machine without a compiler.
 
     Raises:
         CompilerMissing: The trial's updates need a compiler, this machine has none, and `eager` is False.
@@ -37,14 +37,14 @@ def training_of(trial: TrialSpec, announce: Callable[[str], None] = silent, *, e
 
 
 def with_update_executor(trial: TrialSpec, why_no_kernels: str) -> TrialSpec:
-    """Copy of a trial with its executor of updates, which stays if it was chosen before.
+    """Copies a trial with its update executor chosen; an executor that was already chosen is kept.
 
     Args:
         trial: The trial.
-        why_no_kernels: Reason why the run's machines cannot use the kernels in C; "" if they can.
+        why_no_kernels: Reason why the run's machines cannot use the compiled C kernels; "" if they can.
 
     Raises:
-        CompilerMissing: The settings demand compiled updates, and there is no compiler.
+        CompilerMissing: The settings require compiled updates, and this machine has no compiler.
     """
     if trial.update_executor is not None:
         return trial
@@ -54,22 +54,25 @@ def with_update_executor(trial: TrialSpec, why_no_kernels: str) -> TrialSpec:
 
 
 def planned_env_steps(trial: TrialSpec) -> int | None:
-    """Planned steps, in the trial's clock, of all trials that share a trial's update; None if unknown."""
+    """Planned steps, in the unit of the trial's schedules, summed over all trials that share its update.
+
+    None if unknown.
+    """
     bound = trial.stop.bounds.get(clock_unit_of(trial.learns.first))
     return None if bound is None else int(bound) * trial.trials_sharing_update
 
 
 def record_to(training: Training, output: Path, *, begun: str | None, from_start: bool) -> None:
-    """Has a training write its steps to a data set; call before the training starts.
+    """Makes a training write its steps to a data set; must be called before the training starts.
 
     Args:
         training: The trial's training.
         output: Folder of the data set.
-        begun: Folder of the data set that the trial has begun before; it is removed if the trial starts again.
+        begun: Folder of the data set that the trial has already begun; the folder is removed if the trial restarts.
         from_start: Whether the trial starts without a checkpoint.
 
     Raises:
-        UsageError: The folder is that of something else.
+        UsageError: The folder contains other files.
     """
     if from_start:
         begin_output(output, is_own=begun == str(output))
@@ -77,7 +80,7 @@ def record_to(training: Training, output: Path, *, begun: str | None, from_start
 
 
 def rebuilt(training: Training, trial: TrialSpec, announce: Callable[[str], None]) -> Training:
-    """Replaces a training with one that has other settings and continues the counts of iterations and seconds.
+    """Replaces a training by one with other settings that continues its counts of iterations and seconds.
 
     Args:
         training: The running training; the new one uses the former update executor.
@@ -100,7 +103,7 @@ def rebuilt(training: Training, trial: TrialSpec, announce: Callable[[str], None
 
 
 def failure_of(error: Exception, training: Training | None, directory: Path) -> TrainingFailed | None:
-    """Training failure with the user's traceback, for an exception of a trial that passed through user code.
+    """Training failure with the user's traceback, for an exception that passed through user code.
 
     Args:
         error: The exception.

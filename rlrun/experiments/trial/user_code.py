@@ -30,10 +30,10 @@ _RAY = tuple(str(Path(folder) / "ray") for folder in _INSTALLED)
 def exits_as_failures() -> Iterator[None]:
     """Context manager that converts ``sys.exit()`` in user code to a training failure.
 
-    Otherwise exit code 0 would mean success. Ray's own SystemExit, on SIGTERM, propagates.
+    Without the conversion, exit code 0 would mean success. Ray's own SystemExit, on SIGTERM, propagates.
 
     Raises:
-        TrainingFailed: The user's code called ``sys.exit()``; with the traceback.
+        TrainingFailed: The user's code called ``sys.exit()``; the error has the traceback.
     """
     try:
         yield
@@ -69,7 +69,8 @@ def failure_of_user_code(error: Exception, *plugins: type, directory: Path | Non
     """Training failure with the user's traceback, for an exception that passed through user code; None otherwise.
 
     User code is any plugin that is not rlrun's, and any file that is neither rlrun's nor installed. An exception also
-    counts as theirs if their class or function does not fit its use by rlrun, or if their code changed the process.
+    counts as the user's if their class or function does not have the interface that rlrun requires, or if their code
+    changed the process.
 
     Args:
         error: The exception.

@@ -1,1 +1,1 @@
-"""Adapter to Ray Tune: the trainable that runs in its actors, its scheduler, its source of trials, its callbacks."""
+"""Adapter to Ray Tune: its trainable, scheduler, source of trials and callbacks."""

@@ -1,7 +1,7 @@
-"""Ray Tune's Trainable of a trial: a thin adapter of `TrialLoop`.
+"""Ray Tune's Trainable for a trial: a thin adapter around `TrialLoop`.
 
 The loop writes its own result files and checkpoints into the trial's directory; Tune gets only the result rows. A loop
-is built at the first step, so an actor that Tune reuses for another trial keeps no state of the one before.
+is built at the first step, so an actor that Tune reuses for another trial keeps no state of the previous one.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class TrialError(Exception):
     """Exception that carries a trial's failure from its actor to the driver.
 
     Attributes:
-        failure: The exception that the trial raised, in a form that can be pickled.
+        failure: The exception that the trial raised, in picklable form.
     """
 
     def __init__(self, failure: Failure) -> None:
@@ -60,7 +60,7 @@ class TrialError(Exception):
 
 
 class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
-    """Tune's Trainable: runs one trial at a time in Tune's actor, with one iteration per step.
+    """Ray Tune's Trainable: runs one trial at a time in Tune's actor, with one training iteration per step.
 
     The config is plain data from which any process can run the trial: `trial` (TrialSpec.to_data), `run_directory`,
     `token` and `disk` (as `open_trial_place` takes them), `version` (of the driver's rlrun), `eager` (see `TrialLoop`),
@@ -84,7 +84,7 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
 
     @override
     def step(self) -> dict[str, Any]:
-        """Runs one iteration.
+        """Runs one training iteration of the trial.
 
         Returns:
             The result row under `ROW`, and `done`; only `done` if the run is being stopped or the trial was done
@@ -126,11 +126,11 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
         return {"done": loop.done, ROW: json.dumps(row), **self._taken_notes()}
 
     def apply_exploit(self, exploit: dict[str, Any]) -> None:
-        """Accepts an exploit decided by the trial's population; the next step carries it out."""
+        """Accepts an exploit-and-explore step decided by the trial's population; the next `step` performs it."""
         self._exploit = Exploit.from_data(exploit)
 
     def finish(self, reason: str) -> None:
-        """Ends the trial for good by a scheduler's decision, and saves a checkpoint."""
+        """Ends the trial permanently on a scheduler's decision, and saves a checkpoint."""
         if self._loop is not None:
             self._loop.finish(reason)
         self._close()
@@ -147,7 +147,10 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
             self._leave()
 
     def interrupt(self) -> None:
-        """Saves and ends the trial after a user's interrupt, until a resume; the next step returns `done`."""
+        """Saves and ends the trial after a user's interrupt, until the run is resumed.
+
+        The next `step` returns `done`.
+        """
         self._is_stopping = True
         if self._loop is not None and not self._loop.done:
             self._loop.interrupt()

@@ -1,7 +1,7 @@
-"""Ray Tune scheduler that carries out the decisions of a scheduling rule: stop, pause or continue trials.
+"""Ray Tune scheduler that carries out the decisions of a scheduling rule: stops, pauses and continues trials.
 
-A trial that has to wait keeps its actor until another trial needs the place. Then it is saved, and the other trial
-takes over the actor. Tune saves and restores nothing: a trial resumes from its own directory.
+A trial that has to wait keeps its actor until another trial needs the resources. Then it is saved, and the other trial
+takes over the actor. Tune itself saves and restores nothing: a trial resumes from its own directory.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PATIENCE_S = 5.0
 
 
 class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
-    """Ray Tune scheduler that follows a scheduling rule (ASHA, PBT, ...); without a rule, all trials simply run.
+    """Ray Tune scheduler that follows a scheduling rule (ASHA, PBT, ...); without a rule, all trials run to their end.
 
     Args:
         run: The run.
@@ -112,7 +112,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
 
     @override
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
-        """Carries out new decisions of the rule, and returns a trial that may run next; None without one."""
+        """Carries out new decisions of the rule, and returns a trial that may run next; None if there is none."""
         controller = full_controller(tune_controller)
         if self._run.interrupts.received:
             self._stop_all(controller)
@@ -289,7 +289,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
 
 
 def trial_name(trial: Trial) -> str:
-    """Name of a trial in the run, for one of Tune's trial objects."""
+    """Name in the run's table of the trial that a Ray Tune trial object represents."""
     name: str = trial.config["trial"]["name"]
     return name
 
@@ -301,7 +301,7 @@ def exploit_of(spec: TrialSpec, orders: ExploitOrders) -> Exploit:
 
 
 def copied(orders: ExploitOrders, before: dict[str, Any], after: dict[str, Any]) -> str:
-    """Message on a population member that copied another one: the parent and the changed settings.
+    """Message that a population member copied another one, with the parent and the changed settings.
 
     Examples:
         >>> copied(Orders(3, "001-a", "x", {}), {"lr": 0.001}, {"lr": 0.0012})

@@ -1,4 +1,4 @@
-"""Ray Tune searcher that supplies a run's trials: those in its table, then those of rlrun's own searcher."""
+"""Ray Tune searcher that supplies a run's trials: those in the run's table, then those of rlrun's searcher."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class TrialSource(Searcher):  # type: ignore[misc]  # ray has no types
 
     @override
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
-        """Config of the next trial; None while other trials must end first, `FINISHED` after the last trial."""
+        """Config of the next trial; None while other trials must end first, and `FINISHED` after the last trial."""
         if self._run.interrupts.received:
             return str(Searcher.FINISHED)
         if not self._next and self._suggestions is not None:

@@ -1,7 +1,7 @@
 """Ray Tune executor: runs each trial in an actor, as many at once as the resources allow.
 
-Tune places the trials, runs them concurrently, and restarts those whose process died. Its loggers and checkpoints are
-off, and its own state is never read back.
+Tune places the trials, runs them concurrently, and restarts those whose process died. Tune's own loggers and
+checkpoints are disabled, and its saved state is never read.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ def _error_in_text(trial: Trial) -> Exception:
 
 
 def read_tune_error(name: str, text: str) -> RlrunError:
-    """Last error in Tune's text file, which is all that exists if memory was short at a trial's start.
+    """Last error of a trial in Ray Tune's text file, the only report if memory was short at the trial's start.
 
     Args:
         name: Name of the trial.

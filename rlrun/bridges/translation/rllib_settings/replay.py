@@ -108,7 +108,7 @@ def _unknown_exploration(foreign: ForeignSettings, key: str, kind: str) -> Any:
 
 @conversion
 def action_noise(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Action noise in units of half the action range.
+    """Action noise in units of half the action range; RLlib's Ornstein-Uhlenbeck noise is in units of the whole range.
 
     RLlib's Ornstein-Uhlenbeck noise is in units of the whole range.
     """
@@ -183,7 +183,7 @@ def _steps(foreign: ForeignSettings) -> int:
 
 @conversion
 def sequence_length(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Steps of a sequence in the loss; sequences begin where the one before ended."""
+    """Steps of a sequence in the loss; each sequence begins where the previous one ended."""
     steps = _steps(foreign)
     if steps < value and foreign.horizon is None:
         foreign.tell(key, f"whole episodes there, sequences of {steps} steps here: set replay.length to an episode's")
@@ -195,14 +195,14 @@ def sequence_length(foreign: ForeignSettings, key: str, value: Any) -> int:
 
 @conversion
 def sequences(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Sequences of a minibatch, whose steps are counted there, those of the burn-in too."""
+    """Sequences per minibatch; RLlib counts their steps, including the burn-in."""
     steps = _steps(foreign) + int(foreign.get("replay_buffer_config.replay_burn_in", 0))
     return max(-(-int(value) // steps), 1)
 
 
 @conversion
 def rounds_kept(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Env steps of a replay buffer, which counts whole fragments of a worker until 2.0."""
+    """Capacity of the replay buffer in env steps; RLlib counted fragments of workers until 2.0."""
     if foreign.source.version >= (2, 0):
         return int(value)
     foreign.tell(key, "env steps here; there fragments of a worker, which end with an episode")
@@ -211,7 +211,7 @@ def rounds_kept(foreign: ForeignSettings, key: str, value: Any) -> int:
 
 @conversion
 def layers_of_heads(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Layers between the recurrent core and the values of R2D2."""
+    """Layers between R2D2's recurrent core and the values."""
     if value:
         foreign.tell(key, f"values follow from the core at once; there layers of {value} are between them")
     return OMIT
@@ -219,7 +219,7 @@ def layers_of_heads(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def first_states(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Recurrent state before a replayed sequence."""
+    """Recurrent state before a replayed sequence: stored or zero."""
     is_written = any(name.endswith("zero_init_states") for name in foreign.written)
     if value and (key in foreign.written or not is_written):
         foreign.tell(key, "replayed sequences begin with the recorded state here, with zeros there")

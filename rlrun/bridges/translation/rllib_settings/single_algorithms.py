@@ -21,7 +21,7 @@ ALL_MOVES = 1_000_000
 
 @conversion
 def search(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Tree search: visits are raised to the temperature there, to its inverse here."""
+    """Tree search settings; RLlib raises visits to the power of the temperature, rlrun to its inverse."""
     own = foreign.section("mcts_config")
     simulations, temperature = own["num_simulations"], own["temperature"]
     settings = {
@@ -38,7 +38,7 @@ def search(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def ranked_returns(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Ranked rewards, whose threshold is a percentile of the newest returns."""
+    """Ranked rewards settings; the threshold is a percentile of the newest returns."""
     own = foreign.section("ranked_rewards")
     if not own["enable"]:
         return None
@@ -47,14 +47,14 @@ def ranked_returns(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def minibatches_of_games(foreign: ForeignSettings, key: str, value: Any) -> float:
-    """Minibatches per env step: passes over a batch after each round of fragments."""
+    """Minibatches per env step, from RLlib's number of passes over a batch after each round of fragments."""
     passes, size = int(foreign.get("num_sgd_iter")), int(foreign.get("sgd_minibatch_size"))
     return round_off(passes * int(value) / min(size, int(value)) / steps_of_round(foreign))
 
 
 @conversion
 def network_of_games(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Networks of RLlib's own for AlphaZero: `DenseModel` has no activation, so that it is a linear map."""
+    """Networks of RLlib for AlphaZero; `DenseModel` has no activation and so is a linear map."""
     if str(value).rpartition(".")[2] != "DenseModel":
         foreign.tell(key, "name a network of one's own as model.module", Impact.LEARNING)
         return OMIT
@@ -64,7 +64,7 @@ def network_of_games(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def posterior_scale(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Scale of the posterior of Thompson sampling, the covariance as it is there."""
+    """Scale of the posterior in Thompson sampling, which equals that of RLlib's covariance."""
     kind = str((value or {}).get("type")).rpartition(".")[2]
     if kind != "ThompsonSampling":
         foreign.tell(key, f"{foreign.algorithm} does not explore by {kind} here", Impact.LEARNING)
@@ -81,14 +81,14 @@ EPISODES = 1000
 
 @conversion
 def world_model_rate(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Learning rate of the world model; its remark names the other Dreamer."""
+    """Learning rate of the world model, with a remark on the different Dreamer version."""
     foreign.tell(key, "DreamerV3 here, the first Dreamer there: latent states are categorical, and returns are scaled")
     return value
 
 
 @conversion
 def minibatches_of_episode(foreign: ForeignSettings, key: str, value: Any) -> float:
-    """Minibatches per env step, which follow each episode there."""
+    """Minibatches per env step; RLlib takes them after each episode."""
     steps = longest_episode(foreign)
     foreign.put("config.replay.capacity", EPISODES * steps, key)
     foreign.tell(key, f"minibatches follow env steps here; there {value} follow each episode, taken as {steps:,} steps")
@@ -97,7 +97,7 @@ def minibatches_of_episode(foreign: ForeignSettings, key: str, value: Any) -> fl
 
 @conversion
 def sizes(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Sizes of the networks; the latent state of DreamerV3 is another one."""
+    """Sizes of the networks; the latent state of DreamerV3 has a different structure."""
     own = foreign.section("dreamer_model")
     foreign.put("config.model.recurrent_width", own["deter_size"], key)
     foreign.put("config.model.conv_depth", own["depth_size"], key)
@@ -107,7 +107,7 @@ def sizes(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def noise_of_actor(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Noise on top of the actor's actions."""
+    """Noise added to the actor's actions."""
     if key in foreign.written and value:
         foreign.tell(key, "actions are drawn from the actor here, without further noise")
     return OMIT
@@ -115,13 +115,13 @@ def noise_of_actor(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def pairs(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Pairs of perturbations: half the episodes, as each is tried with both signs."""
+    """Number of mirrored pairs of perturbations: half the episodes, as each perturbation is tried with both signs."""
     return max(round(float(value) / 2), 1)
 
 
 @conversion
 def top_pairs(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Pairs used in an update of ARS, the share `rollouts_used / num_rollouts` of all."""
+    """Number of pairs used in an ARS update: the share `rollouts_used / num_rollouts` of all pairs."""
     used = min(value / foreign.get("num_rollouts"), 1.0)
     return None if used == 1.0 else max(round(used * pairs(foreign, key, foreign.get("num_rollouts"))), 1)
 
@@ -135,14 +135,14 @@ KEPT = 10_000
 
 @conversion
 def tasks(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Tasks of an update of MAML: one for each worker."""
+    """Number of tasks in a MAML update: one per worker in RLlib."""
     foreign.put("config.num_workers", int(value), key)
     return max(int(value), 1)
 
 
 @conversion
 def whole_episodes(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Longest episode, after which it is cut off; fragments are whole episodes there."""
+    """Maximum episode length; RLlib's fragments are complete episodes."""
     steps = longest_episode(foreign)
     if foreign.algorithm == "MAML" and foreign.horizon is None:
         foreign.tell(key, f"episodes are cut off after {steps} steps here; there they end by themselves")
@@ -151,7 +151,7 @@ def whole_episodes(foreign: ForeignSettings, key: str, value: Any) -> int:
 
 @conversion
 def workers_on_models(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Workers of MBMPO, which imagine episodes in the networks of the ensemble."""
+    """Number of MBMPO's workers, which in RLlib imagine episodes in the ensemble's networks."""
     members = int(foreign.section("dynamics_model")["ensemble_size"])
     if value != members:
         foreign.tell(key, f"each of {members} networks is one task here; there {value} workers share them as tasks")
@@ -160,7 +160,7 @@ def workers_on_models(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def imagined_episodes(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Envs of MBMPO: episodes that are imagined for a task, and real envs, which are stepped between two fits."""
+    """Number of MBMPO's envs: imagined episodes per task, and real envs, which are stepped between two fits."""
     foreign.put("config.num_envs_per_worker", int(value), key)
     foreign.put("config.dynamics.fit_interval", max(int(value) * longest_episode(foreign), 20), key)
     foreign.put("config.imagined_length", longest_episode(foreign), key)
@@ -169,7 +169,7 @@ def imagined_episodes(foreign: ForeignSettings, key: str, value: Any) -> int:
 
 @conversion
 def ensemble(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Ensemble of MBMPO: networks, their fits, and the transitions that they are fitted to."""
+    """MBMPO's ensemble: networks, number of fits, and the transitions to fit."""
     own = foreign.section("dynamics_model")
     settings = {
         "dynamics.num_members": own["ensemble_size"], "dynamics.num_elites": own["ensemble_size"],
@@ -185,7 +185,7 @@ def ensemble(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def value_network_settings(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Settings of the value network, in whose place a linear baseline is fitted to each phase."""
+    """Settings of the value network, which rlrun replaces by a linear baseline fitted to each phase."""
     if key in foreign.written:
         foreign.tell(key, "the baseline is linear and fitted to each phase here; there it is a value network")
     return OMIT
@@ -193,7 +193,7 @@ def value_network_settings(foreign: ForeignSettings, key: str, value: Any) -> An
 
 @conversion
 def mixer(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Mixer of QMIX, which is the algorithm here: qmix or vdn."""
+    """Mixer of RLlib's QMIX, which selects the algorithm in rlrun: qmix or vdn."""
     if value not in ("qmix", "vdn"):
         text = "without a mixer each agent learns alone: that is dqn with one policy for all agents here"
         foreign.tell(key, text, Impact.LEARNING)
@@ -201,7 +201,7 @@ def mixer(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 
 def mixing(ours: str, mixer_name: Any) -> str:
-    """Algorithm that a mixer of QMIX is here.
+    """Algorithm in rlrun that corresponds to an algorithm and mixer of RLlib.
 
     Examples:
         >>> mixing("qmix", "vdn"), mixing("qmix", "qmix"), mixing("ppo", None)
@@ -212,7 +212,7 @@ def mixing(ours: str, mixer_name: Any) -> str:
 
 @conversion
 def gru_of_team(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Network of QMIX' agents: a dense layer with relu, then a GRU of the same width."""
+    """Network of QMIX agents: a dense layer with relu, followed by a GRU of the same width."""
     foreign.put("config.model.hiddens", [int(value)], key)
     foreign.put("config.model.core", "gru", key)
     return int(value)
@@ -220,7 +220,7 @@ def gru_of_team(foreign: ForeignSettings, key: str, value: Any) -> int:
 
 @conversion
 def norm_of_each(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Bound of a gradient's norm, of each parameter by itself there."""
+    """Clipping threshold of the gradient norm; RLlib clips each parameter separately."""
     if key in foreign.written:
         foreign.tell(key, "bounds the gradient as a whole here; there that of each weight matrix and bias")
     return value

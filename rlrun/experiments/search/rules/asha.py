@@ -68,7 +68,7 @@ class Asha:
         self._furthest: dict[str, float] = {}
 
     def add(self, trial: str) -> None:
-        """Assigns a trial to a bracket, once."""
+        """Assigns a trial to a bracket; later calls for the same trial have no effect."""
         if trial in self._bracket:
             return
         weights = np.exp([len(rungs) - len(self.rungs[0]) for rungs in self.rungs])
@@ -78,11 +78,11 @@ class Asha:
         self._bracket[trial] = bracket
 
     def bracket_of(self, trial: str) -> int:
-        """The bracket of a trial, from 0."""
+        """Number of the bracket to which a trial is assigned, from 0."""
         return self._bracket[trial]
 
     def on_result(self, trial: str, time: float, score: float | None) -> Decision:
-        """Compares a trial's first result at or past a rung with those of others there."""
+        """Compares a trial's first result at or past a rung with others' results at that rung."""
         if time >= self._max_t:
             return Decision("stop", f"asha: has reached {self._measure.moment(time)}, its limit")
         previous = self._furthest.get(trial, -math.inf)
@@ -105,7 +105,7 @@ class Asha:
         """Does nothing: results of a removed trial still count at its rungs."""
 
     def released(self) -> dict[str, Decision]:
-        """Empty: under ASHA trials never wait."""
+        """Returns an empty result: under ASHA trials never wait."""
         return {}
 
     def _reason(self, time: float, mine: float, needed: float) -> str:
@@ -118,9 +118,10 @@ class Asha:
 
 
 def quantile(scores: Collection[float], share: float) -> float:
-    """Quantile of scores with linear interpolation; -inf for no scores.
+    """Quantile of scores by linear interpolation; -inf for an empty list.
 
-    Next to a missing score (-inf) it is -inf, so that no trial stops because another one has no score.
+    A quantile between a missing score (-inf) and another score is -inf, so that no trial is stopped because of a
+    missing score.
     """
     if not scores:
         return -math.inf

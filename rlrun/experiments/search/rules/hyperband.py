@@ -11,18 +11,21 @@ ROUNDING = 1e-9
 
 
 class HyperBand:
-    """Synchronous successive halving in brackets: trials wait for each other at each rung, where the worst are stopped.
+    """HyperBand: synchronous successive halving in brackets.
+
+    Trials wait for each other at each rung; the worst are stopped.
 
     With R = max_t, eta = reduction_factor and s_max = floor(log_eta(R / grace_period)), bracket s of s_max, ..., 0 is
     planned for ``n = ceil((s_max + 1) * eta**s / (s + 1))`` trials. Its rungs are ``R / eta**s``, ``R / eta**(s - 1)``,
     ..., R, and 1/eta of its trials, rounded up, continue past each: s is the number of halvings. Trials fill brackets
-    in the order in which they are added, smallest bracket first as in Ray Tune or largest first as in the paper; after
-    a whole round comes the next one. A bracket which the trials do not fill keeps the planned numbers at its rungs.
+    in the order in which they are added, smallest bracket first as in Ray Tune or largest first as in the paper. When
+    all brackets are full, a new round of brackets begins. A bracket that is not filled keeps the planned numbers at its
+    rungs.
 
     A rung is decided once every trial of the bracket has reached it or ended before. This includes trials that a
     searcher has not suggested yet. So a waiting trial always waits for one that can run or be added, provided that
-    waiting trials take no resources from new ones. A trial that ends at a rung by itself counts there. Of equal trials
-    the later ones continue.
+    waiting trials take no resources from new ones. A trial that ends at a rung by itself counts at that rung. Of trials
+    with equal scores, the later ones continue.
 
     Source:
         Li et al., "Hyperband: A Novel Bandit-Based Approach to Hyperparameter Optimization", arXiv:1603.06560, alg. 1.
@@ -72,7 +75,7 @@ class HyperBand:
         self._released: dict[str, Decision] = {}
 
     def add(self, trial: str) -> None:
-        """Adds a trial to the bracket that is being filled, once.
+        """Adds a trial to the bracket that is being filled; later calls for the same trial have no effect.
 
         Raises:
             ValueError: There are more trials than announced.
@@ -119,7 +122,7 @@ class HyperBand:
         self._settle(bracket)
 
     def released(self) -> dict[str, Decision]:
-        """Decisions on waiting trials that were made since the last call."""
+        """Takes the decisions on waiting trials that were made since the last call."""
         released, self._released = self._released, {}
         return released
 

@@ -23,7 +23,7 @@ class Median:
 
     Args:
         grace_period: Time before which no trial is stopped, and from which means are taken.
-        min_samples_required: Minimum number of others with the same progress.
+        min_samples_required: Minimum number of other trials that have reached the same time.
         measure: Meaning of time and score.
 
     Raises:
@@ -69,7 +69,7 @@ class Median:
         """Does nothing: results of a removed trial still count."""
 
     def released(self) -> dict[str, Decision]:
-        """Empty: under the median stopping rule trials never wait."""
+        """Returns an empty result: under the median stopping rule trials never wait."""
         return {}
 
 

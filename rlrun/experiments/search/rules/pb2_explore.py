@@ -59,9 +59,9 @@ def modelled(
 
 
 def gains(generations: Sequence[Generation], sign: float) -> list[Gain]:
-    """Improvements of each member over each interval that it finished with a score.
+    """Score improvements of each population member over each interval that it finished with a score.
 
-    A member that copied another member's weights starts the interval with the other's score.
+    A member that copied another member's weights starts the interval with the other member's score.
 
     Args:
         generations: A population's generations, oldest first.
@@ -101,10 +101,10 @@ POINTS_PER_REFINEMENT = 50
 
 @dataclass(frozen=True)
 class Gain:
-    """Gain of a population member over one interval: a data point of the Gaussian process.
+    """Score gain of a population member over one interval: a data point of PB2's Gaussian process.
 
     Attributes:
-        time: Start of the interval, in intervals.
+        time: Start of the interval, in units of intervals since the beginning.
         score: Score at the start.
         params: Settings during the interval, by name.
         change: Increase of the score.
@@ -126,13 +126,13 @@ def explore(
     log_scale: Collection[str] = (),
     generator: np.random.Generator,
 ) -> dict[str, float]:
-    """Hyperparameters for a member's next interval, at the largest upper confidence bound.
+    """Hyperparameters for a member's next interval that maximize PB2's upper confidence bound.
 
-    Without any known gain, they are sampled at random.
+    Without any known gain, hyperparameters are sampled at random.
 
     Args:
         history: Gains of members so far, in any order.
-        time: Start of the next interval, in intervals.
+        time: Start of the next interval, in units of intervals since the beginning.
         score: Score of the member at the start of the interval: that of its parent.
         pending: Settings of other members for the same interval, whose gains are not known yet.
         bounds: Range of each setting.

@@ -1,4 +1,4 @@
-"""Population-based training: at each generation the worst members copy the best ones, and change settings.
+"""Population-based training: at each generation the worst members copy the best ones and change hyperparameters.
 
 In a synchronous population, decisions depend on the members' scores and the population's seed alone, not on the order
 of arrival. They are recorded in the lineage before they are carried out.
@@ -102,7 +102,7 @@ class Populations:
         self._present: set[str] = set()
 
     def orders(self, trial: str) -> ExploitOrders | None:
-        """Latest orders for a trial, None before its first generation."""
+        """Latest exploit-and-explore orders for a trial, None before its first generation."""
         return self._by_trial[trial].orders
 
     def add(self, trial: str) -> None:
@@ -129,28 +129,31 @@ class Populations:
         return self._arrive(member)
 
     def diverged(self, trial: str) -> Decision:
-        """Records that a member has diverged; at the next generation it copies another member."""
+        """Records that a population member has diverged; at the next generation it copies another member."""
         member = self._by_trial[trial]
         member.score, member.has_diverged = None, True
         return self._arrive(member)
 
     def record_restart(self, trial: str) -> None:
-        """Records that a failed member restarts; if it was waiting, it will reach the generation again."""
+        """Records that a failed population member restarts.
+
+        A waiting member will have to reach the generation again.
+        """
         self._by_trial[trial].arrived = False
 
     def remove(self, trial: str) -> None:
-        """Records the end of a member, which others then neither wait for nor copy."""
+        """Records the end of a population member, which other members then neither wait for nor copy."""
         self._present.discard(trial)
         if self._settings.synchronous:
             self._decide_if_complete(self._by_trial[trial].population)
 
     def released(self) -> dict[str, Decision]:
-        """Decisions on waiting members that were made since the last call."""
+        """Takes the decisions on waiting members that were made since the last call."""
         released, self._released = self._released, {}
         return released
 
     def close(self) -> None:
-        """Removes the checkpoints preserved for copying, once all members have ended."""
+        """Removes the checkpoints preserved for copying, once all population members have ended."""
         self._lineage.close()
 
     def _arrive(self, member: _Member) -> Decision:

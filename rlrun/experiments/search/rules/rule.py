@@ -2,7 +2,7 @@
 
 A rule is passed each trial (`add`, in the order of the trial table), each result (`on_result`) and each trial that
 ended (`remove`). It uses no Ray, no files and no clock. Its state depends on the set of results, not on the order of
-different trials' results. So a killed run restores its rule from its own records::
+different trials' results. So the rule of a killed run is restored from the run's records::
 
     for trial in table:
         rule.add(trial)
@@ -93,7 +93,7 @@ class Rule(Protocol):
         """Records the end of a trial, for any reason."""
 
     def released(self) -> dict[str, Decision]:
-        """Decisions on waiting trials that were made since the last call."""
+        """Takes the decisions on waiting trials that were made since the last call."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Measure:
         return "below" if self.mode == "max" else "above"
 
     def value(self, score: float) -> str:
-        """Formats a score as text, with the sign of the metric.
+        """Formats a score as text, as a value of the metric (with the sign restored for minimized metrics).
 
         Examples:
             >>> Measure().value(12.375), Measure(mode="min").value(-1234.5), Measure().value(-math.inf)
@@ -128,7 +128,7 @@ class Measure:
         return f"{number:,.0f}" if 1000 <= abs(number) < math.inf else f"{number:.4g}"
 
     def moment(self, time: float) -> str:
-        """Formats a time as text with its unit.
+        """Formats a time as text with its unit, for messages.
 
         Examples:
             >>> Measure().moment(10_000), Measure(time_attr="time_total_s").moment(7.5)
@@ -139,5 +139,5 @@ class Measure:
 
 
 def comparable(score: float | None) -> float:
-    """Sort key of a score: missing scores and NaN are worse than all others."""
+    """Sort key of a score under which missing scores and NaN are worse than all others."""
     return -math.inf if score is None or math.isnan(score) else float(score)

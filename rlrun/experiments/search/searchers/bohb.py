@@ -36,7 +36,7 @@ class BohbSearcher:
     uses_intermediate_results = True
 
     def propose(self, history: History, seed: int) -> Configuration:
-        """Suggests the next hyperparameter configuration."""
+        """Suggests the next hyperparameter configuration, from the history of the search."""
         generator = np.random.default_rng(seed)
         ranked = _ranked(history)
         if generator.uniform() < RANDOM_FRACTION or not ranked:
@@ -51,7 +51,7 @@ class BohbSearcher:
 
 
 def split(number: int, least: int) -> tuple[int, int]:
-    """Numbers of good and bad configurations (eq. 3); the two sets may overlap.
+    """Numbers of good and bad configurations for BOHB's two densities (eq. 3); the two sets may overlap.
 
     Args:
         number: Number of ranked configurations (N_b).
@@ -66,7 +66,7 @@ def split(number: int, least: int) -> tuple[int, int]:
 
 
 def model_budget(history: History) -> float | None:
-    """Largest budget with scores of at least N_min + 2 configurations; None without one."""
+    """Largest budget at which at least N_min + 2 configurations have scores (BOHB); None without one."""
     seen = [budget for observed in _scores(history).values() for budget in observed]
     enough = {budget for budget in seen if seen.count(budget) >= _least(history) + 2}
     return max(enough, default=None)
@@ -77,9 +77,9 @@ class Density:
     """Kernel density estimator over several dimensions (eq. 2): Gaussian or Aitchison-Aitken (options) kernels.
 
     Attributes:
-        centers: Points that it was fitted to: numbers from 0 to 1, or indices of options, [N, D].
+        centers: Points that the density was fitted to: numbers from 0 to 1, or indices of options, [N, D].
         bandwidths: Standard deviations, or probabilities that an option becomes another one, [D].
-        options: Numbers of options; 0 for numbers, [D].
+        options: Number of options of each dimension, 0 for numeric ones, [D].
     """
 
     centers: Points
@@ -88,13 +88,14 @@ class Density:
 
     @classmethod
     def fit(cls, points: Points, options: Sequence[int]) -> Density:
-        """Fits a kernel density with bandwidths by the normal reference rule, 1.06 * std * N ** (-1 / (4 + D)).
+        """Fits a kernel density whose bandwidths follow the normal reference rule, 1.06 * std * N ** (-1 / (4 + D)).
 
-        The standard deviation of options is that of a Bernoulli variable, sqrt(p * (1 - p)), for any number of options.
+        The standard deviation of a dimension with options is that of a Bernoulli variable, sqrt(p * (1 - p)), for any
+        number of options.
 
         Args:
             points: Points, [N, D].
-            options: Numbers of options; 0 for numbers, [D].
+            options: Number of options of each dimension, 0 for numeric ones, [D].
         """
         number, dimensions = points.shape
         bandwidths = []
@@ -106,7 +107,7 @@ class Density:
         return cls(points, np.array(bandwidths), options)
 
     def at(self, points: Points) -> Points:
-        """Densities [M] at points [M, D]."""
+        """Evaluates the densities [M] at points [M, D]."""
         kernels = np.ones((len(points), len(self.centers)))
         for place, count in enumerate(self.options):
             width = self.bandwidths[place]
@@ -118,7 +119,7 @@ class Density:
         return np.asarray(kernels.mean(axis=1))
 
     def sample(self, number: int, generator: np.random.Generator) -> Points:
-        """Samples points [number, D] with widened bandwidths, truncated to [0, 1]."""
+        """Samples points [number, D] from the density with widened bandwidths, truncated to [0, 1]."""
         points = self.centers[generator.integers(len(self.centers), size=number)].copy()
         for place, count in enumerate(self.options):
             width = min(BANDWIDTH_FACTOR * self.bandwidths[place], _widest(count))

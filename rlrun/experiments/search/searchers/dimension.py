@@ -22,9 +22,9 @@ mean."""
 class Dimension:
     """One search space as a numeric dimension: an interval of coordinates that map to values.
 
-    The coordinate of options is the index; of a quantized space or integers, the multiple; of a normal distribution,
-    the cumulative probability; else the value itself. A uniform draw from the interval, or from its logarithm, rounded
-    if `whole`, has the same distribution of values as a draw from the space.
+    The coordinate is the index of an option, the multiple in a quantized or integer space, the cumulative probability
+    in a normal distribution, and otherwise the value itself. A uniform draw from the interval, or from its logarithm,
+    rounded if `whole`, has the same distribution of values as a draw from the space.
 
     Attributes:
         name: Shortest unique name of the search space, as in the table of trials.
@@ -69,7 +69,7 @@ class Dimension:
         return self._normal.inv_cdf(coordinate) if self._is_normal else coordinate
 
     def coordinate(self, value: Any) -> float:
-        """Coordinate of a value of the search space; for equal options, that of the first."""
+        """Coordinate of a value of the search space; the first coordinate if several options are equal."""
         if self.options:
             return [as_text(option) for option in self.options].index(as_text(value))
         if self.whole:
@@ -79,7 +79,7 @@ class Dimension:
         return min(max(float(share), self.low), self.high)
 
     def unit(self, coordinate: float) -> float:
-        """Maps a coordinate to [0, 1], on a logarithmic scale if `log`."""
+        """Maps a coordinate to [0, 1], logarithmically if `log`."""
         low, high = self._ends
         return (self._scaled(min(max(coordinate, self.low), self.high)) - low) / (high - low)
 
@@ -91,7 +91,7 @@ class Dimension:
         return self.coordinate(self.value(coordinate)) if self.whole else min(max(coordinate, self.low), self.high)
 
     def read(self, recorded: Any) -> Any:
-        """Restores a value from JSON to its form in the spec."""
+        """Restores a value loaded from JSON to its form in the spec."""
         return self.value(self.coordinate(recorded)) if self.options else recorded
 
     @property
@@ -111,7 +111,7 @@ class Dimension:
 
 
 def dimensions_of(spaces: Mapping[Location, SearchSpace]) -> tuple[Dimension, ...]:
-    """Converts an experiment's search spaces to dimensions, in order."""
+    """Converts an experiment's search spaces to numeric dimensions, in order."""
     return tuple(_dimension(name, location, spaces[location]) for location, name in short_names(spaces).items())
 
 

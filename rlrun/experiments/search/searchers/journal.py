@@ -1,6 +1,6 @@
-"""Journal of a search: all suggestions and results in search.jsonl, from which a search is resumed.
+"""Journal of a search: all suggestions and results in search.jsonl, from which the search is resumed.
 
-The journal is the only state, since searchers have none. An interrupted search is restored line by line, without
+The journal is the only state, since searchers are stateless. An interrupted search is restored line by line, without
 suggesting anything again, and continues with the configuration that it would have suggested without the interruption.
 """
 
@@ -83,14 +83,14 @@ class JournaledSearcher:
 
     @property
     def suggested(self) -> dict[int, Configuration]:
-        """Configurations suggested so far, by number."""
+        """Number of configurations suggested so far."""
         return {number: dict(values) for number, values in self.history.configurations.items()}
 
     def suggest(self, number: int) -> Configuration:
         """Suggests the configuration with a given number; repeated calls return the first suggestion.
 
         Raises:
-            UsageError: The config refuses all suggestions.
+            UsageError: No suggestion is a valid configuration.
             OutOfResources: The disk is full.
         """
         known = self.history.configurations
@@ -108,7 +108,8 @@ class JournaledSearcher:
 
         Args:
             number: Number of the configuration.
-            budget: Training progress at the score, such as env steps; scores at equal budgets are compared.
+            budget: Training progress, such as env steps, at which the score was reached; scores at equal budgets are
+                compared.
             score: Score at this budget; ignored if not finite.
         """
         if not self._searcher.uses_intermediate_results or not math.isfinite(score):
@@ -136,7 +137,7 @@ class JournaledSearcher:
                 self._study_file.finish(self.history, number)
 
     def notes(self) -> list[str]:
-        """Messages to the user that are new since the last call."""
+        """Takes the messages to the user that were added since the last call."""
         notes, self._notes = self._notes, []
         return notes
 

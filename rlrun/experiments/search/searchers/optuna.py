@@ -1,4 +1,4 @@
-"""Optuna's TPE as a searcher, and a study file for Optuna's own tools.
+"""Optuna's TPE as a searcher, and a study file that Optuna's own tools can open.
 
 The searcher samples from a study in memory, created from the history each time. The file is a JournalStorage with the
 same trials, for `optuna-dashboard` and `optuna.load_study`. rlrun never reads it.
@@ -34,7 +34,7 @@ class OptunaSearcher:
     uses_intermediate_results = False
 
     def propose(self, history: History, seed: int) -> Configuration:
-        """Suggests the next hyperparameter configuration."""
+        """Suggests the next hyperparameter configuration, from the history of the search."""
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)

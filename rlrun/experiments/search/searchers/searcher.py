@@ -22,7 +22,7 @@ class History:
         mode: Whether higher values of the metric are better (max) or lower ones (min).
         configurations: Suggested configurations, by number.
         scores: Final scores, by number; None for a failure.
-        observations: Intermediate scores, by number and budget.
+        observations: Intermediate scores, by number of the configuration and budget.
         began: Times of the suggestions, in seconds since 1970, by number.
         ended: Times of the ends, in seconds since 1970, by number.
     """
@@ -52,7 +52,7 @@ class History:
         return [dimension.coordinate(values[dimension.location]) for dimension in self.dimensions]
 
     def values_at(self, coordinates: list[float]) -> Configuration:
-        """Configuration at coordinates in the order of the dimensions."""
+        """Converts coordinates, in the order of the dimensions, to a configuration."""
         return {
             dimension.location: dimension.value(coordinate)
             for dimension, coordinate in zip(self.dimensions, coordinates, strict=True)
@@ -60,7 +60,7 @@ class History:
 
 
 class Searcher(Protocol):
-    """Interface of searchers: suggest the next configuration from the history of the search and a seed.
+    """Interface of searchers, which suggest the next configuration from the history of the search and a seed.
 
     Searchers are stateless: equal history and seed give an equal configuration, in any process. So an interrupted
     search continues as if without interruption.

@@ -1,1 +1,1 @@
-"""Loggers that send a trial's results to services; each is imported only when a spec names it."""
+"""Loggers that send a trial's results to services; each is imported only if a spec names it."""

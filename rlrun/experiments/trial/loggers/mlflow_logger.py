@@ -22,7 +22,7 @@ MAX_BATCH, MAX_VALUE = 1000, 500
 
 
 class MlflowLogger(TrialLogger):
-    """Logs to an MLflow server, database or folder."""
+    """Logger of a trial's results to an MLflow server, database or folder."""
 
     def __init__(self, config: MlflowConfig) -> None:
         self._config = config
@@ -53,7 +53,7 @@ class MlflowLogger(TrialLogger):
 
     @override
     def log(self, row: Mapping[str, Any]) -> None:
-        """Logs the numbers of a row at its env steps."""
+        """Logs the numbers of a result row, with env steps as MLflow's step."""
         from mlflow.entities import Metric
 
         now, step = int(1000 * time.time()), int(row["env_steps"])

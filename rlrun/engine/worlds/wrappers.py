@@ -142,16 +142,8 @@ class PadSpaces(WrappedWorld):
         super().__init__(world)
         spaces = [world.spaces(agent) for agent in world.possible_agents]
         actions = [action for _, action in spaces]
-        self._cuts_actions = all(isinstance(action, Box) for action in actions)
-        if self._cuts_actions:
-            padded_action: Space[Any] = _widest_action(actions)
-        elif all(isinstance(action, Discrete) and action.start == 0 for action in actions):
-            padded_action = Discrete(max(int(action.n) for action in actions))
-        else:
-            raise EnvironmentUnusable(
-                "padded actions are all Discrete from 0 on, or all Boxes; those of the world's agents are "
-                f"{', '.join(dict.fromkeys(map(str, actions)))}"
-            )
+        padded_action = _padded_action(actions)
+        self._cuts_actions = isinstance(padded_action, Box)
         observations = [observation for observation, _ in spaces]
         # How many actions there are in all, where some are forbidden.
         self._num_actions = 0
@@ -159,18 +151,10 @@ class PadSpaces(WrappedWorld):
             has_action_mask(observations[0]) or any(action.n < padded_action.n for action in actions)
         ):
             self._num_actions = int(padded_action.n)
-        if isinstance(observations[0], Dict):
-            keys = set(observations[0].spaces) - {ACTION_MASK}
-            if any(not isinstance(part, Dict) or set(part.spaces) - {ACTION_MASK} != keys for part in observations):
-                raise EnvironmentUnusable("padded observations have the same keys; those of two agents differ")
-            self._is_dict = True
-            parts = {key: _widest([part[key] for part in observations]) for key in sorted(keys)}
-        else:
-            self._is_dict = False
-            parts = {OBSERVATION: _widest(observations)}
-        self._parts = parts
+        self._is_dict = isinstance(observations[0], Dict)
+        self._parts = _padded_parts(observations)
         mask = {ACTION_MASK: MultiBinary(self._num_actions)} if self._num_actions else {}
-        padded = Dict({**parts, **mask}) if self._is_dict or mask else parts[OBSERVATION]
+        padded = Dict({**self._parts, **mask}) if self._is_dict or mask else self._parts[OBSERVATION]
         self._padded = Spaces(padded, padded_action)
 
     @override
@@ -383,6 +367,37 @@ def _widest(spaces: Sequence[Space[Any]]) -> Box:
     low = np.min([np.pad(space.low, gap) for space, gap in zip(spaces, gaps, strict=True)], axis=0)
     high = np.max([np.pad(space.high, gap) for space, gap in zip(spaces, gaps, strict=True)], axis=0)
     return Box(low, high, dtype=spaces[0].dtype)
+
+
+def _padded_action(actions: Sequence[Space[Any]]) -> Space[Any]:
+    """Common action space of agents.
+
+    Raises:
+        EnvironmentUnusable: There is none.
+    """
+    if all(isinstance(action, Box) for action in actions):
+        return _widest_action(actions)
+    if all(isinstance(action, Discrete) and action.start == 0 for action in actions):
+        return Discrete(max(int(action.n) for action in actions))
+    raise EnvironmentUnusable(
+        "padded actions are all Discrete from 0 on, or all Boxes; those of the world's agents are "
+        f"{', '.join(dict.fromkeys(map(str, actions)))}"
+    )
+
+
+def _padded_parts(observations: Sequence[Space[Any]]) -> dict[str, Any]:
+    """Common spaces of the parts of agents' observations, by key; of others than Dicts under `OBSERVATION`.
+
+    Raises:
+        EnvironmentUnusable: The keys differ, or there are no common spaces.
+    """
+    first = observations[0]
+    if not isinstance(first, Dict):
+        return {OBSERVATION: _widest(observations)}
+    keys = set(first.spaces) - {ACTION_MASK}
+    if any(not isinstance(part, Dict) or set(part.spaces) - {ACTION_MASK} != keys for part in observations):
+        raise EnvironmentUnusable("padded observations have the same keys; those of two agents differ")
+    return {key: _widest([part[key] for part in observations]) for key in sorted(keys)}
 
 
 def _widest_action(spaces: Sequence[Space[Any]]) -> Box:

@@ -33,6 +33,9 @@ ENV_STEPS = 2_000
 """Number of env steps of the env check."""
 
 
+EnvCheck = Literal["done", "untrusted", "crashed", "none"]
+
+
 @dataclass(frozen=True)
 class RunDiagnosis:
     """Diagnosis of a run.
@@ -50,7 +53,7 @@ class RunDiagnosis:
     evidence: Mapping[str, Sequence[Evidence]]
     random: EvaluationResult | None
     findings: Sequence[Finding]
-    env_check: Literal["done", "untrusted", "crashed", "none"]
+    env_check: EnvCheck
 
 
 def diagnose_run(path: Path, episodes: int, *, is_trusted: bool) -> RunDiagnosis:
@@ -72,23 +75,35 @@ def diagnose_run(path: Path, episodes: int, *, is_trusted: bool) -> RunDiagnosis
     if not trials:
         raise UsageError(f"{view.name} has no results yet: {trials_text(view.trials)}")
     specs = {trial.name: TrialDirectory(trial.directory).read_spec() for trial in trials}
-    random: EvaluationResult | None = None
-    env: list[EnvFinding] = []
-    has_crashed = any(trial.ended_in for trial in trials)
-    played = [trial for trial in trials if trial.last_result and (trial.status != "ERROR" or has_diverged(trial))]
-    has_env = _env_to_play(specs[trials[0].name]) is not None
-    if is_trusted and has_env and played and not has_crashed:  # an env that raised in a trial would do so here
-        follow_import_paths(view.table.import_paths)
-        has_ends = any(trial.last_result.get(name) is not None for trial in played for name in RETURNS)
-        random, env = _play(specs[played[0].name], episodes if has_ends else 0)
+    check = _env_check(trials, specs[trials[0].name], is_trusted=is_trusted)
+    random, env = _played(view, trials, specs, episodes) if check == "done" else (None, [])
     evidence = {
         policy: [_evidence(trial, specs[trial.name], random, policy, reads=is_trusted) for trial in trials]
         for policy in policies
     }
     findings = [*kinds_differ(trials), *failures(evidence[policies[0]]), *_diagnose_policies(evidence, env)]
-    check: Literal["done", "untrusted", "crashed", "none"] = "crashed" if has_crashed else "done"
-    check = "none" if not has_env else "untrusted" if not is_trusted else check
     return RunDiagnosis(view, evidence, random, findings, check)
+
+
+def _env_check(trials: Sequence[TrialResult], spec: Mapping[str, Any], *, is_trusted: bool) -> EnvCheck:
+    """Whether the env is instantiated and stepped; see `RunDiagnosis`. One that raised in a trial would do so again."""
+    if _env_to_play(spec) is None:
+        return "none"
+    if not is_trusted:
+        return "untrusted"
+    return "crashed" if any(trial.ended_in for trial in trials) else "done"
+
+
+def _played(
+    view: RunView, trials: Sequence[TrialResult], specs: Mapping[str, Mapping[str, Any]], episodes: int
+) -> tuple[EvaluationResult | None, list[EnvFinding]]:
+    """Random policies in the env of the first trial that has played it, and the env's check; neither without one."""
+    played = [trial for trial in trials if trial.last_result and (trial.status != "ERROR" or has_diverged(trial))]
+    if not played:
+        return None, []
+    follow_import_paths(view.table.import_paths)
+    has_ends = any(trial.last_result.get(name) is not None for trial in played for name in RETURNS)
+    return _play(specs[played[0].name], episodes if has_ends else 0)
 
 
 def trials_text(trials: Sequence[TrialResult]) -> str:

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
-
-from typing_extensions import override
+from typing import ClassVar
 
 from rlrun.algorithms.actor_q.ddpg import DDPG, DDPGConfig
-from rlrun.algorithms.dqn.apex import (
-    asynchronous_fragments,
-    first_priorities,
-    metrics_of_replay,
-    store_and_learn_concurrently,
-)
+from rlrun.algorithms.dqn.apex import DistributedReplay
 from rlrun.algorithms.settings.off_policy import DistributedReplaySettings
-from rlrun.engine.flow.flow import Flow
-from rlrun.engine.flow.sources.rollouts import RolloutMode
-from rlrun.engine.flow.trainee import Trainee
 from rlrun.engine.nn.model_config import ActionValueModelConfig
 from rlrun.engine.replay.replay_config import SequenceReplayConfig
 from rlrun.engine.settings.config import defaults
-from rlrun.engine.settings.metric import Metric
 
 
 @defaults(
@@ -47,33 +35,8 @@ class ApexDDPGConfig(DistributedReplaySettings, DDPGConfig):
     """Replay buffer of single transitions, distributed over shards."""
 
 
-class ApexDDPG(DDPG):
+class ApexDDPG(DistributedReplay, DDPG):
     """DDPG's policy and losses with distributed prioritized experience replay (arXiv:1803.00933)."""
 
     Config = ApexDDPGConfig
     config: ApexDDPGConfig
-
-    @property
-    @override
-    def operator_metrics(self) -> Sequence[Metric]:
-        return metrics_of_replay(self.config.asynchrony, self.config.num_workers)
-
-    @property
-    @override
-    def mode(self) -> RolloutMode:
-        return "async"
-
-    @override
-    def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
-        """Operators on workers: initial priorities, and a process priority below that of replay shards and learner."""
-        return first_priorities(trainee, self.config)
-
-    @override
-    def collect(self, trainee: Trainee) -> Flow[Any]:
-        """Stream of asynchronous fragments; fragments for replay shards are delivered as object references."""
-        return asynchronous_fragments(trainee, self.config.asynchrony, *self.on_worker(trainee))
-
-    @override
-    def learn(self, fragments: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: stores fragments and sends weights to their workers; concurrently, updates from minibatches."""
-        return store_and_learn_concurrently(fragments, trainee, self.config, self.config.asynchrony)

@@ -12,6 +12,7 @@ from typing_extensions import override
 from rlrun.algorithms.dqn.dqn import DQN, DQNConfig
 from rlrun.algorithms.dqn.q_settings import QSettings
 from rlrun.algorithms.settings.off_policy import AsynchronyConfig, DistributedReplaySettings, OffPolicyConfig
+from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.data.action_masks import FORBIDDEN
 from rlrun.engine.data.packing import Packing
 from rlrun.engine.data.sample_batch import SampleBatch
@@ -66,20 +67,18 @@ class ApexConfig(DistributedReplaySettings, DQNConfig):
         return replace(super().q, epsilon_spread=EpsilonLadder(self.epsilon_exponent), records_values=True)
 
 
-class Apex(DQN):
-    """Distributed prioritized experience replay with DQN's policy and loss (arXiv:1803.00933).
+class DistributedReplay(Algorithm[Any]):
+    """Mixin of algorithms with a distributed prioritized replay and asynchronous workers (arXiv:1803.00933).
 
-    Workers compute initial priorities, and each env slot has a different epsilon. Workers and learner do not wait for
-    each other; the metric `minibatches_per_env_step` is the resulting replay ratio.
+    List it first among the base classes. Configs must extend `DistributedReplaySettings` and `OffPolicyConfig`, and
+    fragments have the values of which `InitialPriorities` makes priorities.
     """
-
-    Config = ApexConfig
-    config: ApexConfig
 
     @property
     @override
     def operator_metrics(self) -> Sequence[Metric]:
-        return metrics_of_replay(self.config.asynchrony, self.config.num_workers)
+        has_shards = self.config.asynchrony.replay_shards and self.config.num_workers
+        return (*REPLAY_METRICS, RESTARTS) if has_shards else REPLAY_METRICS
 
     @property
     @override
@@ -89,7 +88,8 @@ class Apex(DQN):
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
         """Operators on workers: initial priorities, and a process priority below that of replay shards and learner."""
-        return first_priorities(trainee, self.config)
+        priorities = InitialPriorities(self.config.n_step, self.config.gamma)
+        return (priorities, LowerProcessPriority()) if trainee.workers.num_workers else (priorities,)
 
     @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
@@ -102,25 +102,15 @@ class Apex(DQN):
         return store_and_learn_concurrently(fragments, trainee, self.config, self.config.asynchrony)
 
 
-def metrics_of_replay(asynchrony: AsynchronyConfig, num_workers: int) -> tuple[Metric, ...]:
-    """Metrics of a replay buffer and its minibatches; those of shards if there are shards, and workers that fill them.
+class Apex(DistributedReplay, DQN):
+    """Distributed prioritized experience replay with DQN's policy and loss (arXiv:1803.00933).
 
-    Args:
-        asynchrony: How workers, replay and learner run concurrently.
-        num_workers: Number of remote workers.
+    Workers compute initial priorities, and each env slot has a different epsilon. Workers and learner do not wait for
+    each other; the metric `minibatches_per_env_step` is the resulting replay ratio.
     """
-    return (*REPLAY_METRICS, RESTARTS) if asynchrony.replay_shards and num_workers else REPLAY_METRICS
 
-
-def first_priorities(trainee: Trainee, config: OffPolicyConfig) -> tuple[Callable[[Any], Any], ...]:
-    """Operators on workers: compute initial priorities, and lower the process priority of remote workers.
-
-    Args:
-        trainee: Trainee to which the workers belong.
-        config: Settings of the algorithm.
-    """
-    priorities = InitialPriorities(config.n_step, config.gamma)
-    return (priorities, LowerProcessPriority()) if trainee.workers.num_workers else (priorities,)
+    Config = ApexConfig
+    config: ApexConfig
 
 
 def asynchronous_fragments(

@@ -9,21 +9,17 @@ from pydantic import model_validator
 from typing_extensions import override
 
 from rlrun.algorithms.evolution.candidates import (
-    EvaluationWorkerConfig,
     MirroredPairs,
     Returns,
     as_gradient,
     summed_perturbations,
 )
-from rlrun.algorithms.evolution.generations import RETURN_METRICS, MergeObservations, generations
+from rlrun.algorithms.evolution.evolution import Evolution
 from rlrun.algorithms.evolution.settings import EvolutionConfig
-from rlrun.engine.algorithm import Algorithm
-from rlrun.engine.flow.flow import Flow, Operator
-from rlrun.engine.flow.operators.weights import BroadcastWeights
+from rlrun.engine.flow.flow import Operator
 from rlrun.engine.flow.trainee import Trainee
 from rlrun.engine.learner.objective import Objective
 from rlrun.engine.learner.optimizers import SGD
-from rlrun.engine.rollout.worker_config import WorkerConfig
 from rlrun.engine.settings.config import PositiveInt, Schedule, defaults
 from rlrun.engine.settings.metric import Metric
 
@@ -53,23 +49,16 @@ class ARSConfig(EvolutionConfig):
         return self
 
 
-class ARS(Algorithm[ARSConfig]):
+class ARS(Evolution[ARSConfig]):
     """Augmented random search: finite-difference steps along the best mirrored perturbations (arXiv:1803.07055)."""
 
     Config = ARSConfig
     config: ARSConfig
-    policy_family = "rlrun.algorithms.evolution.actor_policy:ActorPolicy"
-    worker_factory = "rlrun.algorithms.evolution.evaluation_worker:EvaluationWorker"
-    learns_in_worlds = False
     learner_metrics = (Metric("grad_norm", "", "Norm of the estimated gradient"),)
-    operator_metrics = RETURN_METRICS
 
     @override
-    def worker_config(self, config: WorkerConfig) -> EvaluationWorkerConfig:
-        candidates = MirroredPairs(self.config.num_pairs)
-        return EvaluationWorkerConfig(
-            **vars(config), candidates=candidates, episodes=self.config.episodes_per_candidate
-        )
+    def candidates(self) -> MirroredPairs:
+        return MirroredPairs(self.config.num_pairs)
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
@@ -77,14 +66,8 @@ class ARS(Algorithm[ARSConfig]):
         return [Objective("returns", None, optimizer=SGD())]
 
     @override
-    def learn(self, items: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: gathers a generation's returns, steps along the best pairs, and broadcasts the weights."""
-        return (
-            generations(items, trainee)
-            .for_each(FollowBestPairs(trainee, self.config.top_pairs or self.config.num_pairs))
-            .for_each(MergeObservations(trainee))
-            .for_each(BroadcastWeights(trainee))
-        )
+    def update(self, trainee: Trainee) -> FollowBestPairs:
+        return FollowBestPairs(trainee, self.config.top_pairs or self.config.num_pairs)
 
 
 class FollowBestPairs(Operator):

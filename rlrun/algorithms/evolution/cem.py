@@ -8,17 +8,13 @@ import numpy as np
 from pydantic import model_validator
 from typing_extensions import override
 
-from rlrun.algorithms.evolution.candidates import EvaluationWorkerConfig, Returns, Samples, perturbation
-from rlrun.algorithms.evolution.generations import RETURN_METRICS, MergeObservations, generations
+from rlrun.algorithms.evolution.candidates import Returns, Samples, perturbation
+from rlrun.algorithms.evolution.evolution import Evolution
 from rlrun.algorithms.evolution.settings import EvolutionConfig
-from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.envs.spaces import Spaces
-from rlrun.engine.flow.flow import Flow, Operator
-from rlrun.engine.flow.operators.weights import BroadcastWeights
+from rlrun.engine.flow.flow import Operator
 from rlrun.engine.flow.trainee import Trainee
 from rlrun.engine.learner.learner import load_update
-from rlrun.engine.learner.objective import Objective
-from rlrun.engine.rollout.worker_config import WorkerConfig
 from rlrun.engine.settings.config import PositiveFloat, PositiveInt, Schedule, defaults, fixed
 
 if TYPE_CHECKING:
@@ -52,7 +48,7 @@ class CEMConfig(EvolutionConfig):
         return self
 
 
-class CEM(Algorithm[CEMConfig]):
+class CEM(Evolution[CEMConfig]):
     """Cross-entropy method over parameters: a diagonal normal distribution fitted to the elites of each generation.
 
     The policy is the mean of the distribution. Workers receive the mean and the standard deviations.
@@ -60,9 +56,6 @@ class CEM(Algorithm[CEMConfig]):
 
     Config = CEMConfig
     config: CEMConfig
-    worker_factory = "rlrun.algorithms.evolution.evaluation_worker:EvaluationWorker"
-    learns_in_worlds = False
-    operator_metrics = RETURN_METRICS
 
     @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:
@@ -75,25 +68,12 @@ class CEM(Algorithm[CEMConfig]):
         return policy
 
     @override
-    def worker_config(self, config: WorkerConfig) -> EvaluationWorkerConfig:
-        candidates = Samples(self.config.population_size)
-        return EvaluationWorkerConfig(
-            **vars(config), candidates=candidates, episodes=self.config.episodes_per_candidate
-        )
+    def candidates(self) -> Samples:
+        return Samples(self.config.population_size)
 
     @override
-    def objectives(self, policy: Policy) -> list[Objective]:
-        return []
-
-    @override
-    def learn(self, items: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: gathers a generation's returns, fits the distribution to the elites, and broadcasts it."""
-        return (
-            generations(items, trainee)
-            .for_each(FitElites(trainee, self.config.num_elites))
-            .for_each(MergeObservations(trainee))
-            .for_each(BroadcastWeights(trainee))
-        )
+    def update(self, trainee: Trainee) -> FitElites:
+        return FitElites(trainee, self.config.num_elites)
 
 
 class FitElites(Operator):

@@ -10,20 +10,17 @@ from numpy.typing import NDArray
 from pydantic import model_validator
 from typing_extensions import override
 
-from rlrun.algorithms.evolution.candidates import EvaluationWorkerConfig, ListedCandidates, Returns
+from rlrun.algorithms.evolution.candidates import ListedCandidates, Returns
 from rlrun.algorithms.evolution.cma import CovarianceAdaptation
-from rlrun.algorithms.evolution.generations import RETURN_METRICS, MergeObservations, generations, ranks_within_bounds
+from rlrun.algorithms.evolution.evolution import Evolution
+from rlrun.algorithms.evolution.generations import RETURN_METRICS, ranks_within_bounds
 from rlrun.algorithms.evolution.settings import EvolutionConfig
-from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.envs.spaces import Spaces
-from rlrun.engine.flow.flow import Flow, StatefulOperator
-from rlrun.engine.flow.operators.weights import BroadcastWeights
+from rlrun.engine.flow.flow import StatefulOperator
 from rlrun.engine.flow.trainee import Trainee
 from rlrun.engine.functional.seeding import generator
 from rlrun.engine.learner.learner import load_update
-from rlrun.engine.learner.objective import Objective
 from rlrun.engine.messages.errors import UsageError
-from rlrun.engine.rollout.worker_config import WorkerConfig
 from rlrun.engine.settings.config import PositiveFloat, PositiveInt, defaults, fixed
 from rlrun.engine.settings.metric import Metric
 
@@ -55,7 +52,7 @@ class CMAESConfig(EvolutionConfig):
         return self
 
 
-class CMAES(Algorithm[CMAESConfig]):
+class CMAES(Evolution[CMAESConfig]):
     """CMA-ES over parameters: a normal distribution with adapted covariance and step size (arXiv:1604.00772).
 
     The policy is the mean of the distribution. Workers receive the mean and the next candidates.
@@ -63,8 +60,7 @@ class CMAES(Algorithm[CMAESConfig]):
 
     Config = CMAESConfig
     config: CMAESConfig
-    worker_factory = "rlrun.algorithms.evolution.evaluation_worker:EvaluationWorker"
-    learns_in_worlds = False
+    measures_overshoots = True
 
     @property
     @override
@@ -91,27 +87,12 @@ class CMAES(Algorithm[CMAESConfig]):
         return policy
 
     @override
-    def worker_config(self, config: WorkerConfig) -> EvaluationWorkerConfig:
-        return EvaluationWorkerConfig(
-            **vars(config),
-            candidates=ListedCandidates(self.config.population_size),
-            episodes=self.config.episodes_per_candidate,
-            measures_overshoots=True,
-        )
+    def candidates(self) -> ListedCandidates:
+        return ListedCandidates(self.config.population_size)
 
     @override
-    def objectives(self, policy: Policy) -> list[Objective]:
-        return []
-
-    @override
-    def learn(self, items: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: gathers a generation's returns, adapts the distribution, and broadcasts the next candidates."""
-        return (
-            generations(items, trainee)
-            .for_each(AdaptDistribution(trainee, self.config))
-            .for_each(MergeObservations(trainee))
-            .for_each(BroadcastWeights(trainee))
-        )
+    def update(self, trainee: Trainee) -> AdaptDistribution:
+        return AdaptDistribution(trainee, self.config)
 
 
 class AdaptDistribution(StatefulOperator):

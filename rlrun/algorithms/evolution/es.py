@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
 from rlrun.algorithms.evolution.candidates import (
-    EvaluationWorkerConfig,
     MirroredPairs,
     Returns,
     as_gradient,
     summed_perturbations,
 )
-from rlrun.algorithms.evolution.generations import RETURN_METRICS, MergeObservations, centred_ranks, generations
+from rlrun.algorithms.evolution.evolution import Evolution
+from rlrun.algorithms.evolution.generations import centred_ranks
 from rlrun.algorithms.evolution.settings import EvolutionConfig
-from rlrun.engine.algorithm import Algorithm
-from rlrun.engine.flow.flow import Flow, Operator
-from rlrun.engine.flow.operators.weights import BroadcastWeights
+from rlrun.engine.flow.flow import Operator
 from rlrun.engine.flow.trainee import Trainee
 from rlrun.engine.learner.objective import Objective
 from rlrun.engine.learner.optimizers import Adam
-from rlrun.engine.rollout.worker_config import WorkerConfig
 from rlrun.engine.settings.config import NonNegativeFloat, PositiveInt, Schedule, defaults
 from rlrun.engine.settings.metric import Metric
 
@@ -41,23 +38,16 @@ class ESConfig(EvolutionConfig):
     """Weight decay: coefficient of the parameters that are subtracted from the ascent direction."""
 
 
-class ES(Algorithm[ESConfig]):
+class ES(Evolution[ESConfig]):
     """Evolution strategies: gradient estimates from ranked returns of mirrored perturbations (arXiv:1703.03864)."""
 
     Config = ESConfig
     config: ESConfig
-    policy_family = "rlrun.algorithms.evolution.actor_policy:ActorPolicy"
-    worker_factory = "rlrun.algorithms.evolution.evaluation_worker:EvaluationWorker"
-    learns_in_worlds = False
     learner_metrics = (Metric("grad_norm", "", "Norm of the estimated gradient"),)
-    operator_metrics = RETURN_METRICS
 
     @override
-    def worker_config(self, config: WorkerConfig) -> EvaluationWorkerConfig:
-        candidates = MirroredPairs(self.config.num_pairs)
-        return EvaluationWorkerConfig(
-            **vars(config), candidates=candidates, episodes=self.config.episodes_per_candidate
-        )
+    def candidates(self) -> MirroredPairs:
+        return MirroredPairs(self.config.num_pairs)
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
@@ -65,14 +55,8 @@ class ES(Algorithm[ESConfig]):
         return [Objective("returns", None, optimizer=Adam(1e-8))]
 
     @override
-    def learn(self, items: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: gathers a generation's returns, steps along ranked perturbations, and broadcasts the weights."""
-        return (
-            generations(items, trainee)
-            .for_each(FollowRanks(trainee, self.config.weight_decay))
-            .for_each(MergeObservations(trainee))
-            .for_each(BroadcastWeights(trainee))
-        )
+    def update(self, trainee: Trainee) -> FollowRanks:
+        return FollowRanks(trainee, self.config.weight_decay)
 
 
 class FollowRanks(Operator):

@@ -11,26 +11,23 @@ from rlrun.algorithms.meta.maml import MAML, MAMLConfig
 from rlrun.algorithms.meta.tasks import TrainOnTasks
 from rlrun.algorithms.model_based.fit_model import FitModel, transition_buffer
 from rlrun.algorithms.model_based.imagined_tasks import ImagineTasks, SendAdapted, after_fits
+from rlrun.algorithms.model_based.model_based import ModelBased
 from rlrun.algorithms.model_based.settings import (
     DYNAMICS_METRICS,
     FEWEST_TRANSITIONS,
     DynamicsConfig,
     TransitionReplayConfig,
 )
-from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.flow.flow import Flow
 from rlrun.engine.flow.operators.replay import StoreToReplay
 from rlrun.engine.flow.operators.weights import MergeFilters
 from rlrun.engine.flow.trainee import Trainee
-from rlrun.engine.learner.objective import Objective
 from rlrun.engine.replay.local_replay import LocalReplay
 from rlrun.engine.settings.config import PositiveInt, Schedule, defaults, fixed
 
 if TYPE_CHECKING:
-    from rlrun.algorithms.model_based.policy import ModelBasedPolicy
-    from rlrun.engine.envs.spaces import Spaces
-    from rlrun.engine.policy.policy import Policy
+    pass
 
 
 @fixed("each network of the model is a task", tasks_per_update=20)
@@ -68,7 +65,7 @@ class MBMPOConfig(MAMLConfig):
         return self.meta_updates * self.num_epochs / self.env_steps_per_update
 
 
-class MBMPO(Algorithm[MBMPOConfig]):
+class MBMPO(ModelBased[MBMPOConfig]):
     """Model-based meta-policy optimization: MAML whose tasks are the members of a dynamics ensemble (arXiv:1809.05214).
 
     The policy learns to adapt where the members' predictions differ, and to act well where they agree (section 4.2).
@@ -77,7 +74,6 @@ class MBMPO(Algorithm[MBMPOConfig]):
 
     Config = MBMPOConfig
     acts_in = ("Discrete", "Box")
-    learns_in_worlds = False
     learner_metrics = (*MAML.learner_metrics, *DYNAMICS_METRICS)
     operator_metrics = (
         *StoreToReplay.declared_metrics,
@@ -87,28 +83,14 @@ class MBMPO(Algorithm[MBMPOConfig]):
     )
 
     @property
-    def maml(self) -> MAML:
-        """The MAML algorithm with the settings of this algorithm."""
+    @override
+    def model_free(self) -> MAML:
         return MAML(self.config)
 
+    @property
     @override
-    def policy(self, spaces: Spaces, seed: int) -> ModelBasedPolicy:
-        """Creates an adaptable policy with a dynamics ensemble.
-
-        Raises:
-            UsageError: The ensemble does not support the env's spaces, or a rule is not found.
-        """
-        from rlrun.algorithms.model_based.policy import model_based
-
-        agent: Any = self.maml.policy(spaces, seed)
-        return model_based(agent, agent.action_space, spaces, self.config.dynamics, seed)
-
-    @override
-    def objectives(self, policy: Policy) -> list[Objective]:
-        """Objectives of the learner: MAML's, and the ensemble's loss; each is trained on separate minibatches."""
-        from rlrun.algorithms.model_based.policy import with_dynamics_objective
-
-        return with_dynamics_objective(self.maml.objectives(policy))
+    def dynamics(self) -> DynamicsConfig:
+        return self.config.dynamics
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:

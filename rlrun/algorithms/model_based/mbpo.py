@@ -10,13 +10,13 @@ from typing_extensions import override
 from rlrun.algorithms.actor_q.sac import SAC, SACConfig
 from rlrun.algorithms.model_based.branch_rollouts import AddImagined, BranchRollouts, ModelReplay
 from rlrun.algorithms.model_based.fit_model import FitModel, transition_buffer
+from rlrun.algorithms.model_based.model_based import ModelBased
 from rlrun.algorithms.model_based.settings import (
     DYNAMICS_METRICS,
     FEWEST_TRANSITIONS,
     DynamicsConfig,
     TransitionReplayConfig,
 )
-from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.flow.flow import Flow
 from rlrun.engine.flow.operators.minibatches import TrainOnMinibatch, UpdateTargetNetwork
@@ -25,7 +25,6 @@ from rlrun.engine.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.engine.flow.recipes.replay_updates import REPLAY_METRICS
 from rlrun.engine.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.engine.flow.trainee import Trainee
-from rlrun.engine.learner.objective import Objective
 from rlrun.engine.nn.model_config import WHO_HAS_PRIVILEGES, WHO_IS_RECURRENT, SoftModelConfig
 from rlrun.engine.replay.local_replay import LocalReplay
 from rlrun.engine.settings.config import Fraction, PositiveInt, Schedule, defaults, fixed
@@ -33,9 +32,7 @@ from rlrun.engine.settings.config import Fraction, PositiveInt, Schedule, defaul
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.algorithms.model_based.policy import ModelBasedOutputs, ModelBasedPolicy
-    from rlrun.engine.envs.spaces import Spaces
-    from rlrun.engine.policy.policy import Policy
+    from rlrun.algorithms.model_based.policy import ModelBasedOutputs
 
 
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
@@ -86,13 +83,12 @@ class MBPOConfig(SACConfig):
         return self
 
 
-class MBPO(Algorithm[MBPOConfig]):
+class MBPO(ModelBased[MBPOConfig]):
     """Model-based policy optimization: SAC on model rollouts branched from replayed states (arXiv:1906.08253)."""
 
     Config = MBPOConfig
     acts_in = ("bounded Box", "Discrete")
     has_target_network = True
-    learns_in_worlds = False
     learner_metrics = (
         *SAC.learner_metrics,
         *DYNAMICS_METRICS,
@@ -100,28 +96,14 @@ class MBPO(Algorithm[MBPOConfig]):
     operator_metrics = (*REPLAY_METRICS, *FitModel.declared_metrics, *BranchRollouts.declared_metrics)
 
     @property
-    def sac(self) -> SAC:
-        """The SAC algorithm with the settings of this algorithm."""
+    @override
+    def model_free(self) -> SAC:
         return SAC(self.config)
 
+    @property
     @override
-    def policy(self, spaces: Spaces, seed: int) -> ModelBasedPolicy:
-        """Creates SAC's policy with a dynamics ensemble.
-
-        Raises:
-            UsageError: The ensemble does not support the env's spaces, or a rule is not found.
-        """
-        from rlrun.algorithms.model_based.policy import model_based
-
-        agent: Any = self.sac.policy(spaces, seed)
-        return model_based(agent, agent.action_space, spaces, self.config.dynamics, seed)
-
-    @override
-    def objectives(self, policy: Policy) -> list[Objective]:
-        """Objectives of the learner: SAC's, and the ensemble's loss; each is trained on separate minibatches."""
-        from rlrun.algorithms.model_based.policy import with_dynamics_objective
-
-        return with_dynamics_objective(self.sac.objectives(policy))
+    def dynamics(self) -> DynamicsConfig:
+        return self.config.dynamics
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:

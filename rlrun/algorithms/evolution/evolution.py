@@ -1,0 +1,76 @@
+"""Base of algorithms that compare candidates by the returns of complete episodes."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from typing_extensions import override
+
+from rlrun.algorithms.evolution.candidates import Candidates, EvaluationWorkerConfig
+from rlrun.algorithms.evolution.generations import RETURN_METRICS, MergeObservations, generations
+from rlrun.algorithms.evolution.settings import EvolutionConfig
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.flow.flow import Flow, Operator, StatefulOperator
+from rlrun.engine.flow.operators.weights import BroadcastWeights
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.learner.objective import Objective
+from rlrun.engine.rollout.worker_config import WorkerConfig
+from rlrun.engine.settings.metric import Metric
+
+if TYPE_CHECKING:
+    from rlrun.engine.policy.policy import Policy
+
+C = TypeVar("C", bound=EvolutionConfig)
+
+
+class Evolution(Algorithm[C]):
+    """Algorithm of generations: workers evaluate candidates, and an update follows from all their returns.
+
+    Attributes:
+        measures_overshoots: Whether workers measure how far actions are outside the bounds of a Box.
+    """
+
+    config: C
+    policy_family = "rlrun.algorithms.evolution.actor_policy:ActorPolicy"
+    worker_factory = "rlrun.algorithms.evolution.evaluation_worker:EvaluationWorker"
+    learns_in_worlds = False
+    measures_overshoots: bool = False
+
+    @abstractmethod
+    def candidates(self) -> Candidates:
+        """Derivation of a generation's candidates on the workers."""
+
+    @abstractmethod
+    def update(self, trainee: Trainee) -> Operator | StatefulOperator:
+        """Operator that learns from the `Returns` of a generation."""
+
+    @property
+    @override
+    def operator_metrics(self) -> Sequence[Metric]:
+        return RETURN_METRICS
+
+    @override
+    def worker_config(self, config: WorkerConfig) -> EvaluationWorkerConfig:
+        return EvaluationWorkerConfig(
+            **vars(config),
+            candidates=self.candidates(),
+            episodes=self.config.episodes_per_candidate,
+            measures_overshoots=self.measures_overshoots,
+        )
+
+    @override
+    def objectives(self, policy: Policy) -> list[Objective]:
+        """No objectives: the update loads new parameters, where a subclass names no optimizer for its gradient."""
+        return []
+
+    @override
+    def learn(self, items: Flow[Any], trainee: Trainee) -> Flow[Any]:
+        """Dataflow: gathers a generation's returns, learns from them, and broadcasts the weights."""
+        return (
+            generations(items, trainee)
+            .for_each(self.update(trainee))
+            .for_each(MergeObservations(trainee))
+            .for_each(BroadcastWeights(trainee))
+        )

@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from threading import Barrier
 
 import numpy as np
@@ -325,6 +326,10 @@ def predictions(outputs, batch):
     return {"model": outputs["model"] * batch["x"], "both": (outputs["actor"], outputs["targets"]["actor"])}
 
 
+def scaled(outputs, batch, factor):
+    return factor * predictions(outputs, batch)["model"]
+
+
 def test_a_named_function_is_evaluated_over_the_networks_without_gradients(wording):
     learner = learner_for(has_target=True)
     step(learner)
@@ -332,6 +337,8 @@ def test_a_named_function_is_evaluated_over_the_networks_without_gradients(wordi
     np.testing.assert_allclose(found["model"], [[1.7], [3.4]], rtol=rounding_error(3))
     np.testing.assert_allclose(found["both"], [[1.8], [3.0]], rtol=rounding_error(3))
     assert isinstance(found["model"], np.ndarray)
+    with_setting = learner.evaluate(partial(scaled, factor=3.0), batch_of_numbers([1.0, 2.0]))
+    np.testing.assert_allclose(with_setting, [[5.1], [10.2]], rtol=rounding_error(3))
     for unnamed in (lambda outputs, batch: outputs["model"], noted_loss([], "model"), learner.evaluate):
         with wording.raised(ValueError):
             learner.evaluate(unnamed, batch_of_numbers([1.0]))

@@ -69,7 +69,7 @@ class RowSampler(ABC):
             env_steps: Total env steps so far, for schedules.
 
         Returns:
-            Indices of the rows, [number * batch_size], and the weights of their losses: 1, or importance weights.
+            Indices of the rows, [number * batch_size], and the weights of their losses, 1 or importance weights.
         """
 
     def update(self, indices: Indices, priorities: NDArray[Any]) -> None:

@@ -208,6 +208,8 @@ def _value_mistake(error: dict[str, Any], annotation: Any, expected: str, locati
     if kind in ("value_error", "assertion_error"):
         reason = error["ctx"]["error"]
         return Mistake(location, str(reason), at_key=isinstance(reason, UnknownKey))
+    if kind in ("too_long", "too_short") and isinstance(value, Mapping):
+        return Mistake(location, f"must have one key, not {len(value)}")
     if kind == "finite_number":
         expected = expected.replace("a number", "a finite number", 1)
     return Mistake(location, f"must be {expected}, not {shown(value)}{_hint(value, [annotation])}")

@@ -119,3 +119,8 @@ def test_a_mistake_in_a_sampler_is_found_when_the_spec_is_read(wording: Wording)
     }
     with wording.raised(SpecError, "try.config.replay.sampling", "my_lab.room:Room"):
         parse_experiments({"try": spec})
+
+
+def test_two_samplers_for_one_replay_are_refused(wording: Wording) -> None:
+    with wording.raised(SpecError, "sampling", 2):
+        ReplayConfig.parse({"sampling": {RECENT: {}, "my_lab.room:Room": {}}})

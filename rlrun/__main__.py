@@ -14,7 +14,7 @@ is an error."""
 
 
 def run() -> None:
-    """Imports the command line and runs it; SIGTERM and SIGHUP end it like Ctrl-C."""
+    """Runs the command line interface; SIGTERM and SIGHUP interrupt it as Ctrl-C does."""
     announce: Callable[[int], object] = _announce_nothing
     try:
         try:

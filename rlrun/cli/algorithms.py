@@ -1,4 +1,4 @@
-"""``rlrun algorithms``, and what an algorithm has: ``rlrun config``, ``rlrun metrics`` and ``rlrun plan``."""
+"""Commands on algorithms: ``rlrun algorithms``, ``rlrun config``, ``rlrun metrics`` and ``rlrun plan``."""
 
 from __future__ import annotations
 

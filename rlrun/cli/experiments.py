@@ -1,4 +1,4 @@
-"""Experiments of a command: those in spec files, or a shipped one for an algorithm and an env."""
+"""Experiments that a command runs: from spec files, or a shipped experiment for an algorithm and an env."""
 
 from __future__ import annotations
 

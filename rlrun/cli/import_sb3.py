@@ -1,4 +1,4 @@
-"""Files of other libraries: ``rlrun import-sb3`` makes a policy a run, ``rlrun translate`` makes a file a spec."""
+"""Commands for files of other libraries: ``rlrun import-sb3`` imports a policy, ``rlrun translate`` a spec."""
 
 from __future__ import annotations
 

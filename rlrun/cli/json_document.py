@@ -89,7 +89,7 @@ class JsonDocument:
         click.echo(_text({"schema": SCHEMA, **kind, **data}, self._form), file=self._stream)
 
     def write_event(self, data: Mapping[str, Any]) -> None:
-        """Prints an event as a line of JSON before this document."""
+        """Prints an event as a line of JSON, before the document."""
         with suppress(BrokenPipeError):  # which is no reason to end a training run
             click.echo(_text({"schema": SCHEMA, **data}, "lines"), file=self._stream)
 
@@ -120,7 +120,7 @@ def redirect_later_stdout() -> None:
 
 
 def print_json(data: Mapping[str, Any]) -> None:
-    """Prints data as one indented JSON document on stdout; NaN and infinities, which JSON lacks, become null.
+    """Prints data as one indented JSON document on stdout; NaN and infinities, which JSON does not have, become null.
 
     Under ``--json``, the first key is `schema`. Commands that print nothing but JSON print the data only.
     """

@@ -1,4 +1,4 @@
-"""Live view of a run on a terminal, redrawn in place: the table of its trials, or the screen of a single one."""
+"""Live view of a run on a terminal, redrawn in place: a table of all trials, or the screen of a single trial."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def drawn_trial(
 
 
 def sparkline(values: Sequence[float], width: int) -> str:
-    """Draws values as a line of bars; neighbours are averaged where there are more values than characters.
+    """Draws values as a line of bars; neighbors are averaged if there are more values than characters.
 
     Examples:
         >>> sparkline([0, 0, 5, 5, 10], 5), sparkline([0, 0, 10, 10], 2)

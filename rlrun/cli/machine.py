@@ -76,7 +76,7 @@ assert ray.get(ray.put(1)) == 1
 
 @dataclass(frozen=True)
 class CheckResult:
-    """Result of one check.
+    """Result of one check of this machine.
 
     Attributes:
         subject: Subject of the check, such as "torch".
@@ -92,7 +92,7 @@ class CheckResult:
 
 
 def findings(runs_dir: Path, *, compile_update: bool, start_ray: bool) -> Iterator[CheckResult]:
-    """Yields the results of all checks; the slow ones (torch, a compilation, Ray) come last.
+    """Yields the results of all checks of this machine; slow checks (torch, a compilation, Ray) come last.
 
     Args:
         runs_dir: The folder that holds the runs.

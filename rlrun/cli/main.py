@@ -62,7 +62,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Resolves the command named by the arguments; the error for an unknown name suggests the most similar one."""
+        """Resolves the subcommand in the arguments; the error for an unknown name suggests the most similar one."""
         name = args[0]
         if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
             from rlrun.engine.messages.foreign_names import other_command
@@ -73,7 +73,7 @@ class LazyGroup(click.Group):
 
     @override
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the commands that beginners need into the help, one per line, and then the names of all others."""
+        """Formats the help: subcommands for beginners, one per line, followed by the names of all others."""
         first, *others = SECTIONS.items()
         names, commands = first[1], [self.get_command(ctx, name) for name in first[1]]
         width = formatter.width - 6 - max(map(len, names))
@@ -94,7 +94,7 @@ class LazyGroup(click.Group):
 
     @override
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Records the requested form of JSON before parsing, so that errors in arguments are reported in it."""
+        """Records the requested output form (JSON or text) before parsing, so that errors in arguments have it too."""
         ctx.obj = json_form(args)
         return super().parse_args(ctx, args)
 

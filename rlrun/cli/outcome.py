@@ -1,4 +1,4 @@
-"""Output of a command at the end of a run: a table of its trials, its directory, and the next commands."""
+"""Output of a command at the end of a run: a table of its trials, its directory, and suggested next commands."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ class RunProgress:
         return f"{used.cpus_used:g}/{used.cpus_total:g} CPUs{gpus} in use"
 
     def stopping_text(self) -> str:
-        """Message that tells what an interrupted run is waiting for, with the duration of previous iterations."""
+        """Message on the work that an interrupted run still has to finish, with the duration of past iterations."""
         after = ", then Ray ends" if self.uses_ray else ""
         running = [trial for trial in self.trials.values() if trial.status == "RUNNING"]
         if not running:

@@ -166,7 +166,7 @@ def load_in_subprocess(
 
 
 def load_next(checkpoint: Path, find: Callable[[], Path], *policy: Any) -> ServedPolicy:
-    """Loads a policy from a checkpoint, or from the next one if the run has removed it meanwhile.
+    """Loads a policy from a checkpoint, or from a newer checkpoint if the run has removed it in the meantime.
 
     Raises:
         RlrunError: See `load_policy`.

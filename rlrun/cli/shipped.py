@@ -1,4 +1,4 @@
-"""Shipped with rlrun and printed here: examples, documentation, the schema of specs, client files, completion."""
+"""Commands that print material shipped with rlrun: examples, documentation, JSON Schema, and completion scripts."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def table(
 
 
 def aligned(columns: Sequence[Sequence[str]], widths: Sequence[int], on_the_right: Sequence[bool]) -> str:
-    """Joins columns of texts to lines, each truncated and padded to its width, aligned left or right."""
+    """Joins columns of strings to lines; each column is truncated or padded to its width, and aligned left or right."""
     lines = []
     for line in zip(*columns, strict=True):
         fields = [

@@ -92,7 +92,7 @@ def checkpoint_named(target: str, runs_dir: Path, *, best: bool) -> Path:
 
 
 def read_next(checkpoint: Path, find: Callable[[], Path], read: Callable[[Path], T]) -> T:
-    """Reads a checkpoint, or the next one if its running trial has removed it meanwhile.
+    """Reads a checkpoint, or a newer checkpoint if the running trial has removed it in the meantime.
 
     Args:
         checkpoint: Directory of the checkpoint.
@@ -201,7 +201,7 @@ def evaluation_env(checkpoint: Path, training: Training) -> EnvConfig:
 
 
 def env_written(text: str) -> Any:
-    """Parses an env on the command line: an id, or a mapping in YAML such as a multi-agent world's.
+    """Parses an env on the command line: an id, or a YAML mapping such as for a multi-agent world.
 
     Raises:
         SpecError: If the text begins with { but is not a mapping.
@@ -212,7 +212,7 @@ def env_written(text: str) -> Any:
 
 
 def env_named(target: str) -> str:
-    """Converts an env's name to the form in a spec: a mapping for worlds and PettingZoo modules, else the name."""
+    """Converts an env's name to its form in a spec: a mapping for worlds and PettingZoo modules, else the name."""
     from rlrun.engine.settings.registry import load_object
     from rlrun.engine.worlds.make_worlds import takes_num_worlds
     from rlrun.engine.worlds.world import World

@@ -37,7 +37,7 @@ ACTIVE = ("PENDING", "RUNNING", "PAUSED")
 
 @dataclass
 class TrialProgress:
-    """Progress of one trial. Times are seconds on the caller's clock.
+    """Progress of one trial of a run; times are in seconds on the caller's clock.
 
     Attributes:
         name: The trial's name.

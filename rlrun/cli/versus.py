@@ -1,4 +1,4 @@
-"""``rlrun evaluate --against``: games of a saved policy against another one or a scripted opponent."""
+"""``rlrun evaluate --against``: games of a saved policy against another policy or a scripted player."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _lines(own: Outcomes) -> list[str]:
 
 
 def opponent_named(against: str, runs_dir: Path, *, best: bool) -> str | Path:
-    """Resolves a name to an opponent: a scripted one, or the directory of a checkpoint.
+    """Resolves a name to an opponent: a scripted player, or the directory of a checkpoint.
 
     Args:
         against: A checkpoint, a run or a scripted opponent. A run that has the same name as a script must be given as a

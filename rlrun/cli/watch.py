@@ -77,7 +77,7 @@ def watching(
 
 
 class RunWatcher:
-    """Watcher that displays the progress of a run on stderr.
+    """Watcher that prints the progress of a run on stderr.
 
     The display uses a copy of stderr, because a run under Ray redirects the process's own stderr to a log. As a context
     manager, the watcher restores the terminal after any end of the run.
@@ -193,7 +193,7 @@ def print_event_line(event: RunEvent) -> None:
 
 
 def event_data(event: RunEvent) -> Mapping[str, Any]:
-    """Serializes an event of a run; its kind is under the key `event`."""
+    """Serializes an event of a run to plain data; the kind of event is under the key `event`."""
     match event:
         case RunMeasuring():
             return {"event": "measuring", **asdict(event)}

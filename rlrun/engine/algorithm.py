@@ -125,7 +125,7 @@ class Algorithm(Generic[C]):
         return next((name for name, built_in in BUILT_IN.items() if built_in == path), path)
 
     def policy(self, spaces: Spaces, seed: int) -> Policy:
-        """Creates the policy with its initial parameters: by default, one of the policy family.
+        """Creates the policy with its initial parameters; by default, an instance of the algorithm's policy family.
 
         Args:
             spaces: Observation and action space.
@@ -164,7 +164,7 @@ class Algorithm(Generic[C]):
         return policy
 
     def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> Policy:
-        """Creates the policy for agents of a multi-agent world; by default the one of `policy`.
+        """Creates the policy for agents of a multi-agent world; by default, the same policy as in a single-agent env.
 
         Args:
             spaces: Observation and action space of the policy's agents.
@@ -230,7 +230,10 @@ class Algorithm(Generic[C]):
         return ()
 
     def collect(self, trainee: Trainee) -> Flow[Any]:
-        """Stream of experience; by default one fragment of each worker per round, with the latest weights."""
+        """Stream of experience.
+
+        By default, one fragment from each worker per round, collected with the latest weights.
+        """
         return trainee.workers.rollouts(*self.on_worker(trainee), mode=self.mode)
 
     def learn(self, items: Flow[Any], trainee: Trainee) -> Flow[Any]:

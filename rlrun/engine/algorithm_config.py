@@ -155,7 +155,7 @@ class AlgorithmConfig(ConfigModel):
 
     @property
     def needs_ray(self) -> bool:
-        """Whether a trial has worker, learner or other processes that Ray runs."""
+        """Whether a trial has worker, learner or other processes, which are run by Ray."""
         return bool(self.num_workers or self.num_learners)
 
     @property

@@ -1,4 +1,4 @@
-"""Hooks: a user's callbacks that measure a run and may stop it, without changing what is learned.
+"""Hooks: user-defined callbacks that measure a run and may stop it, without changing the learning.
 
 A hook is a class that overrides events of `Hook`; only overridden events are delivered. Each rollout worker has an
 instance of the hook, which receives the events of episodes and fragments once a fragment is recorded. Another instance
@@ -49,7 +49,7 @@ Answer = Mapping[str, float] | Stop | None
 
 @dataclass
 class RunningEpisode:
-    """State of an agent's running episode.
+    """State of an agent's episode in progress.
 
     Attributes:
         slot: Index of the worker's env slot; in multi-agent worlds, of the policy's agent slot.
@@ -184,7 +184,7 @@ def hook_class(path: str) -> type[Hook]:
 
 
 def subscribed(hook: type[Hook], events: Sequence[str]) -> tuple[str, ...]:
-    """Those of the given events that a hook's class overrides."""
+    """Names of the given events that a hook's class handles (overrides)."""
     return tuple(event for event in events if getattr(hook, event) is not getattr(Hook, event))
 
 
@@ -248,7 +248,7 @@ HOOK_SECONDS = Metric("time/hooks_s", "s", "Seconds of the trial's hooks since t
 
 
 def declared_by(hooks: Sequence[Mapping[str, Mapping[str, Any]]]) -> list[Metric]:
-    """Declared metrics of hooks, by their names in results.
+    """Metrics declared by hooks, under their names in results.
 
     Args:
         hooks: Settings of each hook by its import path.
@@ -267,5 +267,5 @@ def declared_by(hooks: Sequence[Mapping[str, Mapping[str, Any]]]) -> list[Metric
 
 
 def hook_metrics(hooks: Sequence[Mapping[str, Mapping[str, Any]]]) -> list[Metric]:
-    """Returns the metrics of a run with hooks: those that the hooks declare, and the time that they take."""
+    """Returns the metrics of a run with hooks: the hooks' declared metrics, and the time that the hooks take."""
     return [*declared_by(hooks), HOOK_SECONDS]

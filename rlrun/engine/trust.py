@@ -51,7 +51,7 @@ _SEARCH = ("searcher", "scheduler")
 
 
 def why_not_own(run: Path, runs_dir: Path) -> str:
-    """Reason why a run does not count as the user's own, "" if it does.
+    """Reason why a run does not count as the user's own (and so is untrusted); "" if it does.
 
     Args:
         run: The run's directory.

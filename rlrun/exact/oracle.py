@@ -1,4 +1,4 @@
-"""Optimal values of finite MDPs by dynamic programming, and the gaps of learned values and policies to them.
+"""Optimal values of finite MDPs by dynamic programming, and gaps of learned values and policies.
 
 Source:
     Kitamura and Yonetani, "ShinRL: A library for evaluating RL algorithms from theoretical and practical
@@ -79,7 +79,7 @@ class LearnedValues:
 
     @property
     def value_gap(self) -> float:
-        """Mean absolute error of the estimated values against the optimal ones: action values, or else state values."""
+        """Mean absolute error of the estimated action values (or else state values) against the optimal values."""
         exact, counts = self.exact, self.exact.counts
         if self.q is not None:
             return float(np.abs(self.q - exact.q)[counts].mean())

@@ -34,7 +34,7 @@ class DifferingKinds:
 
     @property
     def text(self) -> str:
-        """Mean returns of both kinds of actions, as text."""
+        """Mean returns of both kinds of actions (greedy, sampled) as text."""
         return (
             f"{other_kind(self.judged)} actions return {number_text(self.other_mean)} on average, {self.judged} ones "
             f"{number_text(self.mean)}"
@@ -51,7 +51,7 @@ class DifferingKinds:
 
 
 def differing_kinds(value_of: Callable[[str], Any]) -> DifferingKinds | None:
-    """Mean returns of both kinds of actions if their intervals do not overlap, else None.
+    """Mean returns of greedy and sampled actions if their intervals do not overlap, else None.
 
     Args:
         value_of: Function from the name of a metric to its value; None without a value.
@@ -71,7 +71,7 @@ def differing_kinds(value_of: Callable[[str], Any]) -> DifferingKinds | None:
 
 
 def differing_line(trials: Mapping[str, Callable[[str], Any]]) -> str:
-    """Sentences about trials in which both kinds of actions differ, with the numbers of the first one; "" if none does.
+    """Sentences about trials with different returns of greedy and sampled actions, with the first trial's numbers.
 
     Args:
         trials: For each trial, by name, a function from metric names to values, as in `differing_kinds`.

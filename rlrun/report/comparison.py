@@ -54,7 +54,7 @@ FEW = 5
 
 @dataclass(frozen=True)
 class Side:
-    """One group in a comparison.
+    """One of the two groups in a comparison.
 
     Attributes:
         label: Name of the group.

@@ -20,7 +20,7 @@ class Configured(Protocol):
 
     @property
     def params(self) -> dict[str, Any]:
-        """The values that vary between trials, by name."""
+        """Values that vary between trials, by name."""
 
 
 T = TypeVar("T", bound=Configured)

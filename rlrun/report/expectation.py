@@ -46,7 +46,7 @@ class Reached:
 
     @property
     def passed(self) -> bool:
-        """Whether enough seeds have reached the targets."""
+        """Whether enough seeds have reached the targets of the spec."""
         return self.reached >= self.needed
 
     @property
@@ -56,7 +56,7 @@ class Reached:
 
 
 def expectation_of(spec: dict[str, Any]) -> ExpectConfig | None:
-    """Targets of a spec (`expect`); None if there are no valid ones."""
+    """Targets in the section `expect` of a spec; None if there are no valid targets."""
     expect = spec.get("expect")
     try:
         return ExpectConfig.parse(expect) if isinstance(expect, dict) else None

@@ -66,7 +66,7 @@ def grid_metrics(trials: Sequence[TrialResult]) -> list[str]:
 
 
 def metric_grid(runs: Sequence[RunView], names: Iterable[str]) -> MetricGrid:
-    """Sorts metrics into the sections of a grid, without those that are constant within each trial.
+    """Sorts metrics into the sections of a grid, omitting those that are constant within each trial.
 
     Args:
         runs: The runs, with the columns of the metrics.
@@ -88,7 +88,7 @@ def metric_grid(runs: Sequence[RunView], names: Iterable[str]) -> MetricGrid:
 
 
 def phases(trial: TrialResult) -> list[tuple[str, float]]:
-    """Seconds of a trial by phase: operators of its dataflow, evaluation, checkpoints, and the rest; longest first.
+    """Seconds of a trial by phase, longest first: dataflow operators, evaluation, checkpoints, and the remainder.
 
     Args:
         trial: The trial, with the columns of its timings.

@@ -195,7 +195,7 @@ MOST_SHOWN = 5
 
 @dataclass(frozen=True)
 class Ranked:
-    """One of the best configurations on a report page.
+    """Entry in the list of best configurations on a report page.
 
     Attributes:
         label: Name of the configuration.
@@ -210,7 +210,7 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Leader:
-    """Leading configuration of a run, and its lead over the next one.
+    """Leading configuration of a run, with its lead over the second-best one.
 
     Attributes:
         first: The best configurations, best first; at least two.
@@ -255,7 +255,7 @@ def leader_of(comparison: Comparison | None, summaries: Sequence[GroupSummary], 
 
 
 def rank_order(comparison: Comparison | None, summaries: Sequence[GroupSummary]) -> list[str]:
-    """Labels of all groups, best first: by the order of the comparison, then by that of the summaries."""
+    """Labels of all groups of trials, best first, by statistical comparison and then by summary."""
     compared = [side.label for side in comparison.sides] if comparison is not None else []
     return list(dict.fromkeys([*compared, *(summary.label for summary in summaries)]))
 

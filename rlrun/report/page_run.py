@@ -114,7 +114,7 @@ def videos_of(run: RunView) -> list[dict[str, str | None]]:
 
 
 def episodes_of(run: RunView, best: str | None) -> dict[str, str] | None:
-    """Text episodes of the best trial, or else of the first trial that has some; None if there are none."""
+    """Text episodes of the best trial, or else of the first trial with text episodes; None if there are none."""
     for trial in sorted(run.trials, key=lambda trial: trial.name != best):
         path = trial.directory / EPISODES_FILE
         if path.exists():

@@ -80,7 +80,7 @@ class Profiles:
 
 
 def profiles(runs: Sequence[RunView], groups: Sequence[Group], metric: str, mode: Mode) -> Profiles | None:
-    """Performance profiles of all methods that were trained in every env; None with one method, or one env.
+    """Performance profiles of all methods that were trained in every env; None with only one method or one env.
 
     Envs in which all final values are equal are left out.
 
@@ -110,7 +110,7 @@ def profiles(runs: Sequence[RunView], groups: Sequence[Group], metric: str, mode
 
 
 def env_of(run: RunView, group: Group) -> str:
-    """Env of a configuration: that of the run, or the configuration's value if it varies."""
+    """Env of a configuration: the run's env, or the configuration's value if the env varies."""
     return str(group.params.get("env", run.env))
 
 

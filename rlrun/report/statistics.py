@@ -93,7 +93,7 @@ def bootstrapped(measure: Callable[[Strata], Floats], strata: Sequence[ArrayLike
 
 
 def probability_of_improvement(ours: Sequence[ArrayLike], theirs: Sequence[ArrayLike]) -> Estimate:
-    """Probability that a score of `ours` is larger than one of `theirs`, averaged over strata.
+    """Probability that a score of `ours` exceeds a score of `theirs`, averaged over strata.
 
     Ties count half.
 

@@ -12,7 +12,7 @@ STEP_NAMES = {ENV_STEPS: "env steps", SGD_STEPS: "SGD steps"}
 
 
 def counted_metric(results: Iterable[Mapping[str, Any]]) -> str:
-    """Metric that counts the steps of results: env steps, or SGD steps in training without env steps.
+    """Metric that counts the steps of results: env steps, or SGD steps for training without env steps.
 
     Examples:
         >>> counted_metric([{"env_steps": 0, "sgd_steps": 30}])
@@ -26,7 +26,7 @@ def counted_metric(results: Iterable[Mapping[str, Any]]) -> str:
 
 
 def common_axis(results: Iterable[Mapping[str, Any]]) -> str:
-    """Metric along which several trainings are compared: SGD steps if one of them steps no env, else env steps.
+    """Metric along which several trainings are compared: SGD steps if one of them takes no env steps, else env steps.
 
     Examples:
         >>> common_axis([{"env_steps": 64, "sgd_steps": 30}, {"env_steps": 0, "sgd_steps": 30}, {}])

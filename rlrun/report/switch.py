@@ -35,7 +35,7 @@ class Switch:
 
 
 def switches(run: RunView) -> list[Switch]:
-    """Stage switches of a run that continues another one, for each seed; [] without evaluations on both sides."""
+    """Stage switches of a run that continues another run, for each seed; [] without evaluations on both sides."""
     if run.table.after is None:
         return []
     try:

@@ -160,7 +160,7 @@ class LineRules(BoardRules):
 
     @override
     def advantage(self, own: int, other: int, player: int) -> int:
-        """Difference between the players' sums, over the lines that each can still win, of squared piece counts."""
+        """Difference between the players' sums of squared piece counts over the lines that each can still win."""
         found = 0
         for line in self._lines:
             mine, theirs = line & own, line & other

@@ -213,7 +213,7 @@ class Foraging(World):
 
     @property
     def living(self) -> dict[str, int]:
-        """Number of living agents, by kind."""
+        """Number of living agents of each kind."""
         return {kind: len(population.ids) for kind, population in self._populations.items()}
 
     @override
@@ -267,7 +267,7 @@ class Foraging(World):
 
     @override
     def render(self) -> NDArray[np.uint8]:
-        """Renders the grid as an RGB image, with one color per cell: hunter before forager before food."""
+        """Renders the grid as an RGB image with one color per cell: hunters before foragers before food."""
         cells = self._food.astype(np.int64)
         for color, population in enumerate(self._populations.values(), 2):
             cells[tuple(population.places.T)] = color

@@ -102,7 +102,7 @@ class _GoalEnv(gymnasium.Env[GoalObservation, Any]):  # type: ignore[misc]  # gy
 
 
 class BitFlip(_GoalEnv):
-    """Bit flipping task: each action flips one of n bits, until they equal the desired bits.
+    """Bit flipping task: each action flips one of n bits, until all bits equal the desired ones.
 
     Random actions find the goal with a probability of about 1 / 2^n, so rewards give no learning signal for n above
     about 15. An optimal policy flips each wrong bit once.

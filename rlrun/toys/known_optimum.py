@@ -131,7 +131,7 @@ class ObservationReward(gymnasium.Env[NDArray[np.float32], int]):  # type: ignor
 
 
 class ActionReward(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[misc]
-    """One-step bandit: reward 1 for the last action, 0 for the others.
+    """One-step bandit with a reward of 1 for the last action, 0 for all others.
 
     The best return, and the value of the only observation under the best policy, is 1; a random policy gets 1 /
     `num_actions`.

@@ -31,7 +31,7 @@ _GAMES = "this player knows tic-tac-toe, connect four and Hex"
 
 
 class RandomLegal:
-    """Uniform random policy over legal actions.
+    """Uniformly random policy over legal actions.
 
     Args:
         seed: Seed of the random actions.

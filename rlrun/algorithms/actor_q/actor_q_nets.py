@@ -34,7 +34,7 @@ def actor_spec(
 def critic_spec(
     leaves: ObservationTree, model: CriticsModelConfig, num_outputs: int = 1, action_size: int = 0
 ) -> NetworkSpec:
-    """Spec of a Q network: of state and action, or with one output per action; by default of a state-value network.
+    """Spec of a Q network (of observation and action, or with one output per action) or of a state-value network.
 
     In a recurrent network, actions are concatenated after the core, before dense layers of the same widths. The
     recurrent state is thus a function of observations alone, and any action can be evaluated at every step (Ni et al.,

@@ -33,7 +33,7 @@ class CriticValues(Recording):
 
     @override
     def collect_by(self, execution: Execution) -> None:
-        """Wraps the critic so that it is executed in another way, such as by kernels."""
+        """Replaces the critic's forward pass by an equivalent implementation, such as C kernels."""
         self.critic = execution(self.critic)
 
     @override

@@ -133,7 +133,7 @@ class DDPG(Algorithm[DDPGConfig]):
 
 @defaults(num_critics=2, policy_delay=2, target_update_interval=2, target_noise=0.2)
 class TD3Config(DDPGConfig):
-    """Settings of TD3 (Fujimoto et al., arXiv:1802.09477), those of DDPG with other defaults."""
+    """Settings of TD3 (Fujimoto et al., arXiv:1802.09477): the settings of DDPG, with other defaults."""
 
 
 class TD3(DDPG):

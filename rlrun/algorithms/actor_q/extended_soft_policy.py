@@ -157,7 +157,7 @@ class JointNetworks(SquashedNetworks):
 
 
 def truncated_mixture(quantiles: Tensor, dropped: int) -> Tensor:
-    """Smallest quantiles among those of all C critics [C, S, L, K], in ascending order, [C * (K - dropped), S, L]."""
+    """Smallest quantiles of a mixture of all C critics [C, S, L, K], in ascending order, [C * (K - dropped), S, L]."""
     number, size = quantiles.shape[0], quantiles.shape[-1]
     pooled = quantiles.movedim(0, -1).flatten(-2).sort(-1)[0]
     return pooled[..., : number * (size - dropped)].movedim(-1, 0)

@@ -154,7 +154,7 @@ class ActorQNetworks:
         return self._actor_outputs(self.target_views, observations)
 
     def outputs_of(self, name: str, observations: Any) -> Tensor:
-        """Outputs [S, L, K] of another network, such as a state-value network, for observations [S, L, ...]."""
+        """Outputs [S, L, K] of a network by name, such as a state-value network, for observations [S, L, ...]."""
         return run(self.others[name], self.views, observations)
 
     def target_outputs_of(self, name: str, observations: Any) -> Tensor:

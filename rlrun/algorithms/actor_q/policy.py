@@ -131,7 +131,7 @@ class ActorQPolicy(Policy):
         return self.acting_side(self.others["actor"])
 
     def acting_side(self, network: TorchNetwork) -> ActingNetwork:
-        """Creates the acting network for a network whose parameters belong to the acting ones."""
+        """Creates the acting part of a network, which has the parameters that acting requires."""
         return acting_network(network, self.parameters, start=self.acting_range[0])
 
     def recording(self) -> Recording | None:

@@ -1,4 +1,4 @@
-"""Presets: SAC with the settings of methods that change its critics and how often they learn.
+"""Presets of SAC: published methods that change its critics, layers or replay ratio, such as REDQ and DroQ.
 
 A preset is a name, defaults and fixed settings. `preset` makes an algorithm and its config of them.
 """
@@ -28,7 +28,7 @@ def preset(
     fixed_values: Mapping[str, Mapping[str, Any]] | None = None,
     acts_in: tuple[ActionKind, ...] = ExtendedSAC.acts_in,
 ) -> type[ExtendedSAC]:
-    """Makes an algorithm of a preset, whose config is its attribute `Config`.
+    """Creates an algorithm class from a preset of settings.
 
     Args:
         name: Name of the algorithm, under which this module holds it: so pickle finds it and its config.

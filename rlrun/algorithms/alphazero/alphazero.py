@@ -298,7 +298,9 @@ def points_of(
     exploring_moves: int,
     generator: np.random.Generator,
 ) -> float:
-    """Score of one policy-value network against another, as a fraction of the points; a draw is half a point.
+    """Score of one policy-value network in games against another, as a fraction of the points.
+
+    Draws count half a point.
 
     Each side moves first in every other game. Both sides use equal search settings, without root noise.
 

@@ -1,4 +1,4 @@
-"""Operators of ArCHer: initialization of critics, utterances of replayed sequences, and advantages of new ones."""
+"""Operators of ArCHer: initial critics, utterances in replayed sequences, and advantages of new utterances."""
 
 from __future__ import annotations
 

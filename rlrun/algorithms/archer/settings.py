@@ -47,7 +47,7 @@ class UtteranceReplayConfig(SequenceReplayConfig):
 @fixed(WHO_HAS_CONSTRAINTS, constraint=None)
 @defaults(gamma=0.95, lr=1e-3, train_batch_size=1024, max_grad_norm=1.0)
 class ArcherConfig(DataSettings, OnPolicyConfig):
-    """Settings of ArCHer (Zhou et al., arXiv:2402.19446); `gamma` and `tau` are those of the authors' code.
+    """Settings of ArCHer (Zhou et al., arXiv:2402.19446); `gamma` and `tau` have the values of the authors' code.
 
     The critics also learn from data sets, in addition to the replay, if `input` names some with a total share below 1.
     """

@@ -1,4 +1,4 @@
-"""Policy distillation: a student learns a teacher's action distributions in the states that it visits itself."""
+"""Policy distillation: a student learns a teacher's action distributions in states that the student visits."""
 
 from __future__ import annotations
 

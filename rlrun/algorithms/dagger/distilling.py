@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class ExpertDistributions(ExpertLabels):
-    """Recorder of the teacher's actions and the parameters of its action distributions; filters the observations."""
+    """Recorder of the teacher's actions and action distribution parameters; it also normalizes the observations."""
 
     @override
     def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:

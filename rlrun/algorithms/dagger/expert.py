@@ -138,7 +138,7 @@ class ScriptedExpert:
         }
 
     def load_memory(self, memory: Mapping[str, Any]) -> None:
-        """Recreates the scripts of running episodes, and replays the observations to them."""
+        """Recreates the scripts of running episodes, and replays the episodes' observations to them."""
         self._episodes = [self._begun(int(memory[str(slot)]["seed"])) for slot in range(len(memory))]
         for slot, episode in enumerate(self._episodes):
             for observation in memory[str(slot)]["seen"]:
@@ -187,7 +187,7 @@ class SavedExpert:
         return outputs, behavior.action_space.to_env(likeliest)
 
     def take_actions(self, actions: Any) -> None:
-        """Replaces the last actions in the policy's memory by those that were executed."""
+        """Replaces the last actions in the policy's memory by the executed actions."""
         self._behavior.take_actions(actions)
 
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:

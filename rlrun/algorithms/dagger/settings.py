@@ -1,4 +1,4 @@
-"""Settings of DAgger, and columns of its fragments and those of distillation."""
+"""Settings of DAgger, and columns of the fragments for DAgger and policy distillation."""
 
 from __future__ import annotations
 

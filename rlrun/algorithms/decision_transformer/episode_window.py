@@ -1,4 +1,4 @@
-"""Windows of episodes: recorded ones with returns-to-go, and the last steps as an acting transformer's state."""
+"""Windows of episodes for a Decision Transformer: recorded steps with returns-to-go, or the latest steps."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ class Gorila(DQN):
 
 
 def each_gradient(gradients: list[Gradients]) -> Iterable[Gradients]:
-    """Yields the items of a list of gradients, so that they are applied one by one."""
+    """Yields the gradients of a list one by one, so that each is applied separately."""
     return gradients
 
 

@@ -15,7 +15,7 @@ QExploration = Literal["epsilon_greedy", "soft_q", "parameter_noise"]
 
 @dataclass(frozen=True)
 class QSettings:
-    """Settings of a Q policy, in addition to those of every policy.
+    """Settings of a Q policy, in addition to the settings of all policies.
 
     Attributes:
         returns: Representation of returns: expected value, C51 atoms or quantiles.

@@ -115,7 +115,7 @@ class MeanQuantiles(TransformedOutputs):
 
     @override
     def transformed(self, outputs: Floats, inputs: Mapping[str, Any]) -> Floats:
-        """Q values [B, A]. Since the output layer is linear, the mean is taken before it."""
+        """Q values [B, A] as means of quantiles; the mean is folded into the linear output layer."""
         activate = ACTIVATIONS[self.activation]
         products = activate(outputs.copy())[:, None] * self._embedded
         weight, bias = self._hidden

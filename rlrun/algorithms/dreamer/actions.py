@@ -25,7 +25,7 @@ STD_SHIFT = 2.0
 
 
 class Choice:
-    """Categorical actions mixed with 1 % uniform probability; one-hot as inputs of the world model.
+    """Categorical action distribution mixed with 1 % uniform probability; actions are one-hot in the world model.
 
     Args:
         space: Action space of the env.

@@ -354,7 +354,7 @@ def balanced_kl(posterior: Tensor, prior: Tensor, scales: tuple[float, float], f
 
 
 def shifted(discounts: Tensor) -> Tensor:
-    """Discount of each state in imagined trajectories: discounts [N, H] shifted by one step, beginning with 1."""
+    """Weight of each state in imagined trajectories: discounts [N, H] shifted by one step, starting with 1."""
     import torch
 
     return torch.cat([torch.ones_like(discounts[:, :1]), discounts[:, :-1]], 1)

@@ -60,7 +60,7 @@ class ES(Evolution[ESConfig]):
 
 
 class FollowRanks(Operator):
-    """Gradient step along the perturbations, each weighted by the difference between its pair's centred ranks.
+    """Gradient step along the perturbations, each weighted by the difference between its pair's centered ranks.
 
     Source:
         Salimans et al., arXiv:1703.03864, algorithm 1 with centred ranks and mirrored sampling (section 2.1), scaled as

@@ -79,7 +79,7 @@ class ExactSums:
         )
 
     def merged(self, other: ExactSums) -> ExactSums:
-        """Exact sums over the union of two disjoint sets of rows."""
+        """Merges exact sums over two disjoint sets of rows."""
         return ExactSums(
             self.shape,
             self.count + other.count,

@@ -225,7 +225,7 @@ class AbsorbingLogOdds(NamedTuple):
 
 
 def absorbing_share(steps: float, terminations: float, gamma: float) -> float:
-    """Share of the absorbing state among all visits: each termination counts 1 / (1 - gamma) visits.
+    """Share of the absorbing state among all state visits, where each termination counts as 1 / (1 - gamma) visits.
 
     Args:
         steps: Number of env steps.

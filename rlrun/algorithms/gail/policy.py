@@ -85,7 +85,7 @@ class GAILPolicy(RewardingPolicy):
 
 
 class GAILOutputs(RewardingOutputs):
-    """Outputs for GAIL's losses: those of the actor-critic, and the discriminator's.
+    """Network outputs for GAIL's losses: the outputs of the actor-critic and of the discriminator.
 
     Args:
         policy: The policy.

@@ -24,7 +24,7 @@ RewardSign = Literal["signed", "positive", "negative"]
 @fixed("the rewards of gail are its discriminator's", normalize_rewards=False, clip_rewards=None)
 @fixed("gail learns from its discriminator's rewards alone", curiosity=None, constraint=None)
 class GAILConfig(PPOConfig):
-    """Settings of GAIL (Ho and Ermon, arXiv:1606.03476): those of PPO and of the discriminator."""
+    """Settings of GAIL (Ho and Ermon, arXiv:1606.03476): the settings of PPO and of the discriminator."""
 
     needed: ClassVar[Mapping[str, str]] = {"expert": "must name the expert's data set: gail imitates it"}
 

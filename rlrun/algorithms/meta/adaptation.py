@@ -40,7 +40,7 @@ class AdaptablePolicy(ActorCriticPolicy):
     def outputs(  # type: ignore[override]
         self, views: Views, batch: SampleBatch, target_views: Views | None = None
     ) -> AdaptableOutputs:
-        """Network as a function of its parameters, for the inner and outer loop of MAML."""
+        """Actor-critic network as a function of its parameters, for the inner and outer loop of MAML."""
         return AdaptableOutputs(views, super().outputs)
 
 

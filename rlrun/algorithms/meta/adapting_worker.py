@@ -136,7 +136,7 @@ class AdaptingWorker:
         return {"fragment": self._fragment, "worker": {**self._worker.state(), "slots": []}}
 
     def place(self) -> dict[str, Any]:
-        """State from which a lost worker is restarted: the same as `state()`."""
+        """State from which a lost worker is restarted, identical to `state()`."""
         return self.state()
 
     def load_state(self, state: Mapping[str, Any]) -> int:

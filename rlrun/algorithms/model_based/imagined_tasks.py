@@ -1,4 +1,4 @@
-"""Meta-learning tasks of MBMPO: imagined rollouts, where each ensemble member is a task."""
+"""Meta-learning tasks of MBMPO: imagined rollouts, with one task per ensemble member."""
 
 from __future__ import annotations
 

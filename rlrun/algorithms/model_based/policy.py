@@ -101,7 +101,7 @@ def select_by_prefix(prefix: str, views: Mapping[str, Tensor]) -> dict[str, Tens
 
 
 def with_dynamics_objective(of_agent: Sequence[Objective]) -> list[Objective]:
-    """Objectives of a model-based policy: those of the agent, followed by the loss of the dynamics ensemble."""
+    """Objectives of a model-based policy: the agent's objectives, followed by the loss of the dynamics ensemble."""
     moved = [
         replace(
             each,

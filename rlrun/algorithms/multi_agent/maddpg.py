@@ -140,7 +140,7 @@ class MADDPG(Algorithm[MADDPGConfig]):
     def actors_loss(
         self, outputs: TeamActorCriticsNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]
     ) -> Loss:
-        """Actor loss: -Q_i with member i's own action replaced by its actor's (arXiv:1706.02275, eqs. 4 and 5).
+        """Actor loss: -Q_i with member i's own action replaced by its actor's output (arXiv:1706.02275, eqs. 4 and 5).
 
         The loss is summed over the members; each term has a gradient for its own actor only.
         """

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @fixed(WHO_HAS_CONSTRAINTS, constraint=None)
 @mappo_defaults
 class MAPPOConfig(PPOConfig):
-    """Settings of MAPPO; defaults that the paper uses in all its benchmarks are the paper's.
+    """Settings of MAPPO; defaults that the paper uses in all its benchmarks have the paper's values.
 
     Value errors and clip ranges are in units of the running standard deviation of the value targets.
     """
@@ -93,7 +93,7 @@ class MAPPO(PPO):
 
     @override
     def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> Policy:
-        """Creates a policy with a centralised value function of the world's state, or a decentralised one by setting.
+        """Creates a policy with a centralized value function of the world's state or, by setting, a decentralized one.
 
         Raises:
             UsageError: The world has no state.

@@ -1,4 +1,4 @@
-"""Policies greedy by critics, perhaps among likely actions only, and those of conservative Q-learning (torch)."""
+"""Policies greedy with respect to critics, perhaps among likely actions only, and policies of CQL (torch)."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class ConservativePolicy(SoftPolicy):
 
 
 def conservative_policy(spaces: Spaces, config: CQLConfig, seed: int) -> ConservativePolicy | GreedyPolicy:
-    """Creates a policy of conservative Q-learning: critics only for Discrete actions, else critics with an actor.
+    """Creates a policy for conservative Q-learning: only critics for Discrete actions, else critics and an actor.
 
     Raises:
         UsageError: If actions are neither a Box with finite bounds nor Discrete, or calibration is set for Discrete

@@ -1,4 +1,4 @@
-"""Stochastic actor that imitates recorded actions, with its critics, for losses (torch)."""
+"""Actor that imitates recorded actions, with its critics, for losses (torch)."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class RLPDModelConfig(SoftModelConfig):
     training_intensity=20.0,
 )
 class RLPDConfig(DataSettings, SACConfig):
-    """Settings of RLPD (Ball et al., arXiv:2302.02948); the defaults are from its table 2, and otherwise SAC's."""
+    """Settings of RLPD (Ball et al., arXiv:2302.02948), with defaults from its table 2, and otherwise from SAC."""
 
     needed: ClassVar[Mapping[str, str]] = {
         "input": "must name a data set, for instance [{path: FOLDER, share: 0.5}] next to an env"

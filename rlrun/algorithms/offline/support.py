@@ -1,4 +1,4 @@
-"""Support of recorded actions: whether a policy's actions lie among those in the data."""
+"""Support constraint: how far a policy's actions lie outside the recorded actions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Advantage-weighted regression: actors that imitate recorded actions, with larger weights for better ones."""
+"""Advantage-weighted regression: actors that imitate recorded actions, with larger weights for better actions."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class FilteredBC(PG):
 
 
 class KeepBestEpisodes(Operator):
-    """Keeps the steps of a batch's best episodes: those with returns at or above the (1 - share)-quantile.
+    """Keeps the steps of a batch's best episodes, whose returns are at or above the (1 - share)-quantile.
 
     Args:
         share: Share of the episodes to keep; more are kept if returns are equal.

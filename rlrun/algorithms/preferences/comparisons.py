@@ -38,7 +38,7 @@ def preferred(first: Doubles, second: Doubles, temperature: float, generator: np
 
 
 def compared(first: SampleBatch, second: SampleBatch, is_first: NDArray[np.bool_], axis: int) -> SampleBatch:
-    """Comparisons as batches: the steps of the first episodes, followed by those of the second ones.
+    """Arranges comparisons as batches: the steps of the first episodes, followed by the steps of the second episodes.
 
     The recurrent state is reset between the two, since `episode_starts` marks the first step of each episode.
 

@@ -90,7 +90,7 @@ class DPO(Algorithm[DPOConfig]):
 
 
 class Compare(StatefulOperator):
-    """Arranges N complete episodes [L, N] in random pairs, as comparisons [2 L, N / 2]; an odd one is left out.
+    """Arranges N complete episodes [L, N] in random pairs, as comparisons [2 L, N / 2]; an odd episode is left out.
 
     Args:
         trainee: The trainee.

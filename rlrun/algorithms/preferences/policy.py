@@ -90,7 +90,7 @@ class RewardModelPolicy(RewardingPolicy):
 
 
 class RewardModelOutputs(RewardingOutputs):
-    """Outputs for the losses: those of the actor-critic, its reference and the reward model.
+    """Outputs for the losses of preference learning: from the actor-critic, its reference and the reward model.
 
     Args:
         policy: The policy.
@@ -110,14 +110,14 @@ class RewardModelOutputs(RewardingOutputs):
         return RewardingOutputs(self._own, self._target_views, self._batch).distribution
 
     def scores(self) -> Tensor:
-        """Scores of the episodes up to each step, [S, L]; at an episode's last step, the score of the whole episode."""
+        """Scores of episodes up to each step, [S, L]; at an episode's last step, the score of the complete episode."""
         starts = self._batch["episode_starts"]
         state = torch.zeros(len(starts), self._policy.core_width, device=starts.device)
         heads, _ = self._policy.reward_model(self._views, {"obs": self._batch["obs"]}, state, starts)
         return heads["score"].squeeze(-1)
 
     def score_margins(self) -> Tensor:
-        """Score of the preferred episode minus that of the other one, for each comparison [S]."""
+        """Score of the preferred episode minus the score of the other episode, for each comparison [S]."""
         signs: Tensor = self._batch[PREFERENCE] * self._batch[EPISODE_ENDS].float()
         return (self.scores() * signs).sum(1)
 

@@ -1,4 +1,4 @@
-"""Reward model: scores of episodes, learned from preferences between two of them."""
+"""Reward model: scores of episodes, learned from preferences between pairs of episodes."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class RewardModelConfig(RewardModelSettings, OfflineConfig):
 @fixed("rlhf learns from its reward model alone", curiosity=None, constraint=None)
 @fixed("observations of a reward model are used as they are", normalize_observations=False)
 class RLHFConfig(RewardModelSettings, PPOConfig):
-    """Settings of PPO on the scores of a reward model: those of PPO, and the KL penalty to the reference policy."""
+    """Settings of PPO on a reward model's scores: the settings of PPO, and the KL penalty to the reference policy."""
 
     kl_coeff: NonNegativeFloat = 0.05
     """Weight of the penalty log pi(a|s) - log pi_reference(a|s) at each step; 0 for none."""

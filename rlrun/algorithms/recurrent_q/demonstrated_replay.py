@@ -74,7 +74,7 @@ class DemonstratedReplay:
 
     @property
     def learns_priorities(self) -> bool:
-        """Whether minibatches depend on the priorities of those before."""
+        """Whether minibatches depend on priorities set by earlier minibatches."""
         return self._collected.learns_priorities
 
     @property

@@ -92,7 +92,7 @@ class OnPolicyConfig(AlgorithmConfig):
 
     @property
     def steps_at_once(self) -> int | None:
-        """Steps of the minibatches into which a batch is divided; None where it is learned from as a whole."""
+        """Steps per minibatch into which a batch is divided; None if the batch is not divided."""
         return None
 
     @property
@@ -124,7 +124,7 @@ class EpochsSettings(ConfigModel):
 
     @property
     def steps_at_once(self) -> int:
-        """Steps that a part of a batch has."""
+        """Steps per minibatch into which a batch is divided."""
         return self.minibatch_size
 
     @property

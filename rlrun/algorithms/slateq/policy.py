@@ -64,7 +64,7 @@ class SlateNetworks:
     target_views: Mapping[str, Tensor]
 
     def item_values(self, observations: Mapping[str, Any]) -> Tensor:
-        """Q values [S, N + 1] of all candidates, followed by that of no click, by the online network."""
+        """Q values [S, N + 1] of all candidate items and, last, of no click, by the online network."""
         return self._item_values(self.views, observations)
 
     def logits(self, observations: Mapping[str, Any]) -> Tensor:

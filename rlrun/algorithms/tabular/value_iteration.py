@@ -153,7 +153,7 @@ class SweepingWorker:
         return {"fragment": self._fragment, "values": self.values.copy(), "unsaved": []}
 
     def place(self) -> dict[str, Any]:
-        """State from which a lost worker is restarted: the same as `state()`."""
+        """State from which a lost worker is restarted, identical to `state()`."""
         return self.state()
 
     def load_state(self, state: Mapping[str, Any]) -> int:

@@ -27,7 +27,7 @@ class Measured(NamedTuple):
 
 
 class TakenStep(NamedTuple):
-    """Policy step that was taken: its fraction of the full step, and the resulting changes, each []."""
+    """Policy step as taken: its fraction of the full step, and the resulting changes, each []."""
 
     length: Tensor
     improvement: Tensor
@@ -36,7 +36,7 @@ class TakenStep(NamedTuple):
 
 @dataclass(frozen=True)
 class NaturalGradientStep:
-    """Loss function of an objective without gradients: assigns the policy's parameters after one natural gradient step.
+    """Gradient-free loss function that assigns the policy's parameters after one natural gradient step.
 
     Attributes:
         policy: Policy whose outputs have a `distribution`.

@@ -97,13 +97,13 @@ class TRPO(Algorithm[TRPOConfig]):
 
 
 def value_prefix(policy: Policy) -> str:
-    """Name prefix of the value network's parameters, which are one level deeper if there is an action decoder."""
+    """Name prefix of the value network's parameters, which depends on whether there is an action decoder."""
     names = (slot.name for slot in policy.parameters.slots)
     return "value_" if any(name.startswith("value_") for name in names) else "network.value_"
 
 
 class TakeStep(Operator):
-    """Runs an objective once on a whole batch, after other objectives have learned from the batch.
+    """Runs one objective once on a complete batch, after other objectives have learned from the batch.
 
     Args:
         trainee: The trainee.
@@ -135,7 +135,7 @@ class TakeStep(Operator):
 @defaults(max_kl=0.05)
 @fixed("the whole step is taken; trpo searches along it", line_search_steps=0, shrink=0.8)
 class NPGConfig(TRPOConfig):
-    """Settings of NPG: those of TRPO without the line search, so that `max_kl` bounds the step only to second order."""
+    """Settings of NPG: settings of TRPO without line search, so that `max_kl` bounds the step only to second order."""
 
 
 class NPG(TRPO):

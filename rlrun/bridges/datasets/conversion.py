@@ -1,4 +1,4 @@
-"""Conversion of data sets to and from other formats, chosen by the form of the path."""
+"""Conversion of data sets to and from other formats; the path's form determines the format."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _of_rllib(names: TableNames) -> TableNames:
 
 
 def folder_at(place: str) -> SetFolder:
-    """Folder of a data set at a path or URI given by the user, whether its files are complete or not.
+    """Folder of a data set at a path or URI given by the user, with complete or incomplete files.
 
     Raises:
         UsageError: There is no data set at the URI, or no such storage.

@@ -35,7 +35,7 @@ class Origin(NamedTuple):
 
 @dataclass
 class TranslatedEntry:
-    """Translation of one experiment.
+    """Translation of one experiment from another library's file, with remarks.
 
     Attributes:
         source: Library, version and algorithm for which the file was written.
@@ -64,7 +64,7 @@ class TranslatedEntry:
         self.origins[path] = Origin(location, key)
 
     def leave_out_defaults(self, model: type[ConfigModel]) -> None:
-        """Removes settings that stem from a default of the other library and equal rlrun's defaults."""
+        """Removes settings that come from a default of the other library and equal rlrun's defaults."""
         ours = model().to_data()
         for path, origin in list(self.origins.items()):
             if origin.location == RUN and path.startswith("config.") and _at(ours, path) == self.values[path]:

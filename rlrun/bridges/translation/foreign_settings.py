@@ -44,7 +44,7 @@ def defaults_of(source: SettingOrigin) -> dict[str, Any]:
 
 @dataclass
 class ForeignSettings:
-    """Settings of one experiment in another library's names, and the progress of their translation.
+    """Settings of one experiment under another library's names, and the progress of their translation.
 
     Attributes:
         source: Library, version and algorithm.

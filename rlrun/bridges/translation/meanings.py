@@ -103,7 +103,7 @@ class Meaning:
 
 
 def meaning_of(name: str, source: SettingOrigin, has: Has) -> Meaning | None:
-    """Meaning of a setting; None if it is not in the table. A name equal to rlrun's means rlrun's setting.
+    """Meaning of another library's setting, None if unknown; a name equal to rlrun's means rlrun's setting.
 
     Args:
         name: Name of the setting in the other library.

@@ -30,7 +30,7 @@ METRICS = {
 
 
 def stop(result: TranslatedEntry, entry: Mapping[str, Any], foreign: ForeignSettings) -> None:
-    """Translates stop criteria; iterations become env steps or seconds, depending on how RLlib defines them."""
+    """Translates stop criteria; iterations become env steps or seconds, depending on RLlib's definition."""
     for key, value in (entry.get("stop") or {}).items():
         place: Location = ("stop", key)
         if not isinstance(value, int | float) or isinstance(value, bool):
@@ -111,7 +111,7 @@ def seeds(result: TranslatedEntry, entry: Mapping[str, Any], foreign: ForeignSet
 
 
 def evaluation(result: TranslatedEntry, entry: Mapping[str, Any], foreign: ForeignSettings) -> None:
-    """Translates evaluations, whose actions are the same as in training unless `explore` is false."""
+    """Translates evaluations, whose actions are of the same kind as in training unless `explore` is false."""
     config = entry.get("config") or {}
     every = config.get("evaluation_interval")
     own = {**(foreign.defaults.get("evaluation_config") or {}), **(config.get("evaluation_config") or {})}

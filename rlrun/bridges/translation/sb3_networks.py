@@ -74,7 +74,7 @@ class Sb3Network:
         return [shape[0] for shape in shapes]
 
     def has_layers_of(self, other: Sb3Network, file: Sb3Zip) -> bool:
-        """Whether all layers except the output layers equal those of another network, so that both share them."""
+        """Whether all layers except the output layers equal those of a given network, so that the two share them."""
         pairs = list(zip([*self.layers][:-1], [*other.layers][:-1], strict=False))
         return len(self.trunk) == len(other.trunk) and all(
             np.array_equal(file.tensor(f"{own}.{part}"), file.tensor(f"{others}.{part}"))

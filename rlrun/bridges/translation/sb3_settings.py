@@ -30,7 +30,10 @@ def _envs(foreign: ForeignSettings) -> int:
 
 
 def minibatches_per_step(foreign: ForeignSettings) -> float:
-    """Minibatches per env step: `gradient_steps` after every `train_freq` steps of each env; -1 means one per step."""
+    """Minibatches per env step, from `gradient_steps` after every `train_freq` steps of each env.
+
+    -1 means one per step.
+    """
     each, steps = foreign.get("train_freq"), int(foreign.get("gradient_steps"))
     if steps < 0 or isinstance(each, list):
         return 1.0
@@ -165,7 +168,10 @@ def normalize(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def policy(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Kind of network; rlrun derives it from the observation, except for a recurrent core and ARS's linear policy."""
+    """Kind of network.
+
+    Rlrun derives most kinds from the observation, but not a recurrent core or ARS's linear policy.
+    """
     if value == "LinearPolicy":
         foreign.put("config.model.hiddens", [], key)
     elif value == "MlpPolicy" and foreign.algorithm == "ars":

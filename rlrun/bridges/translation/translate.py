@@ -1,4 +1,4 @@
-"""Translation of a complete file of another library, and its output as YAML with remarks as comments."""
+"""Translation of a complete file of another library, and output as YAML with remarks as comments."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Translation:
         }
 
     def remarks(self) -> list[Remark]:
-        """Remarks on all entries, by impact; the same remark on several places counts once."""
+        """Remarks on all entries of the translation, sorted by impact; equal remarks are listed once."""
         found = [
             Remark((name, *remark.location), remark.key, remark.text, remark.impact)
             for name, entry in self.entries.items()

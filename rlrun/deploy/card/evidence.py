@@ -69,7 +69,7 @@ class CardEvidence:
 
 
 def configuration_named(run: RunView, trial: str | None) -> Group:
-    """The configuration of a run to share in a card: that of a given trial, or the only one.
+    """Configuration of a run to share in a card: the configuration of a given trial, or the run's only one.
 
     Raises:
         UsageError: The run has several configurations, and no trial is given.

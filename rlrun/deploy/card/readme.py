@@ -1,4 +1,4 @@
-"""Texts of a card: a README with Hugging Face metadata, and the same results in machine-readable form."""
+"""Texts of a card: a README with Hugging Face metadata, and the results in machine-readable form."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def _machine(table: RunTable) -> str:
 
 
 def seed_number(trial: TrialResult) -> int:
-    """Seed of a trial in its spec: the trial's own, or that of its whole population."""
+    """Seed in a trial's spec: the trial's own seed, or the seed of its population."""
     found = trial.seed if trial.population is None else trial.population
     return 0 if found is None else found  # unknown where the trial's files are damaged
 

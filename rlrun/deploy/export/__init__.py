@@ -1,1 +1,1 @@
-"""Export of saved policies for other programs: ONNX graphs and C code, verified against the policy when written."""
+"""Export of saved policies for other programs: ONNX graphs and C code, each verified against the original policy."""

@@ -1,4 +1,4 @@
-"""C source of graphs for one row: dependency-free C99, compiled and called here for verification."""
+"""C code of exported policies: dependency-free C99 for one row, compiled and run for verification."""
 
 from __future__ import annotations
 

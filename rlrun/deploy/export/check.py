@@ -34,7 +34,7 @@ class ExportDiffers(RlrunError):
 
 @dataclass(frozen=True)
 class ObservationStream:
-    """Observations of `SLOTS` slots, in each of which episodes follow one another.
+    """Stream of observations in `SLOTS` slots, in each of which episodes follow one another.
 
     Attributes:
         observations: Observations, a tree of [T, B, ...].

@@ -122,6 +122,6 @@ def read_inputs(graph: Graph) -> dict[str, Array]:
 
 
 def output_arrays(graph: Graph) -> dict[str, Array]:
-    """Values of the outputs for the example inputs, by name."""
+    """Values of a graph's outputs for the example inputs, by name."""
     arrays = {node.output: node.array for node in graph.nodes} | graph.inputs | graph.constants
     return {name: arrays[value] for name, value in graph.outputs.items()}

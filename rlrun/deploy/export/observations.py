@@ -29,7 +29,7 @@ MOST_STEPS = 10 * STEPS
 
 
 def of_env(training: Training, policy: str, env: EnvConfig, seed: int) -> ObservationStream:
-    """Observations of a policy that acts in its env or world.
+    """Observations collected while a policy acts in its env or world.
 
     Args:
         training: The training, with all policies of the world.
@@ -67,7 +67,7 @@ def of_env(training: Training, policy: str, env: EnvConfig, seed: int) -> Observ
 
 
 def of_data(data_set: DataSet, spaces: Spaces) -> ObservationStream:
-    """First observations of a data set, in which episodes follow one another.
+    """First observations of a data set, as slots in which episodes follow one another.
 
     Raises:
         UsageError: The data set has different spaces, or too few observations.

@@ -106,11 +106,11 @@ class TracedCall:
         self.dtype = dtype
 
     def own(self, value: Any) -> Any:
-        """Converts a value to the dtype of the result."""
+        """Converts a value to the dtype of the operation's result."""
         return value.astype(self.dtype) if isinstance(value, Traced | np.ndarray) else self.dtype.type(value)
 
     def arithmetic(self, ufunc: np.ufunc, *values: Any) -> Any:
-        """Applies a ufunc to values, in the dtype of the result."""
+        """Applies a ufunc to values, in the dtype of the operation's result."""
         return apply(self.graph, ufunc, [self.own(value) for value in values])
 
     def traced(self, value: Any) -> Traced:

@@ -99,13 +99,13 @@ class Traced(NDArrayOperatorsMixin):
 
     @property
     def array(self) -> Array:
-        """Example of the array's current value."""
+        """Example value of the traced array."""
         self._refresh()
         return self._array
 
     @property
     def shape(self) -> Shape:
-        """Shape of the example."""
+        """Shape of the example value."""
         return self._array.shape
 
     @property
@@ -120,7 +120,7 @@ class Traced(NDArrayOperatorsMixin):
 
     @property
     def size(self) -> int:
-        """Number of entries of the example."""
+        """Number of entries of the example value."""
         return self._array.size
 
     def _refresh(self) -> None:
@@ -192,7 +192,7 @@ class Traced(NDArrayOperatorsMixin):
         return Traced(self.graph, found.name, found.array, (self, read, write))
 
     def reshape(self, *shape: Any) -> Traced:
-        """The array in another shape, as a view."""
+        """Returns the traced array in another shape, as a view."""
         sizes = self.array.reshape(*shape).shape
         if sizes == self.shape:
             return self
@@ -202,17 +202,17 @@ class Traced(NDArrayOperatorsMixin):
         )
 
     def copy(self, order: str = "C") -> Traced:
-        """Copy of the array."""
+        """Returns a copy of the traced array."""
         return Traced(self.graph, self.name, self.array)
 
     def astype(self, dtype: Any, copy: bool = True) -> Traced:
-        """The array with another dtype."""
+        """Returns the traced array with another dtype."""
         if self.dtype == dtype and not copy:
             return self
         return Traced(self.graph, cast(self, np.dtype(dtype)), self.array.astype(dtype))
 
     def transpose(self, *axes: int) -> Traced:
-        """The array with its axes in another order, as a copy."""
+        """Returns the traced array with permuted axes, as a copy."""
         order = axes or tuple(reversed(range(self.ndim)))
         return self.made(
             "Transpose", [self.name], self.array.transpose(order), perm=[axis % self.ndim for axis in order]
@@ -220,7 +220,7 @@ class Traced(NDArrayOperatorsMixin):
 
     @property
     def T(self) -> Traced:  # noqa: N802 (NumPy's name)
-        """The array with its axes reversed, as a copy."""
+        """Traced array with its axes reversed, as a copy."""
         return self.transpose()
 
     def made(self, kind: str, inputs: Sequence[str], array: Array, **attributes: Any) -> Traced:
@@ -228,28 +228,28 @@ class Traced(NDArrayOperatorsMixin):
         return Traced(self.graph, self.graph.call(kind, inputs, array, **attributes), np.asarray(array))
 
     def argmax(self, axis: int) -> Traced:
-        """Indices of the maxima along an axis."""
+        """Indices of the maxima of the traced array along an axis."""
         at = axis % self.ndim
         return self.made("ArgMax", [self.name], np.asarray(self.array.argmax(at)), axis=at, keepdims=0)
 
     def sum(self, axis: int, dtype: Any = None, keepdims: bool = False) -> Traced:
-        """Sums along an axis."""
+        """Sums of the traced array along an axis."""
         result = self.array.sum(axis, dtype=dtype, keepdims=keepdims)
         axes = self.graph.constant(np.array([axis % self.ndim], np.int64))
         return self.made("ReduceSum", [cast(self, result.dtype), axes], result, keepdims=int(keepdims))
 
     def cumsum(self, axis: int) -> Traced:
-        """Cumulative sums along an axis."""
+        """Cumulative sums of the traced array along an axis."""
         result = self.array.cumsum(axis)
         at = self.graph.constant(np.array(axis % self.ndim, np.int64))
         return self.made("CumSum", [cast(self, result.dtype), at], result)
 
     def mean(self, axis: int, keepdims: bool = False) -> Traced:
-        """Means along an axis."""
+        """Means of the traced array along an axis."""
         return self._reduced("ReduceMean", np.mean, axis, keepdims)
 
     def max(self, axis: int, keepdims: bool = False) -> Traced:
-        """Maxima along an axis."""
+        """Maxima of the traced array along an axis."""
         return self._reduced("ReduceMax", np.max, axis, keepdims)
 
     def _reduced(self, kind: str, function: Callable[..., Any], axis: int, keepdims: bool) -> Traced:
@@ -257,7 +257,7 @@ class Traced(NDArrayOperatorsMixin):
         return self.made(kind, [cast(self, result.dtype)], result, axes=[axis % self.ndim], keepdims=int(keepdims))
 
     def clip(self, min: Any = None, max: Any = None) -> Any:  # noqa: A002 (NumPy's names)
-        """The array's entries, limited to a range."""
+        """Traced array with entries limited to a range."""
         least: Any = self if min is None else np.maximum(self, min)
         return least if max is None else np.minimum(least, max)
 
@@ -283,12 +283,12 @@ def apply(graph: Graph, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
 
 
 def example(value: Any) -> Any:
-    """The example of a traced array; other values are returned unchanged."""
+    """Example value of a traced array; other values are returned unchanged."""
     return value.array if isinstance(value, Traced) else value
 
 
 def operand(graph: Graph, value: Any, dtype: np.dtype[Any]) -> str:
-    """Name of a value in the graph, converted to a dtype."""
+    """Name in the graph of a value converted to a dtype."""
     if isinstance(value, Traced):
         return cast(value, dtype)
     array = np.asarray(value).astype(dtype)

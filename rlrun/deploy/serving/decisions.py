@@ -26,7 +26,7 @@ from rlrun.engine.web.error_answers import RequestRefused
 
 
 class Session:
-    """Episode of one client.
+    """Session of a policy server: the episode of one client.
 
     Args:
         id: Id of the session.
@@ -107,7 +107,7 @@ class Sessions:
 
 @dataclass(frozen=True)
 class Asked:
-    """Observations in one request to a served policy.
+    """Request to a served policy, with the observations to decide on.
 
     Attributes:
         observations: Raw observations, a tree of [N, ...].
@@ -145,7 +145,7 @@ class Decisions:
         self._draws = draws
 
     def decide(self, asked: Sequence[Asked]) -> list[Answer]:
-        """Answers requests; those outside of sessions share one forward pass of the network.
+        """Answers requests; all requests outside of sessions share one forward pass of the network.
 
         If one of them fails, its error is raised, and all sessions remain as they were. Numbers that are not finite do
         not count as an error.

@@ -218,7 +218,7 @@ def _as_one(answer: Answer) -> Answer:
 
 
 class Batches:
-    """Queue of requests: those that arrive while others are being computed form the next batch.
+    """Queue of requests to a served policy; requests that arrive during a computation form the next batch.
 
     A request never waits for further ones: it is computed at once if the thread is idle, and otherwise in the next
     batch. If a batch fails, its requests are computed one by one, so that a request fails only by its own fault.

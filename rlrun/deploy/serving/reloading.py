@@ -18,7 +18,7 @@ MOST_LOOKS = 64
 
 
 class Reloader:
-    """Watcher of a trial's checkpoints, which replaces the served policy by that of a newer checkpoint.
+    """Watcher of a trial's checkpoints, which replaces the served policy when there is a newer checkpoint.
 
     If a reload fails, the current policy remains, and the failure is logged and counted in the metrics. The reload is
     tried again: immediately if the checkpoints change, else after 1, 2, 4, ... checks.
@@ -65,7 +65,7 @@ class Reloader:
             thread.join()
 
     def look(self) -> bool:
-        """Checks once for another checkpoint; returns whether a new one is served from now on."""
+        """Checks once for a newer checkpoint; returns whether a new policy is served from now on."""
         before = self._decisions.served
         try:
             served = self._newer(before)

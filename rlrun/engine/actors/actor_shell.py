@@ -1,4 +1,4 @@
-"""The one class of Ray actors in rlrun: a thin shell around a plain object.
+"""Ray actor shell around a plain object, the only class of Ray actors in rlrun.
 
 The shell imports neither ray, torch nor gymnasium; the object is constructed, with its imports, in the actor. An
 exception of the object is returned as a `Failure`, which the driver raises again without Ray's wrapper.
@@ -60,7 +60,7 @@ class Failure:
         )
 
     def error(self, where: str) -> RlrunError:
-        """Converts the failure to the exception that the driver raises: an RlrunError unchanged, others with traceback.
+        """Converts the failure to an exception for the driver: an RlrunError unchanged, others with the traceback.
 
         Args:
             where: Name of the actor, such as "rollout worker 2".

@@ -1,4 +1,4 @@
-"""Supervision of actors: one that dies or hangs is restarted; it receives its broadcasts and unanswered calls again."""
+"""Supervision of Ray actors: one that dies or hangs is restarted, and gets its broadcasts and pending calls again."""
 
 from __future__ import annotations
 

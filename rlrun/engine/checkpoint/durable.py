@@ -80,7 +80,7 @@ def append_line(path: Path, line: bytes) -> None:
 
 
 def commit_directory(partial: Path, directory: Path) -> None:
-    """Syncs a directory with all its files, and renames it to its final path; a directory there is replaced.
+    """Syncs a directory with all its files and renames it to its final path, replacing an existing directory.
 
     Replacing takes two renames: after a kill between them, neither directory is at the final path.
     """
@@ -98,7 +98,7 @@ def commit_directory(partial: Path, directory: Path) -> None:
 
 
 def remove_directory(directory: Path) -> None:
-    """Removes a directory; it is renamed first, so that no partial directory is ever found under its name."""
+    """Removes a directory; it is first renamed, so that a partial directory is never found under its name."""
     doomed = partial_name(directory)
     directory.rename(doomed)
     shutil.rmtree(doomed, ignore_errors=True)

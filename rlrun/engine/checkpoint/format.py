@@ -85,7 +85,7 @@ class StagedCheckpoint:
     size: int
 
     def commit(self) -> Path:
-        """Syncs the checkpoint and renames it to its final path; an existing checkpoint there is replaced.
+        """Syncs the checkpoint and renames it to its final path, replacing an existing checkpoint.
 
         Returns:
             Final path of the checkpoint.
@@ -100,7 +100,7 @@ class StagedCheckpoint:
 
 
 def write_checkpoint(directory: Path, content: Content) -> Path:
-    """Writes a checkpoint atomically; an existing one is replaced.
+    """Writes a checkpoint atomically, replacing an existing checkpoint.
 
     Returns:
         The directory.

@@ -13,10 +13,10 @@ T = TypeVar("T")
 
 
 def load_json(text: str | bytes) -> Any:
-    """Parses JSON text; too deep nesting raises ValueError like any other mistake.
+    """Parses JSON text; nesting that is too deep raises ValueError as other mistakes do.
 
     Raises:
-        ValueError: The text is no JSON, or nested too deeply.
+        ValueError: The text is not JSON, or nested too deeply.
 
     Examples:
         >>> load_json('{"a": [1]}')

@@ -1,4 +1,4 @@
-"""Plain data as YAML that means the same in YAML 1.1 and 1.2, without tags or references.
+"""Plain data as YAML with the same meaning in YAML 1.1 and 1.2, without tags or references.
 
 YAML 1.1 (PyYAML) and YAML 1.2 (rlrun's specs) disagree on what `1e-4`, `on` or `1_000` are. Strings that either version
 would read as another type are quoted, so that both read the same data.

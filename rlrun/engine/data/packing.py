@@ -51,7 +51,7 @@ def filled_rows(valid: Flags, ends: Flags, ended_before: Flags | None = None) ->
 
 
 def zeroed(tree: Any, holds: Flags) -> Any:
-    """Copies a tree of arrays [T, B, ...], with zeros in the entries (t, b) where the mask `holds` [T, B] is false."""
+    """Copies a tree of arrays [T, B, ...], with zeros at the entries (t, b) where the mask `holds` [T, B] is false."""
 
     def clear(leaf: NDArray[Any]) -> NDArray[Any]:
         return np.where(holds.reshape(*holds.shape, *[1] * (leaf.ndim - 2)), leaf, np.zeros((), leaf.dtype))

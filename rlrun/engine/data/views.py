@@ -41,7 +41,7 @@ def is_viewed(tree: Any) -> bool:
 
 
 def shown(tree: Any) -> Any:
-    """The env observation inside a history view; other trees are returned unchanged."""
+    """Env observation inside a history view; trees other than views are returned unchanged."""
     if not is_viewed(tree):
         return tree
     observed = tree[VIEW_FRAMES] if VIEW_FRAMES in tree else tree[VIEW_OBS]

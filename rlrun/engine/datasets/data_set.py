@@ -139,7 +139,7 @@ class DataSet:
         self.folder.release(entry)
 
     def files(self) -> Iterator[Columns]:
-        """Yields the columns of each file in order.
+        """Yields the columns of each file of the data set in order.
 
         If the set is too large to cache, each copy is removed afterwards.
         """

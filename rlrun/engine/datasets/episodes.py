@@ -85,7 +85,7 @@ def episodes_of(found: DataSet, chosen: Mask | None = None) -> Iterator[EpisodeR
 
 
 def copy_of(sets: Sequence[DataSet], chosen: Sequence[Mask | None]) -> EpisodeSource:
-    """Source of the episodes of several data sets with equal spaces, one set after the other.
+    """Source of the episodes of several data sets with equal spaces, concatenated.
 
     Args:
         sets: The data sets.

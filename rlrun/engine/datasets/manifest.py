@@ -225,7 +225,7 @@ def lengths_of(valid: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def moments_of(columns: Columns, forms: Mapping[str, ColumnForm], spaces: SetSpaces) -> dict[str, Moments]:
-    """Moments of the numeric columns of a file: of observations over all rows, of other columns over the steps.
+    """Moments of a file's numeric columns: over all rows for observations, over the steps for other columns.
 
     There are no moments of choices, bits, flags and images, nor of columns whose sums overflow.
 

@@ -1,4 +1,4 @@
-"""Running episodes of a data set that is being written: the rows of each slot since its episode began."""
+"""Running episodes of a data set being written: the rows of each slot since its episode began."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class OpenEpisode:
     num_steps: int = 0
 
     def joined(self) -> Columns:
-        """Joins the pieces of the episode to one."""
+        """Concatenates the pieces of the episode."""
         if len(self.parts) > 1:
             columns = joined(self.parts)
             self.parts = [RowRange(columns, 0, len(columns["valid"]))]
@@ -57,7 +57,7 @@ class OpenEpisode:
         return {name: column[start:stop] for name, column in columns.items()}
 
     def release(self) -> None:
-        """Copies rows that are shared with other episodes, so that the memory of the shared columns can be freed."""
+        """Copies rows shared with other episodes, so that the memory of the shared columns can be freed."""
         self.parts = [_own(part) for part in self.parts]
         self.closing = None if self.closing is None else _own(self.closing)
 
@@ -104,14 +104,14 @@ class OpenEpisodes:
                     yield from self.cut(slot)
 
     def cut(self, slot: str) -> Iterator[WholeEpisode]:
-        """Yields the running episode of a slot as an incomplete one, if there is any."""
+        """Yields the running episode of a slot as an incomplete episode, if there is one."""
         if slot in self._slots:
             closing = self._slots[slot].closing
             assert closing is not None
             yield self._ended(slot, closing)
 
     def cut_all(self) -> Iterator[WholeEpisode]:
-        """Yields all running episodes as incomplete ones."""
+        """Yields all running episodes as incomplete episodes."""
         for slot in list(self._slots):
             yield from self.cut(slot)
 

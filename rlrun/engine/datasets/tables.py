@@ -1,4 +1,4 @@
-"""Episodes from tables with a row for each step, as simulators log them and other libraries store them.
+"""Episodes from tables with one row per step, as logged by simulators or stored by other libraries.
 
 Tables differ in how they store an episode's end. With a column `valid`, final observations have separate rows.
 Otherwise the final observation is taken from the columns of next observations. Without such columns, an episode that

@@ -151,7 +151,7 @@ class SetWriter:
             self._keep(episode)
 
     def close(self) -> None:
-        """Closes the last file; running episodes are kept as incomplete ones, without termination or truncation."""
+        """Closes the last file; running episodes are kept as incomplete episodes, without termination or truncation."""
         for episode in self._open.cut_all():
             self._keep(episode)
         self._begin()

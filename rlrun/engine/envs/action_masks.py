@@ -46,7 +46,7 @@ class ActionMaskObservation(gymnasium.ObservationWrapper[dict[str, Any], Any, An
 
 
 def with_action_masks(env: Env) -> Env:
-    """Wraps an env that has a method `action_masks` in `ActionMaskObservation`; returns other envs unchanged.
+    """Wraps an env that has a method `action_masks` in `ActionMaskObservation`; returns envs without one unchanged.
 
     Raises:
         UsageError: If the env has the method, but its action space cannot be masked.
@@ -78,7 +78,7 @@ class VectorActionMaskObservation(gymnasium.vector.VectorObservationWrapper):  #
 
 
 def with_vector_action_masks(env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> Any:
-    """Wraps a vector env that has a method `action_masks`; returns other vector envs unchanged.
+    """Wraps a vector env that has a method `action_masks`; returns vector envs without one unchanged.
 
     Raises:
         UsageError: If the vector env has the method, but its action space cannot be masked.

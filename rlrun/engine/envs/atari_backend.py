@@ -1,4 +1,4 @@
-"""Atari backend, which refuses an ALE that is missing or too old before anything of it is imported."""
+"""Atari backend, which rejects a missing or outdated ALE before importing it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class AtariBackend(EnvBackend):
-    """Backend of the games of ALE in their vector form, whose episodes are seeded one by one."""
+    """Backend of ALE's games in their vector form, in which each episode has its own seed."""
 
     @override
     def check(self, config: EnvConfig) -> None:

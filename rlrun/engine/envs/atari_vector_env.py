@@ -257,7 +257,7 @@ class AtariEnv(gymnasium.Env[NDArray[np.uint8], Any]):  # type: ignore[misc]  # 
         return frames[0], {}
 
     def step(self, action: Any) -> tuple[NDArray[np.uint8], float, bool, bool, dict[str, Any]]:
-        """Steps the game and the copy used for rendering."""
+        """Steps the game, and its copy used for rendering."""
         results = [game.step(np.asarray(action)[None]) for game in self._games]
         self._pictures = [result[0][0, -1] for result in results[1:]]
         observations, rewards, terminateds, truncateds, _ = results[0]

@@ -1,4 +1,4 @@
-"""Backends, which step envs: their table, and the choice of one for an env."""
+"""Env backends, which step envs: the table of backends, and the choice of a backend for an env."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class EnvBackend(ABC):
         """Creates a single env with the spaces and wrappers of an env slot; see `make_env`."""
 
     def spaces(self, config: EnvConfig) -> Spaces:
-        """Returns the observation and action space of an env slot; by default, those of a single env."""
+        """Returns the observation and action space of an env slot; by default, the spaces of a single env."""
         env = self.make_single(config, None, 0)
         try:
             return Spaces(env.observation_space, env.action_space)

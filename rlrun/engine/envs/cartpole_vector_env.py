@@ -155,7 +155,7 @@ class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is n
 
 
 class CartPoleBackend(EnvBackend):
-    """Backend of CartPole in vector form; its single env is that of the loop backend."""
+    """Backend of CartPole in vector form; a single CartPole env comes from the loop backend."""
 
     @override
     def check(self, config: EnvConfig) -> None:

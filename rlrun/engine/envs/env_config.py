@@ -250,7 +250,7 @@ class ExternalConfig(ConfigModel):
 
 @dataclass(frozen=True)
 class UserEnv:
-    """Env that a user passed as a Python object without an import name; it exists in this process and in no file.
+    """Env that a user passed as a Python object without an import name; it exists only in this process.
 
     Attributes:
         factory: Callable used instead of a factory at an import path.

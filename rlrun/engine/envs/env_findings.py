@@ -183,7 +183,7 @@ def reward_findings(rewards: NDArray[np.float64]) -> Iterator[EnvFinding]:
 
 
 def seed_finding(step: int | None, of_other_seeds: Callable[[], int | None], *, is_world: bool) -> EnvFinding:
-    """Finding on reproducibility: equal seeds must repeat episodes, and other seeds should differ.
+    """Finding on reproducibility: equal seeds must repeat episodes, and different seeds should differ.
 
     Args:
         step: First step at which episodes with equal seeds and actions differ; None if they are equal.

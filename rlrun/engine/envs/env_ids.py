@@ -60,7 +60,7 @@ def is_factory(env_id: str) -> bool:
 
 
 def factory_of(config: EnvConfig, what: str = "env factory") -> Callable[..., Any]:
-    """Returns the factory of an env or world: the object at its import path, or one that was passed in Python.
+    """Returns the factory of an env or world: the object at its import path, or an object passed in Python.
 
     Args:
         config: Config of the env, whose id names a factory.

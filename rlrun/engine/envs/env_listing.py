@@ -1,4 +1,4 @@
-"""The list of envs: those in Gymnasium's registry by family, with their backends and whether they can be used here."""
+"""List of available envs: Gymnasium's registry by family, with backends and usability on this machine."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class StepTimeout(TrainingFailed):
 
 @contextmanager
 def hangs_fail_after(seconds: float) -> Iterator[None]:
-    """Context manager that sets the timeout of watched env code; outside of the context there is no timeout.
+    """Context manager that sets the timeout of watched env code; there is no timeout outside of the context.
 
     Args:
         seconds: `worker_timeout_s`.
@@ -112,7 +112,7 @@ class Watched:
         self._moved, self._wished, self._is_told = time.monotonic(), math.inf, False
 
     def look(self) -> None:
-        """Checks the watched code for progress.
+        """Checks whether the watched env code makes progress.
 
         If there is none, reports the hang or ends the code after the timeout.
         """

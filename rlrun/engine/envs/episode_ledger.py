@@ -59,7 +59,7 @@ class EpisodeLedger:
         return EpisodePosition(self._episodes[slot] + 1, seed, 0)
 
     def return_to(self, slot: int, place: EpisodePosition) -> None:
-        """Sets the episode number and seed of an env slot to those of a saved position."""
+        """Sets an env slot's episode number and seed to a saved position."""
         self._episodes[slot] = place.episode
         self._current[slot] = place.seed
         self._used[slot] = self._depth  # what was hashed ahead belongs to other episodes

@@ -1,4 +1,4 @@
-"""Adapter for third-party Gymnasium vector envs, which can only be seeded as a whole."""
+"""Adapter for third-party Gymnasium vector envs, which accept only one seed for all env slots."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class GymnasiumVectorEnv:
         self._unchecked = True
 
     def reset(self) -> Tree:
-        """Starts the first episode of every env slot; the vector env is seeded as a whole."""
+        """Starts the first episode of every env slot; the vector env accepts one seed for all slots."""
         return self._start_all(self._ledger.start_over())
 
     @watched_env_call(lambda own: own["self"]._where())
@@ -241,7 +241,7 @@ def make_gymnasium(
 
 
 class GymnasiumBackend(EnvBackend):
-    """Backend of Gymnasium's vector envs, registered ones and those of factories."""
+    """Backend of Gymnasium vector envs, both registered ids and factories."""
 
     @override
     def check(self, config: EnvConfig) -> None:

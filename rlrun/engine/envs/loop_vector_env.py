@@ -265,7 +265,7 @@ class LoopVectorEnv:
 
 
 class LoopBackend(EnvBackend):
-    """Backend of all other envs: steps single envs in a loop."""
+    """Backend of envs without a vector form, which steps single envs in a loop."""
 
     @override
     def check(self, config: EnvConfig) -> None:

@@ -78,7 +78,7 @@ def make_vector_env(
 
 
 def check_num_envs(config: EnvConfig, num_envs: int) -> None:
-    """Validates that the number of env slots equals that of an env that was passed as an instance.
+    """Validates that the number of env slots equals the number of envs in an instance that was passed.
 
     Raises:
         UsageError: The numbers differ.
@@ -119,7 +119,7 @@ def spaces_of(config: EnvConfig) -> Spaces:
 
 
 def check_same_spaces(whose: str, spaces: Spaces, trained: Spaces) -> None:
-    """Validates that spaces are compatible with those of a trained policy; bounds may differ.
+    """Validates that spaces are compatible with a trained policy's spaces; bounds may differ.
 
     Args:
         whose: Name in messages: the env, and the policy if there are several policies.

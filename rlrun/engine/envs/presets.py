@@ -15,7 +15,7 @@ ATARI_EVALUATION: Mapping[str, Any] = {"episodic_life": False}
 
 
 def with_preset(env: Any, config: Any, config_class: type[ConfigModel]) -> tuple[Any, Any]:
-    """Adds the default settings of an env's preset; explicit settings override them.
+    """Adds the default settings of an env's preset; explicit settings take precedence.
 
     Args:
         env: Env settings of a spec; without a preset, all settings are returned unchanged.

@@ -72,7 +72,7 @@ class SteppedSlot(NamedTuple):
 
 @dataclass(frozen=True)
 class SteppedEnv:
-    """Env, and those of its env slots that were being stepped when a process ended.
+    """Env and env slots that were being stepped when a process ended.
 
     Attributes:
         env_id: The env's id or factory.
@@ -153,7 +153,7 @@ def keep_marks_at(place: StepMarkLocation | None) -> None:
 
 
 def stepped_env(directory: Path, worker: int = 0) -> SteppedEnv | None:
-    """Reads the mark of a dead process: the env that was being stepped; None if there was none, or it is unreadable.
+    """Reads the mark of a dead process: the env that was being stepped; None without a readable mark.
 
     Args:
         directory: The trial's directory.

@@ -214,7 +214,7 @@ def task_env(
 
 
 class TaskEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """Multi-task env, created again when the next episode's task has other keyword arguments.
+    """Multi-task env, created again when the next episode's task has different keyword arguments.
 
     Infos report the task: `task` is the index in a list, `task/NAME` a number of a task that a function returned.
 

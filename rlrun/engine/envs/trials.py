@@ -13,7 +13,7 @@ TRIAL_DRAWS = 0x77A1
 
 
 class Trials(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """Env wrapper for RL^2 meta-learning: joins several consecutive episodes of one task to one episode, a trial.
+    """Env wrapper for RL^2 meta-learning: joins several consecutive episodes of one task to one episode (a trial).
 
     All episodes of a trial start with the trial's reset options, which define the task; their seeds are derived from
     the trial's seed. The step that ends an episode returns the first observation of the next episode, with `done` 1.

@@ -225,7 +225,7 @@ def refuse_bad_observations(env: VectorEnv, observations: Tree, name: str) -> No
 
 
 def close_or_warn(close: Callable[[], object], env_id: str, where: str) -> None:
-    """Closes an env; an exception of its `close` becomes a warning, since no results are lost.
+    """Closes an env; an exception during the close becomes a warning, since no results are lost.
 
     Args:
         close: The env's method `close`.

@@ -112,11 +112,11 @@ class Client:
                     return episode
 
     def get_action(self, episode: str, observation: Any, agent: str | None = None) -> Any:
-        """Returns the policy's action for an observation of an agent; `agent` is None if there is only one."""
+        """Returns the policy's action for an agent's observation; `agent` is None in single-agent episodes."""
         return self._say("get_action", episode, agent, observation=observation)["action"]
 
     def get_actions(self, observations: dict[str, Any]) -> dict[str, Any]:
-        """Returns the actions for observations of several single-agent episodes, in one request."""
+        """Returns the actions for observations of several single-agent episodes, in one request to the server."""
         episodes = list(observations)
         messages = [self._message("get_action", each, None, observation=observations[each]) for each in episodes]
         answers = self._send({"messages": messages})["answers"]
@@ -145,7 +145,7 @@ class Client:
         return present
 
     def get_weights(self, version: int | None = None, agent: str | None = None) -> dict[str, Any]:
-        """Returns the policy's weights and their `version`; only the version if it equals the given one."""
+        """Returns the policy's weights and their `version`; only the version if it equals the given version."""
         message = {"verb": "get_weights", "client": self._client, "version": version}
         return self._ask(message if agent is None else {**message, "agent": agent})
 
@@ -162,7 +162,7 @@ class Client:
         truncated: bool = False,
         info: dict[str, float] | None = None,
     ) -> None:
-        """Ends one agent of an episode that continues; the arguments are those of `end_episode`."""
+        """Ends one agent of an episode that continues; takes the same arguments as `end_episode`."""
         self._say("end_agent", episode, agent, observation=observation, truncated=truncated, info=info or {})
 
     def end_episode(

@@ -1,4 +1,4 @@
-"""Episodes that clients run: messages come in any thread, and one thread steps the worlds of the episodes."""
+"""Episodes run by clients: messages arrive in any thread, and one thread steps the episodes' worlds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlrun.engine.external.running_episodes import RunningEpisodes
 
 
 class ClientEpisodes:
-    """Episodes that clients run in W worlds: one side takes requests, the other steps the worlds; both are locked.
+    """Episodes that clients run in W worlds, thread-safe: one side takes requests, the other steps the worlds.
 
     Args:
         spaces: Spaces of each agent that a client's episode may have, by id.
@@ -118,7 +118,7 @@ class ClientEpisodes:
             return agent.did
 
     def gather(self, timeout_s: float) -> bool:
-        """Waits until an episode has new messages, then for other episodes that are likely to have some soon.
+        """Waits until an episode has new messages, then briefly for other episodes that are likely to follow.
 
         An agent that sent no request in time is not waited for again until its next request.
 
@@ -149,7 +149,7 @@ class ClientEpisodes:
             return pending_step
 
     def close(self) -> None:
-        """Refuses all further messages and those still waiting."""
+        """Rejects all further messages and all that are still waiting."""
         with self._changed:
             self._is_closed = True
             for answer in self._running.unanswered():

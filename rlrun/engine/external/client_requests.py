@@ -1,4 +1,4 @@
-"""Requests of clients about their episodes: what each verb checks, changes and answers.
+"""Client requests about episodes: validation, effect and answer of each verb.
 
 Each request about an agent carries the agent's next sequence number. A repeated request gets the same answer as the
 first one, and any other number is refused. Each step thus counts exactly once, even on an unreliable network.
@@ -34,7 +34,7 @@ Published = dict[str, tuple[int, Callable[[], Answer]]]
 
 
 class ClientRequests:
-    """Requests of clients by verb.
+    """Client requests by verb.
 
     Args:
         running: Clients and their running episodes.
@@ -74,7 +74,7 @@ class ClientRequests:
         }
 
     def take(self, message: Message) -> Future[Answer]:
-        """Takes a message; returns its answer, done or not.
+        """Handles a message; returns its answer, which may not be complete yet.
 
         Raises:
             MessageRefused: The message is refused.

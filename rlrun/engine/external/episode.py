@@ -20,14 +20,14 @@ def answered(answer: Answer) -> Future[Answer]:
 
 
 class Requests:
-    """Sequence numbers of the requests about one agent, episode or client, and the last answer."""
+    """Sequence number of the last request about an agent, episode or client, and the request's answer."""
 
     def __init__(self) -> None:
         self._expected = 0
         self._last: Future[Answer] | None = None
 
     def repeated(self, message: Message) -> Future[Answer] | None:
-        """Returns the stored answer if a request repeats the last one; None if it is the next request.
+        """Returns the stored answer if a request repeats the last request; None if it is the next one.
 
         Raises:
             MessageRefused: The sequence number is neither the last nor the next one.
@@ -44,7 +44,7 @@ class Requests:
         )
 
     def accept(self, answer: Future[Answer]) -> Future[Answer]:
-        """Counts a request, and keeps the answer in case the request is repeated."""
+        """Records a request as handled, and keeps the answer in case the request is repeated."""
         self._expected += 1
         self._last = answer
         return answer
@@ -68,7 +68,7 @@ class ConnectedClient:
 
     @property
     def waits(self) -> bool:
-        """Whether the client is waiting for an answer of the server, so that its silence is no sign of a failure."""
+        """Whether the client is waiting for the server's answer, so that its silence is not a sign of failure."""
         return any(agent.asking for episode in self.episodes.values() for agent in episode.agents.values())
 
 

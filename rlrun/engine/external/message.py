@@ -60,7 +60,7 @@ def check_protocol(version: object) -> None:
 
 
 def text_of(message: Message, name: str) -> str:
-    """Returns the text with a given name in a message.
+    """Returns the string with a given name in a message.
 
     Raises:
         MessageRefused: The message has no such text.

@@ -24,7 +24,7 @@ CLIENT_LOST = "client_lost"
 
 
 class RunningEpisodes:
-    """Register of clients and of their episodes, each in one of W worlds; it takes no locks.
+    """Register of clients and of their episodes, each in one of W worlds; not thread-safe.
 
     Args:
         num_worlds: Maximum number of simultaneous episodes, W; further episodes wait.
@@ -82,13 +82,13 @@ class RunningEpisodes:
         return answer
 
     def unanswered(self) -> list[Future[Answer]]:
-        """Returns the answers that clients wait for."""
+        """Returns the incomplete answers, for which clients wait."""
         asking = [agent.asking for episode in self.episodes.values() for agent in episode.agents.values()]
         found = [*asking, *(answer for _, answer in self._waiting)]
         return [answer for answer in found if answer is not None and not answer.done()]
 
     def note_update(self, episode: ClientEpisode, name: str) -> None:
-        """Notes that a world has news of an agent, or of its episode's end, ""."""
+        """Records that a world has news of an agent or, for the name "", of its episode's end."""
         self.awaited.discard((episode.id, ""))
         self.awaited.discard((episode.id, name))
         self.wakes |= not self.updated or not self.awaited

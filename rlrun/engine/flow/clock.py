@@ -77,7 +77,10 @@ class Clock:
         return value_at(self.schedules[name], self.steps)
 
     def scheduled(self) -> dict[str, float]:
-        """Returns the current values of all scheduled and fixed settings by name; the same dict at the same step."""
+        """Returns the current values of all scheduled and fixed settings by name.
+
+        The same dict object at the same step.
+        """
         steps = self.steps
         if self._evaluated is None or self._evaluated[0] != steps or self._evaluated[1] is not self.schedules:
             self._evaluated = steps, self.schedules, values_at({**self.fixed, **self.schedules}, steps)

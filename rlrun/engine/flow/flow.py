@@ -101,7 +101,7 @@ class StatefulOperator(Operator):
 
     @abstractmethod
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the operator from `state()`."""
+        """Restores the operator's state."""
 
 
 class WorkerOperator(Operator):
@@ -219,7 +219,7 @@ class Flow(Iterator[T_co]):
         return Flow(ZipWithWorker(self.node))
 
     def followed_by(self, other: Flow[Any]) -> Flow[T_co]:
-        """Delivers the items of this flow, each after another flow has processed all of its ready items.
+        """Delivers the items of this flow, each after another flow has processed all its ready items.
 
         The other flow's items are dropped.
 
@@ -292,7 +292,7 @@ class Flow(Iterator[T_co]):
         }
 
     def load_state(self, state: Mapping[str, Any], *, without: Sequence[Flow[Any]] = ()) -> None:
-        """Restores the flow from the `state()` of a flow with the same plan and the same omitted flows.
+        """Restores the flow's state, which must come from a flow with the same plan and the same omitted flows.
 
         Raises:
             CheckpointError: The state is from a flow with another plan.

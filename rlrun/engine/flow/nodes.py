@@ -48,7 +48,7 @@ class Pending:
     went_on: bool = False
 
     def joined(self, other: Pending) -> Pending:
-        """Merges the wait conditions of two branches."""
+        """Merges the wait conditions of two branches into one."""
         return Pending(
             self.references + other.references,
             min(self.deadline, other.deadline),
@@ -67,7 +67,7 @@ Polled = Delivered | Pending | Ended
 
 
 class Memory(Protocol):
-    """Protocol of checkpointable operator state."""
+    """Protocol of an operator state that is saved in checkpoints."""
 
     @property
     def unsaved(self) -> str:
@@ -236,7 +236,7 @@ class OperatorNode(Node):
 
 
 class ForEach(OperatorNode):
-    """Map: applies an operator that returns one output per item."""
+    """Map node: applies an operator that returns one output per item."""
 
     kind = "for_each"
 
@@ -270,7 +270,7 @@ class ForEach(OperatorNode):
 
 
 class Filter(OperatorNode):
-    """Filter: passes the items for which a predicate holds."""
+    """Filter node: passes the items for which a predicate holds."""
 
     kind = "filter"
 
@@ -346,7 +346,7 @@ class ZipWithWorker(Node):
 
 
 class FollowedBy(Node):
-    """Ordered join: delivers each item after another stream has processed all of its ready items."""
+    """Ordered join node: delivers each item after another stream has processed all its ready items."""
 
     kind = "followed_by"
 
@@ -367,7 +367,7 @@ class FollowedBy(Node):
 
 
 class Duplicate(Node):
-    """Tee: one queue of pending items for each copy of a duplicated stream."""
+    """Tee node: one queue of pending items for each copy of a duplicated stream."""
 
     kind = "duplicate"
 

@@ -44,12 +44,12 @@ class PolicyWorkers:
 
     @property
     def indices(self) -> Sequence[int]:
-        """The workers' indices: 0 for the local one, else from 1."""
+        """Indices of the workers: 0 for the local worker, else from 1."""
         return self._workers.indices
 
     @property
     def num_workers(self) -> int:
-        """Number of remote workers; 0 if there is only the local one."""
+        """Number of remote workers; 0 if there is only the local worker."""
         return self._workers.num_workers
 
     def rollouts(
@@ -134,7 +134,7 @@ class PolicyWorkers:
         return Flow(AsyncRollouts(self._workers, policies, described, in_flight=2))
 
     def send(self, weights: Weights, worker: int | None = None) -> None:
-        """Sends new weights to all workers, or to one; they take effect from the next request on."""
+        """Sends new weights to all workers or to one, effective from the next request on."""
         self.sendings += 1
         if self._orders.weights.get(self.policy) is not weights:
             self._orders = Orders({self.policy: weights})  # one object for all workers: it is stored once

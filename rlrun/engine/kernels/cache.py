@@ -31,7 +31,7 @@ def writable_by_others(path: Path) -> str:
 
 
 def make_private(directory: Path) -> str:
-    """Creates a private cache directory for this user; returns why it or its parent is not private, "" if both are.
+    """Creates a private cache directory for this user; returns the reason if it or its parent is not private, else "".
 
     Raises:
         OSError: The directory cannot be created.
@@ -51,7 +51,10 @@ def alone_with(path: Path) -> Iterator[None]:
 
 
 def installed_compiler(variable: str, *names: str) -> str | None:
-    """Path of the compiler named by an environment variable, else of the first one installed; None if there is none."""
+    """Path of the compiler named by an environment variable, else of the first installed compiler.
+
+    None if there is none.
+    """
     for name in (os.environ.get(variable), *names):
         if name and (found := shutil.which(name)):
             return found

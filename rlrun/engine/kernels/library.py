@@ -80,7 +80,7 @@ def library() -> ctypes.CDLL:
 
 
 def required_library(what: str, machine: str) -> ctypes.CDLL:
-    """Loads the C kernels for a run that started with them and so cannot continue without them.
+    """Loads the C kernels for a run that was started with them and cannot continue without them.
 
     Args:
         what: Purpose of the kernels, for the message.

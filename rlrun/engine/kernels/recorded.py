@@ -190,7 +190,7 @@ FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
 
 
 def memory(value: Any) -> Any:
-    """The NumPy array inside a `RecordedArray`; other values are returned unchanged."""
+    """NumPy array inside a `RecordedArray`; other values are returned unchanged."""
     return value.array if isinstance(value, RecordedArray) else value
 
 

@@ -309,7 +309,7 @@ PAIRS = {
 def paired(
     before: tuple[str, Sequence[Array]], kernel: str, given: Sequence[Array]
 ) -> tuple[str, Sequence[Array]] | None:
-    """Fuses two loops into one that does the work of both; None if that is impossible."""
+    """Fuses two loops into one that does the work of both; None if they cannot be fused."""
     name, (out, first, second) = before
     pair = PAIRS.get((name, kernel))
     is_number = given[2].size == 1
@@ -395,7 +395,7 @@ class ElementwiseGroup:
 def merged(
     shape: Sequence[int], strides: Sequence[Sequence[int]]
 ) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
-    """Merges dimensions that all operands can step through with one stride; drops dimensions of length one.
+    """Merges dimensions that all operands can traverse with one stride, and drops dimensions of length one.
 
     Dimensions are ordered by the first operand's strides, largest first.
     """
@@ -445,7 +445,7 @@ def is_unit(stride: int, length: int, array: Array) -> bool:
 
 
 def place_of(array: Array) -> tuple[object, ...]:
-    """Memory layout of an array: address, type, and the sizes and strides of its dimensions."""
+    """Memory layout of an array: address, dtype, and the sizes and strides of its dimensions."""
     dims = [dim for dim in zip(array.shape, array.strides, strict=True) if dim[0] != 1]
     return address(array), array.dtype, dims
 

@@ -170,7 +170,7 @@ def _check(found: Callable[..., Any], settings: Mapping[str, Any], path: str) ->
 
 
 def undecided(observations: Any, acts: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Mask [B] of slots that require a decision: the slot acts, and at least one action is legal.
+    """Mask [B] of slots that require a decision: slots that act and have a legal action.
 
     An action mask without legal actions marks an episode's final observation.
     """

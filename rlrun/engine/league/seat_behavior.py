@@ -61,7 +61,7 @@ class SeatNoise:
 
 
 class ActionsAlone:
-    """Columns of a seat's fragments, which are not learned from: the actions, by which a resume replays them.
+    """Recorder of a league seat's actions, which are not learned from but replayed at a resume.
 
     Args:
         action_space: Conversion between the policies' own actions and the world's actions.
@@ -81,7 +81,7 @@ class ActionsAlone:
         return SampleBatch(actions=np.empty((length, slots, *space.action_shape), space.action_dtype))
 
     def close(self, batch: SampleBatch, episode_starts: Flags, shown: Flags) -> None:
-        """Records nothing of the closing observations."""
+        """No-op: nothing is recorded of the closing observations."""
 
     def moments(self, observations: Any, filled: Flags) -> dict[str, Moments]:
         """Returns no moments: opponents' observation filters are frozen."""

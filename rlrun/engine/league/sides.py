@@ -11,7 +11,7 @@ _SIDES = {"x": 0, "o": 1, "red": 0, "yellow": 1}
 
 
 def alternate(agent: str, episode: int) -> str:
-    """Maps the first side to `main` in even episodes, the second in odd ones, and the other side to `opponent`.
+    """Maps the first side to `main` in even episodes, the second side in odd ones; the remaining side to `opponent`.
 
     Examples:
         >>> alternate("x", 0), alternate("o", 0), alternate("x", 1), alternate("player_1", 1)

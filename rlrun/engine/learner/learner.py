@@ -124,7 +124,7 @@ class LearnerFactory(Protocol):
 
 
 def load_update(learner: Learner, flat: NDArray[np.float32]) -> None:
-    """Loads parameters [P] from a gradient-free update, which counts as one minibatch and one weights version."""
+    """Loads parameters [P] from a gradient-free update, which counts as one minibatch and one new weights version."""
     learner.load_flat(flat)
     learner.sgd_steps += 1
     learner.weights_version += 1

@@ -131,7 +131,9 @@ class MinibatchUpdates:
     def step_through(
         self, selection: Selection, settings: Mapping[str, Tensor], objectives: Collection[str] | None
     ) -> NDArray[np.float32]:
-        """Updates on several minibatches in sequence; successive ones with the same due objectives run in one call.
+        """Updates on several minibatches in sequence.
+
+        Consecutive minibatches with the same due objectives run in one call.
 
         Args:
             selection: The rows of the minibatches.

@@ -32,7 +32,7 @@ class Passes:
 
     @classmethod
     def over(cls, rows: int, length: int, minibatch_size: int, share: tuple[int, int]) -> Passes:
-        """Creates epochs over a batch, with the minibatch size rounded to whole rows and equal shares.
+        """Creates the epochs over a batch, with the minibatch size rounded to whole rows and equal shares.
 
         Args:
             rows: Number of rows in the batch.

@@ -33,7 +33,7 @@ LONGEST_TEXT = 20_000
 
 
 class ExitCode(IntEnum):
-    """Exit codes of the command line, as in docs/running.md."""
+    """Exit codes of the command line, as documented in docs/running.md."""
 
     OK = 0
     BUG = 1
@@ -91,7 +91,7 @@ class SpecError(UsageError):
 
 
 class CompilerMissing(UsageError):
-    """Error: a run's updates need a compiler that is missing here; the message offers alternatives."""
+    """Error: a run's updates need a compiler that this machine does not have; the message offers alternatives."""
 
 
 class TargetMissed(RlrunError):
@@ -163,7 +163,7 @@ class Interrupted(RlrunError):
 
 
 def shortened(text: str) -> str:
-    """Shortens a text longer than `LONGEST_TEXT` by cutting out its middle.
+    """Shortens a string longer than `LONGEST_TEXT` by cutting out its middle.
 
     Examples:
         >>> len(shortened(10**6 * "x")) <= LONGEST_TEXT

@@ -76,7 +76,7 @@ def mistakes_of(error: pydantic.ValidationError, model: type[pydantic.BaseModel]
 
 
 def shown(value: Any) -> str:
-    """Formats a value for a message: texts in quotes, others as in YAML, long ones truncated.
+    """Formats a value for a message: strings in quotes, other values as in YAML, long values truncated.
 
     Examples:
         >>> shown("abc"), shown(True), shown(None), shown({"a": 1})

@@ -28,7 +28,7 @@ _IN_EVERY_CONFIG = ("torch_threads", "num_envs_per_worker")
 
 @dataclass(frozen=True)
 class Counterpart:
-    """Counterpart in rlrun of another library's setting.
+    """Rlrun's counterpart of another library's setting.
 
     Attributes:
         name: Dotted name of rlrun's setting in `config`, or with `of_experiment` in the experiment.
@@ -91,7 +91,7 @@ def settings() -> Mapping[str, tuple[Counterpart | Absent, ...]]:
 
 
 def counterpart_message(name: str, configs: Sequence[Has], known: Iterable[str], path: str = "") -> str:
-    """Error message that names rlrun's counterpart of another library's setting, even a misspelt one; "" if unknown.
+    """Error message that names rlrun's counterpart of another library's setting, also if misspelt; "" if unknown.
 
     Args:
         name: Name of the setting in the other library, possibly misspelt.
@@ -126,7 +126,7 @@ def setting_for(name: str, has: Has) -> Counterpart | None:
 
 
 def entry_key_for(name: str) -> str:
-    """Dotted experiment key that accepts another library's value unchanged; "" if there is none.
+    """Dotted key in an experiment that accepts another library's value unchanged; "" if there is none.
 
     Args:
         name: Name of the setting in the other library.
@@ -141,7 +141,7 @@ def is_foreign(name: str) -> bool:
 
 
 def unknown_key(key: str, allowed: Iterable[str]) -> str:
-    """Error message for an unknown key of a config; known keys of other libraries get no suggestion.
+    """Error message for an unknown key of a config; without a suggestion if the key is another library's known setting.
 
     Examples:
         >>> unknown_key("lrr", ["lr", "gamma"])

@@ -1,4 +1,4 @@
-"""Messages that a user need not see while a trial runs."""
+"""Messages that users need not see while a trial runs, such as recorded notes."""
 
 from __future__ import annotations
 

@@ -167,7 +167,10 @@ class _Layer:
 
 
 def in_memory(array: Floats, numbers: Floats) -> Floats:
-    """Copies numbers into an existing array, whose memory others may hold; creates a new array if the shape differs."""
+    """Copies numbers into an existing array, so that references to it stay valid.
+
+    Creates a new array if the shape differs.
+    """
     if array.shape != numbers.shape:
         return numbers.copy("C")
     array[...] = numbers

@@ -206,7 +206,7 @@ class NetworkSpec:
         return f"{tower.prefix}{self.core.kind}_inputs", f"{tower.prefix}{second}"
 
     def only(self, *names: str) -> NetworkSpec:
-        """Copy of the architecture with only the named heads."""
+        """Copy of the architecture that has only the named heads."""
         towers = [replace(tower, heads=tuple(h for h in tower.heads if h.name in names)) for tower in self.towers]
         return replace(self, towers=tuple(tower for tower in towers if tower.heads))
 

@@ -126,7 +126,7 @@ class NumpyNetwork:
 
 
 def only_head(spec: NetworkSpec) -> tuple[Head, list[tuple[str, Activation | None]]] | None:
-    """The single head of a network without core and normalization, and all layers up to its output; None for others."""
+    """Head and layers of a network with a single head, without core and normalization; None for other networks."""
     if len(spec.heads) > 1 or spec.core is not None or spec.normalization is not None:
         return None
     if spec.renormalizes or spec.residual:

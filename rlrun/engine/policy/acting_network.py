@@ -37,7 +37,10 @@ def acting_network(
 
 
 def in_kernels(network: ActingNetwork) -> ActingNetwork:
-    """Returns the network run by C kernels if it makes the same NumPy calls at each step; else the network itself."""
+    """Returns an equivalent network run by C kernels if all steps make the same NumPy calls.
+
+    Else the network itself.
+    """
     inner = network
     while isinstance(inner, MaskedOutputs | SampledActions):
         inner = inner.network

@@ -118,7 +118,7 @@ class BehaviorPolicy:
         return self.network.network if isinstance(self.network, MaskedOutputs) else self.network
 
     def with_network(self, network: ActingNetwork) -> BehaviorPolicy:
-        """Returns a copy of this behavior policy that acts with another network and the same action mask.
+        """Returns a copy of this behavior policy with another network and the same action mask.
 
         The copy shares the memory and the collecting side.
         """

@@ -1,4 +1,4 @@
-"""Decoder with action embeddings: outputs are dot products of those of actions and of the observation (torch)."""
+"""Decoder with action embeddings: outputs are dot products of action and observation embeddings (torch)."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class StateInputs(Protocol):
 
     @property
     def knows_chosen(self) -> bool:
-        """Whether the network itself updates its state with the actions that it chooses."""
+        """Whether the network updates its own state with the chosen actions."""
         ...
 
     def after_actions(self, state: Floats, actions: Any) -> Floats:
@@ -130,7 +130,7 @@ class EpisodeMemory:
             self.recurrent = self.inputs.after_actions(self.recurrent, actions)
 
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:
-        """Adds the rewards [B] of the last step."""
+        """Adds the rewards [B] of the last step to the memory."""
         if self.views is not None:
             self.views.take_rewards(rewards)
         if self.inputs is not None and len(self.recurrent) == len(rewards):

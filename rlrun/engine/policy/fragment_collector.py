@@ -47,7 +47,7 @@ class Recording:
         return
 
     def collect_by(self, execution: Execution) -> None:
-        """Wraps the recorder's networks so that they are executed in another way, such as by kernels."""
+        """Replaces the forward pass of the recorder's networks by an equivalent implementation, such as C kernels."""
         return
 
     def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
@@ -121,7 +121,7 @@ class FragmentCollector:
             self.parameter_noise.load(weights)
 
     def collect_by(self, execution: Execution) -> None:
-        """Wraps the collecting networks so that they are executed in another way, such as by kernels."""
+        """Replaces the forward pass of the collecting networks by an equivalent implementation, such as C kernels."""
         self.collecting = execution(self.collecting)
         if self.recording is not None:
             self.recording.collect_by(execution)

@@ -1,4 +1,4 @@
-"""Protocol of the settings that all policy families read."""
+"""Protocol of the settings that all policy families have."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class LogProbsAndValues(Recording):
 
     @override
     def collect_by(self, execution: Execution) -> None:
-        """Wraps the value network so that it is executed in another way, such as by kernels."""
+        """Replaces the value network's forward pass by an equivalent implementation, such as C kernels."""
         if self.value_network is not None:
             self.value_network = execution(self.value_network)
 
@@ -69,7 +69,7 @@ class LogProbsAndValues(Recording):
 
     @override
     def record(self, batch: SampleBatch, where: Any, heads: Heads, acts: NDArray[np.bool_] | None) -> None:
-        """Records the distribution's outputs of a step, and the values if the network computed them."""
+        """Records the distribution's outputs of one step, and the values if the network computed them."""
         self._come_along = "value" in heads
         batch["outputs"][where] = heads["outputs"] if acts is None else heads["outputs"][acts]
         if self._come_along:
@@ -102,5 +102,5 @@ class LogProbsAndValues(Recording):
             values[missing:] = heads[head].reshape(-1, values.shape[1])
 
     def value_inputs(self, batch: SampleBatch) -> Any:
-        """Inputs of the value network, a tree of [T + 1, B, ...]."""
+        """Inputs of the value network as a tree of [T + 1, B, ...]."""
         return batch["obs"]

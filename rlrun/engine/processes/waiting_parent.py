@@ -1,4 +1,4 @@
-"""A parent process that waits for the command's process and detects its silent end.
+"""Parent process of the command's process, which waits for it and detects its unannounced end.
 
 Native code of an env that calls `_exit(0)` ends the process silently, and nothing inside the process can notice. A
 command that runs trials is therefore forked before large imports. The parent ends with the exit code or signal of the
@@ -32,7 +32,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class SilentEnd(Exception):
-    """Exception: the child process ended without announcing its exit code.
+    """Exception: the child process ended without reporting its exit code.
 
     Attributes:
         exit_code: Exit code of the child.

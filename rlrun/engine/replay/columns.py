@@ -93,7 +93,7 @@ def rows_of(fragment: SampleBatch, names: Sequence[str], rows: Indices, slots: s
 
 
 def rows_without_steps(like: Mapping[str, Any], number: int, slots: slice) -> SampleBatch:
-    """Padding fragment: all columns zero, and no row valid.
+    """Padding fragment, in which all columns are zero and no row is valid.
 
     Args:
         like: Example fragment with the columns and all env slots; its length is arbitrary.

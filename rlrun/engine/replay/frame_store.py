@@ -42,7 +42,7 @@ class FrameStore(Store):
 
     @override
     def write(self, worker: int, rows: slice | Indices, slots: slice, leaf: NDArray[Any], *, continues: bool) -> None:
-        """Stores each stack's newest frame, and the older frames where a stack does not continue the preceding one."""
+        """Stores the newest frame of each stack, and its older frames if it does not continue the previous stack."""
         numbers: Indices = np.arange(rows.start, rows.stop, dtype=np.int64) if isinstance(rows, slice) else rows
         runs = np.zeros(leaf.shape[:2], np.uint8)
         if continues:

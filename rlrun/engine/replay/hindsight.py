@@ -179,7 +179,7 @@ class EpisodePlaces:
         return sum(column.nbytes for column in self._columns.values())
 
     def insert(self, inserted: Inserted) -> None:
-        """Records the positions of inserted steps; a step begins an episode if the row before it holds no step."""
+        """Records the positions of inserted steps; a step begins an episode if the previous row holds no step."""
         ring, worker, slots, rows = self._ring, inserted.worker, inserted.slots, inserted.rows[:-1]
         self._allocate()
         episode, position, lengths = (self._columns[name][worker] for name in _COLUMNS)

@@ -50,7 +50,7 @@ class Experience(Protocol):
 
     @property
     def learns_priorities(self) -> bool:
-        """Whether minibatches depend on the priorities of those before, and are sampled one at a time."""
+        """Whether minibatches depend on priorities set by earlier minibatches, and so are sampled one at a time."""
 
     @property
     def num_bytes(self) -> int:
@@ -60,7 +60,7 @@ class Experience(Protocol):
         """Adds a fragment [T, B] to the replay and returns its number of valid steps."""
 
     def sample(self, batch_size: int, env_steps: int, number: int = 1) -> SampleBatch:
-        """Samples minibatches of `batch_size` rows each, one after another, with the rows' replay `indices`."""
+        """Samples minibatches of `batch_size` rows each, in sequence, with the rows' replay `indices`."""
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
         """Sets the priorities [S] of sampled rows from their TD errors; an empty array changes none."""

@@ -58,7 +58,7 @@ class PrioritizedSampler(RowSampler):
 
     @override
     def update(self, indices: Indices, priorities: NDArray[Any]) -> None:
-        """Updates the priorities of rows [N] from new TD errors [N]; the last of duplicate indices counts."""
+        """Updates the priorities of rows [N] from new TD errors [N]; for duplicate indices, the last error is used."""
         self._tree.set(indices, self._powers(priorities))
 
     def _powers(self, errors: NDArray[Any]) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Bookkeeping of the steps in a replay that can be sampled: those whose n-step transitions are completely stored."""
+"""Set of steps in a replay that can be sampled: those whose n-step transition is completely stored."""
 
 from __future__ import annotations
 

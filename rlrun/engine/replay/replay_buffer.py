@@ -188,7 +188,7 @@ class ReplayBuffer:
         return rows.map(lambda leaf: leaf.reshape(number, batch_size, *leaf.shape[1:]))
 
     def peek(self, number: int, generator: np.random.Generator) -> SampleBatch:
-        """Samples transitions uniformly with a given random generator, without counting them as a minibatch.
+        """Samples transitions uniformly with a given random generator, without counting a minibatch.
 
         Args:
             number: Number of transitions, S.
@@ -206,7 +206,7 @@ class ReplayBuffer:
         return SampleBatch(self._ring.gather(indices), **ends, indices=indices)
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[Any]) -> None:
-        """Sets the priorities of sampled transitions; a no-op where the sampler learns none.
+        """Sets the priorities of sampled transitions; a no-op if the sampler has no priorities.
 
         Args:
             indices: Replay `indices` [S] of a minibatch; indices overwritten since sampling are skipped.

@@ -12,11 +12,11 @@ from rlrun.engine.replay.stores import Indices
 
 
 class Rows(Protocol):
-    """Rows of a replay, which are transitions or sequences, as a sampler sees them: by index."""
+    """Rows of a replay (transitions or sequences) by index, the form in which a sampler sees them."""
 
     @property
     def num_indices(self) -> int:
-        """Number of indices, from 0 on; the index of an overwritten row is used again for a newer one."""
+        """Number of indices, starting at 0; the index of an overwritten row is reused for a newer row."""
 
     @property
     def num_ready(self) -> int:
@@ -31,7 +31,7 @@ class Rows(Protocol):
 
 
 class RowSampler(ABC):
-    """Chooses the rows of minibatches; a replay creates one as soon as it has stored rows.
+    """Interface of samplers, which choose the rows of minibatches; a replay creates one once it has stored rows.
 
     A custom sampler is named in `replay: {sampling: my_lab.recent:EmphasizedRecent}`, and made from the rows and its
     settings by name. Random numbers come from the replay's generator alone, whose state the replay saves.
@@ -45,7 +45,7 @@ class RowSampler(ABC):
 
     @abstractmethod
     def add(self, indices: Indices, priorities: NDArray[Any] | None) -> None:
-        """Adds rows that can be drawn from now on.
+        """Adds rows that can be sampled from now on.
 
         Args:
             indices: Indices of the rows, [N], in the order of their env steps.
@@ -54,13 +54,13 @@ class RowSampler(ABC):
 
     @abstractmethod
     def remove(self, indices: Indices) -> None:
-        """Removes rows [N] that can no longer be drawn."""
+        """Removes rows [N] that can no longer be sampled."""
 
     @abstractmethod
     def draw(
         self, generator: np.random.Generator, batch_size: int, number: int, env_steps: int
     ) -> tuple[Indices, NDArray[np.float32]]:
-        """Draws the rows of minibatches, one minibatch after the other.
+        """Samples the rows of minibatches, one minibatch after another.
 
         Args:
             generator: Random generator to draw with.
@@ -78,7 +78,7 @@ class RowSampler(ABC):
 
     @property
     def num_bytes(self) -> int:
-        """Allocated bytes; 0 by default."""
+        """Allocated bytes of the sampler; 0 by default."""
         return 0
 
     def state(self) -> dict[str, Any]:
@@ -86,5 +86,5 @@ class RowSampler(ABC):
         return {}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores `state()`, after the replay has restored its rows; `add` is not called for those."""
+        """Restores the sampler's state, after the replay has restored its rows; `add` is not called for these rows."""
         return

@@ -23,7 +23,7 @@ PARTS = {
 
 
 class UniformSampler(RowSampler):
-    """Draws all rows with equal probability."""
+    """Sampler that draws all rows with equal probability."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
@@ -44,7 +44,7 @@ class UniformSampler(RowSampler):
 
 
 def sampler_of(config: ReplayConfig) -> tuple[type[RowSampler], Mapping[str, Any]]:
-    """Class of the sampler that the settings of a replay name, and its arguments after the rows.
+    """Class of the sampler that a replay's settings name, with its additional arguments.
 
     Raises:
         UsageError: There is no such class, it is not a sampler, or it has no such arguments.

@@ -109,7 +109,7 @@ class SequenceReplay:
         return steps
 
     def finish(self, worker: int) -> None:
-        """Pads a worker's experience once it is complete, so that sequences may begin at any of its steps."""
+        """Pads a worker's experience once it is complete, so that a sequence may begin at any step."""
         for inserted in self._ring.pad(worker, self._span - self.n_step + self.config.stride - 1):
             num_slots = inserted.slots.stop - inserted.slots.start
             self._note(inserted, np.zeros((len(inserted.rows) - 1, num_slots, self._recurrent.shape[3]), np.float32))
@@ -164,7 +164,7 @@ class SequenceReplay:
         return drawn
 
     def sample(self, batch_size: int, env_steps: int, number: int = 1) -> SampleBatch:
-        """Samples minibatches of sequences.
+        """Samples minibatches of sequences of consecutive steps.
 
         Args:
             batch_size: Number of sequences of a minibatch.
@@ -217,7 +217,7 @@ class SequenceReplay:
         )
 
     def update_priorities(self, indices: Indices, priorities: NDArray[np.float32]) -> None:
-        """Sets the priorities of sampled sequences; a no-op where the sampler learns none.
+        """Sets the priorities of sampled sequences; a no-op if the sampler has no priorities.
 
         Args:
             indices: Replay `indices` [S] of a minibatch; indices overwritten since sampling are skipped.

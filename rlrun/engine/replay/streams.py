@@ -176,7 +176,7 @@ class Streams:
         return indices
 
     def draw(self, generator: np.random.Generator, number: int, times: int, ready: NDArray[np.bool_]) -> Indices:
-        """Samples sampleable indices uniformly with replacement.
+        """Samples indices of ready rows uniformly with replacement.
 
         Equal to `times` calls that sample `number` indices each.
 

@@ -55,7 +55,7 @@ class SumTree:
         return sum(level.nbytes for level in self._levels)
 
     def set(self, indices: Indices, values: Floats | float) -> None:
-        """Sets leaves by index; the last value of a duplicate index counts.
+        """Sets leaves by index; for duplicate indices, the last value is used.
 
         Args:
             indices: Leaf indices, [N].

@@ -223,7 +223,7 @@ def _network(leaves: Any, outputs: int, model: ModelConfig, vectors: tuple[tuple
 
 
 class CuriousOutputs(RewardingOutputs):
-    """Outputs of a curious policy for its losses: those of the actor-critic, and intrinsic rewards.
+    """Outputs of a curious policy for its losses: outputs of the actor-critic, and intrinsic rewards.
 
     Args:
         policy: The policy.

@@ -1,4 +1,4 @@
-"""Actor-critic policies with additional networks that compute rewards, such as those of curiosity and GAIL (torch)."""
+"""Actor-critic policies with additional networks that compute rewards, as for curiosity and GAIL (torch)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class RewardingPolicy(Policy):
 
 
 class RewardingOutputs:
-    """Outputs of a `RewardingPolicy` for its losses; those of the actor-critic are computed on first access.
+    """Outputs of a `RewardingPolicy` for its losses; the actor-critic's outputs are computed on first access.
 
     Args:
         actor_critic: The actor-critic.

@@ -88,7 +88,7 @@ class RewardStreams:
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """Metrics that the streams add to a training's results."""
+        """Metrics that the reward streams add to a training's results."""
         curiosity: tuple[Metric, ...] = ()
         if self.curiosity is not None:
             curiosity = CURIOSITY_METRICS if self.curiosity.kind == "re3" else CURIOSITY_METRICS + NOVELTY_METRICS

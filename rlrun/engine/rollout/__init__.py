@@ -1,1 +1,1 @@
-"""Rollout workers, the set of workers, and evaluation."""
+"""Rollouts: workers, sets of workers, and evaluation."""

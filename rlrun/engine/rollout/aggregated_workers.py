@@ -78,7 +78,7 @@ class AggregatedWorkers:
         self._actors.ask(deliverer, "sample").inbox = self._inbox
 
     def arrived(self) -> list[JoinedRollouts]:
-        """Returns the batches that are ready, without waiting for others.
+        """Returns the batches that are ready, without waiting for more.
 
         Raises:
             RlrunError: A worker raised this error.

@@ -60,7 +60,7 @@ class ActsInWorld(Protocol):
     def actions(
         self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None
     ) -> Any:
-        """Returns actions [B, ...] for the world in the acting slots: sampled, or greedy if there is no generator."""
+        """Returns actions [B, ...] for the world in the acting slots: sampled with a generator, greedy without one."""
         ...
 
 
@@ -163,7 +163,7 @@ class EvaluationResult:
 
 
 def interval_gap(mine: EvaluationResult, other: EvaluationResult) -> float:
-    """Returns the distance from one evaluation's 95 % interval to another's; 0 if they overlap.
+    """Distance between the 95 % intervals of two evaluations; 0 if they overlap.
 
     The distance is positive if the second interval is above the first, and negative if it is below. Rounding
     differences between means of equal returns count as 0.

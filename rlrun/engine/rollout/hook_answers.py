@@ -1,4 +1,4 @@
-"""Instances of hooks in one process, and their answers since the last result."""
+"""Instances of hooks in one process, and the metrics and stop reasons that they returned since the last result."""
 
 from __future__ import annotations
 

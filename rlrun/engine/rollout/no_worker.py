@@ -34,7 +34,7 @@ class NoWorker:
         return {"unsaved": []}
 
     def place(self) -> dict[str, Any]:
-        """State for the restart of a lost worker: the same as `state()`."""
+        """State from which a lost worker is restarted, identical to `state()`."""
         return self.state()
 
     def load_state(self, state: Any) -> int:

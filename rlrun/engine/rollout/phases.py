@@ -49,7 +49,7 @@ class FragmentTimes:
 
 @cache
 def machine_clock() -> str:
-    """Returns the name of this machine's clock; processes with the same name can compare their time stamps."""
+    """Returns the name of this machine's clock; processes whose clocks have the same name can compare time stamps."""
     boot = Path("/proc/sys/kernel/random/boot_id")  # the monotonic clock of Linux begins with it
     try:
         return boot.read_text().strip()

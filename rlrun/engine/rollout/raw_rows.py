@@ -119,7 +119,7 @@ def _log_probs(behavior: WorkerBehavior, batch: SampleBatch) -> NDArray[np.float
 
 
 def record_log_probs(behavior: WorkerBehavior) -> None:
-    """Makes a behavior policy record its actions' log-probabilities, if they are known and it records no outputs."""
+    """Makes a behavior policy record its actions' log-probabilities, if known and no other outputs are recorded."""
     from rlrun.engine.policy.behavior import BehaviorPolicy
     from rlrun.engine.policy.log_probs_in_env import taken_log_probs
 

@@ -92,7 +92,7 @@ class RemoteWorkers:
         self._actors.ask(deliverer, "sample").inbox = self._inbox
 
     def arrived(self) -> list[Rollout]:
-        """Returns the fragments that are ready, without waiting for others.
+        """Returns the fragments that are ready, without waiting for more.
 
         Raises:
             RlrunError: A worker raised this error.

@@ -97,7 +97,7 @@ class JoinedRollouts:
 
 
 def with_weights_version(batch: SampleBatch, version: int) -> SampleBatch:
-    """Adds a column `weights_version` of the behavior weights to a batch [T, B] that lacks one."""
+    """Adds a column `weights_version` with the version of the behavior weights to a batch [T, B] without one."""
     if "weights_version" in batch:
         return batch
     return SampleBatch(batch, weights_version=np.full(batch["valid"].shape, version, np.int32))

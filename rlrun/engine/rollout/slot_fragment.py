@@ -138,7 +138,7 @@ class SlotFragment(ABC):
         """Returns the row of the decision that a slot's agent took at a world step."""
 
     def replace_actions(self, t: int, taken: Mapping[int, tuple[Any, int | None]]) -> None:
-        """Replaces the policy's recorded actions by those that agents chose themselves at a world step.
+        """Replaces the policy's recorded actions by the actions that agents chose themselves in a world step.
 
         Actions chosen with the current weights count as the policy's.
 

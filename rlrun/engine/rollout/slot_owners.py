@@ -56,7 +56,7 @@ class SlotOwners:
     def episodes(
         self, rewards: NDArray[np.float64], ends: Flags, acted: Flags, columns: Mapping[str, NDArray[np.float64]]
     ) -> list[Episode]:
-        """Adds a fragment's steps [T, B] to the agents' episodes, and returns those that ended in it."""
+        """Adds a fragment's steps [T, B] to the agents' episodes, and returns the episodes that ended in it."""
         return self._sums.add(rewards, ends, acted, self._infos, self._agents, columns)
 
     def state(self) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class Orders:
 
     @property
     def about(self) -> Hashable:
-        """Topic of the orders: later orders with an equal topic supersede earlier ones."""
+        """Topic of the orders; later orders on the same topic replace earlier ones."""
         return tuple(self.weights), self.env_kwargs is not None
 
 

@@ -39,11 +39,11 @@ class StartedWorkers(Protocol):
         ...
 
     def order(self, orders: Orders, only: int | None = None) -> None:
-        """Sends orders to all deliverers, or to one."""
+        """Sends orders to all workers or aggregators, or to one."""
         ...
 
     def request(self, deliverer: int) -> None:
-        """Requests a fragment or a batch from one deliverer."""
+        """Requests a fragment or a batch from one worker or aggregator."""
         ...
 
     def arrived(self) -> list[Any]:
@@ -182,7 +182,7 @@ class WorkerSet:
         self._workers()
 
     def order(self, orders: Orders, only: int | None = None) -> None:
-        """Sends orders to all deliverers, or to one; they take effect from the next request on.
+        """Sends orders to all workers or aggregators, or to one, effective from the next request on.
 
         An object that is sent several times is stored only once.
         """
@@ -193,7 +193,7 @@ class WorkerSet:
         self._workers().request(deliverer)
 
     def arrived(self) -> list[Rollout]:
-        """Returns the fragments that are ready, without waiting for others; the local worker collects one now.
+        """Returns the fragments that are ready, without waiting for more; a local worker collects one now.
 
         Raises:
             RlrunError: A worker raised this error.
@@ -202,7 +202,7 @@ class WorkerSet:
         return self._workers().arrived()
 
     def joined(self) -> list[JoinedRollouts]:
-        """Returns the batches of aggregators that are ready, without waiting for others.
+        """Returns the batches of aggregators that are ready, without waiting for more.
 
         Raises:
             RlrunError: A worker raised this error.

@@ -250,7 +250,7 @@ def is_config(annotation: Any) -> TypeGuard[type[ConfigModel]]:
 
 
 def config_in(annotation: Any) -> type[ConfigModel] | None:
-    """Config class in a type annotation: the annotation itself, or the first config in a union; None without one."""
+    """Config class in a type annotation: the annotation itself, or the first config of a union; None without one."""
     is_union = get_origin(annotation) in (Union, types.UnionType)
     return next(filter(is_config, get_args(annotation) if is_union else (annotation,)), None)
 

@@ -51,7 +51,7 @@ class Metric:
         return re.fullmatch(pattern, reported) is not None
 
     def below(self, prefix: str) -> Metric:
-        """Copy of the metric with a prefix added to its name, such as `learner/`."""
+        """Copy of the metric with a prefix before its name, such as `learner/`."""
         return replace(self, name=f"{prefix}{self.name}")
 
 
@@ -66,7 +66,7 @@ def is_name(text: str) -> bool:
 
 
 def of_policy(policy: str, name: str = "") -> str:
-    """Name of a policy's metric in results; the policy "" is that of a single-agent env.
+    """Name of a policy's metric in results; for the policy "" of a single-agent env, the metric's own name.
 
     Examples:
         >>> of_policy("hunters", "policy_lag_mean"), of_policy("", "policy_lag_mean")

@@ -154,7 +154,7 @@ def load_object(path: str, what: str = "object") -> Any:
 
 
 def public_path(path: str) -> str:
-    """Public name of an object that is defined in a private module of rlrun; "" if it has none.
+    """Public name of an object that is defined in a private module of rlrun; "" without one.
 
     Examples:
         >>> public_path("rlrun.toys.tabular_mdps:DeepSea"), public_path("rlrun.algorithms.ppo:PPO")
@@ -199,7 +199,7 @@ def algorithm_class(name: str) -> type[Any]:
 
 
 def algorithm_names() -> list[str]:
-    """Names of all installed algorithms: built-in ones, then those of entry points."""
+    """Names of all installed algorithms: built-in ones, followed by those of plugins (entry points)."""
     return [*BUILT_IN, *sorted(name for name in _entry_points() if name not in BUILT_IN)]
 
 

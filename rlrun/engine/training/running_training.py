@@ -107,7 +107,7 @@ class RunningTraining:
 
     @property
     def trainees(self) -> list[Trainee]:
-        """All trainees, in the order of the policies."""
+        """All trainees of the training, in the order of the policies."""
         return [branch.trainee for branch in self.branches.values()]
 
     @property

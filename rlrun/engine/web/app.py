@@ -31,7 +31,7 @@ def guarded_app(routes: Sequence[BaseRoute], listening: Listening, open_paths: f
 
 
 class PostedObjects:
-    """ASGI application with one function, which answers JSON objects POSTed to `/`.
+    """ASGI application that answers JSON objects POSTed to `/` by one function.
 
     Starlette's routes, requests and responses would double the time of a short answer.
 

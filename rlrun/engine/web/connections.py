@@ -74,7 +74,10 @@ class Connections:
         return connection
 
     def admit(self, connection: Connection) -> bool:
-        """Counts a connection as admitted; False if it would take the last place reserved for anonymous ones."""
+        """Records a connection as admitted.
+
+        False if it would take the last place reserved for anonymous connections.
+        """
         if connection in self._admitted:
             return True
         if len(self._admitted) >= self._most - 1:

@@ -97,7 +97,7 @@ class Rates:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, address: str, now_s: float) -> bool:
-        """Counts a request of an address at a given time; False if the address has exceeded its rate."""
+        """Counts a request from an address at a given time; False if the address has exceeded its rate limit."""
         size = max(self._most_per_s, 1.0)
         left, last_s = self._buckets.pop(address, (size, now_s))
         left = min(size, left + (now_s - last_s) * self._most_per_s)

@@ -71,7 +71,7 @@ class WebServer:
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), daemon=True, name="web-server")
 
     def start(self) -> None:
-        """Starts to answer requests."""
+        """Starts the server, which then answers requests."""
         self._thread.start()
 
     def wait(self) -> None:

@@ -33,7 +33,7 @@ NO_LOGGED_ACTIONS = (
 
 
 class ClientWorld(World):
-    """World of one client's episode at a time; if there are no clients, it only provides spaces.
+    """World with one episode of a client at a time; without clients, it only provides spaces.
 
     Args:
         agents: Spaces of the agents by id.
@@ -64,7 +64,7 @@ class ClientWorld(World):
 
     @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
-        """Returns the reports of the client on its episode; `ClientWorlds` has already sent it the actions."""
+        """Returns the client's reports on its episode, after `ClientWorlds` has sent the client the actions."""
         assert self._episodes is not None
         pending_step = self._episodes.take(self._number)
         return WorldStep(
@@ -78,7 +78,7 @@ class ClientWorld(World):
 
 
 class ClientWait:
-    """Wait for messages of clients, which reports itself and ends where the user interrupts the run.
+    """Wait for client messages, which notifies the user and ends if the user interrupts the run.
 
     Args:
         server: The server.

@@ -1,4 +1,4 @@
-"""Creation of multi-agent worlds from an env config: one by one, all at once (array worlds), or run by clients."""
+"""Creation of multi-agent worlds from an env config: one by one, in batches (array worlds), or run by clients."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ PARTS = {
 
 
 class ManyAgents(WorldKind):
-    """World kind of multi-agent envs."""
+    """World kind for multi-agent envs."""
 
     @override
     def check(self, config: EnvConfig) -> None:
@@ -217,7 +217,7 @@ def steps_all_at_once(config: EnvConfig) -> bool:
 
 
 def takes_num_worlds(factory: Callable[..., Any]) -> bool:
-    """Whether a factory creates an `ArrayWorld`, which its first parameter `num_worlds` indicates."""
+    """Whether a factory creates an `ArrayWorld`, indicated by a first parameter named `num_worlds`."""
     try:
         return next(iter(inspect.signature(factory).parameters), None) == "num_worlds"
     except (TypeError, ValueError):  # callables of C have no signature

@@ -114,7 +114,7 @@ class OneAgentWorlds:
 
 
 class OneAgent(WorldKind):
-    """World kind of single-agent envs."""
+    """World kind for single-agent envs."""
 
     @override
     def check(self, config: EnvConfig) -> None:

@@ -1,4 +1,4 @@
-"""Checks of all slots of a vector world at once: actions before a step, rewards and action masks after it."""
+"""Checks over all slots of a vector world at once: actions before a step, rewards and action masks after it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlrun.engine.worlds.running_world import RunningWorld
 
 
 class SlotChecks:
-    """Checks that read the arrays of whole policies, which costs less than a check of each agent's values.
+    """Checks on a policy's arrays as a whole, which cost less than separate checks of each agent's values.
 
     Args:
         world_id: Name of the worlds in messages.

@@ -71,6 +71,6 @@ def replaced_env(saved: EnvConfig, env: EnvLike) -> EnvConfig:
 
 
 def other_settings(env: EnvConfig) -> dict[str, Any]:
-    """Returns the explicitly set settings of an env, except the one that names the env."""
+    """Returns the explicitly set settings of an env, except the setting that names the env."""
     written = env.model_dump(mode="json", exclude_defaults=True)
     return {key: value for key, value in written.items() if key not in WHICH_ENV}

@@ -64,7 +64,7 @@ class World(ABC):
 
     @property
     def unwrapped(self) -> Any:
-        """The innermost object: that of a wrapped world, an adapter's env, or the world itself."""
+        """Innermost object: the wrapped world's, an adapter's env, or the world itself."""
         return self
 
     @abstractmethod

@@ -215,7 +215,7 @@ class BlackDeath(WrappedWorld):
 
     @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
-        """Steps the world with the actions of living agents only.
+        """Steps the world with only the living agents' actions.
 
         Raises:
             ValueError: If an agent appears that is not among the possible ones.

@@ -95,7 +95,7 @@ class PolicyEvaluation:
     remarks: tuple[str, ...]
 
     def judged_by(self, estimator: str) -> PolicyEstimate | None:
-        """The result of the estimator with a given name; None if there is none."""
+        """Result of the estimator with a given name; None if there is none."""
         return next((row for row in self.judgements if row.estimator == estimator), None)
 
 
@@ -279,7 +279,7 @@ class Ranking:
 
     @property
     def num_resolved(self) -> int:
-        """Number of pairs that the data tell apart."""
+        """Number of pairs of policies that the data can distinguish."""
         return sum(pair.is_resolved for pair in self.pairs)
 
 
@@ -340,7 +340,7 @@ def evaluator(training: Training, data_set: DataSet, *, settings: FitSettings, s
 
 
 def target_policy(training: Training, data_set: DataSet, *, is_greedy: bool, seed: int) -> TargetPolicy:
-    """Creates the judged policy of a training.
+    """Creates the target policy of an off-policy evaluation from a training.
 
     Raises:
         UsageError: The training has several agents, or other spaces than the data set.

@@ -80,7 +80,7 @@ class RecordedEpisodes:
 
     @property
     def terminated(self) -> NDArray[np.bool_]:
-        """Whether each episode terminated, [E]; the others were truncated."""
+        """Whether each episode terminated, [E]; all others were truncated."""
         ended: NDArray[np.bool_] = self.terminateds[self.final_rows - 1]
         return ended
 

@@ -1,4 +1,4 @@
-"""The evaluated policy on recorded observations: log-probabilities of recorded actions, and its own actions (NumPy)."""
+"""Target policy of an off-policy evaluation: log-probabilities of recorded actions, and its own actions (NumPy)."""
 
 from __future__ import annotations
 

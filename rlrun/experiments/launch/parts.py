@@ -335,7 +335,7 @@ def _run_with_restarts(run: ActiveRun, trial: TrialSpec) -> None:
 def slow_iterations_noted(
     loop: TrialLoop, note: Callable[[str], None], every_s: float = SLOW_ITERATION_S
 ) -> Iterator[None]:
-    """Context manager in which iterations that take long report their progress, from a thread of its own.
+    """Context manager in which slow iterations report their progress from a separate thread.
 
     Args:
         loop: The trial's loop.

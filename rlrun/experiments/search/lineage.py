@@ -60,7 +60,7 @@ class MemberRecord:
 
     @property
     def steps(self) -> int:
-        """Training steps of the member at the generation: SGD steps in training from data alone, else env steps."""
+        """Training steps of the member at the generation: SGD steps if it learns from data alone, else env steps."""
         return self.env_steps if self.sgd_steps is None else self.sgd_steps
 
 

@@ -50,7 +50,7 @@ def diagnose(evidence: Sequence[Evidence], env: Iterable[EnvFinding]) -> list[Fi
 
 
 def kinds_differ(trials: Iterable[TrialResult]) -> list[Finding]:
-    """Finding that greedy and sampled actions have different returns, with the numbers of the first such trial.
+    """Finding that greedy and sampled actions have different returns, with the numbers of the first affected trial.
 
     Args:
         trials: The trials, with the columns `KIND_METRICS`.

@@ -170,7 +170,7 @@ class Evidence:
 
     @property
     def is_of_data(self) -> bool:
-        """Whether the policy learns from recorded data alone."""
+        """Whether the policy learns only from recorded data."""
         return not self.end("env_steps") > 0 and self.end("sgd_steps") > 0
 
     @property

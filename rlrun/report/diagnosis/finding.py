@@ -1,4 +1,4 @@
-"""Finding: a metric outside its usual range, with the reason why it matters and settings to try."""
+"""Findings of a diagnosis: a metric outside its usual range, with the reason why it matters and settings to try."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def _played(
 
 
 def trials_text(trials: Sequence[TrialResult]) -> str:
-    """Number of trials as text, with the statuses of incomplete ones: "3 trials (1 running)"."""
+    """Number of trials as text, with the statuses of incomplete trials: "3 trials (1 running)"."""
     counts = Counter(trial.status.lower() for trial in trials if not is_complete(trial.status))
     open_ones = ", ".join(f"{count} {status}" for status, count in counts.items())
     return f"{len(trials):,} trial{'s' * (len(trials) != 1)}{f' ({open_ones})' if open_ones else ''}"

@@ -168,7 +168,7 @@ def _gate(experiment: Experiment, expect: ExpectConfig, seeds: int | None, *, co
 
 
 def chains_of(experiments: Sequence[Experiment]) -> dict[str, list[str]]:
-    """Chain of each experiment: the names of all experiments that precede it as stages, and its own name at the end."""
+    """Chain of each experiment: the names of the stages that precede it, followed by its own name."""
     chains: dict[str, list[str]] = {}
     for experiment in experiments:
         before = [] if experiment.begins is None else chains.get(experiment.begins.after, [])

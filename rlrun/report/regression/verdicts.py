@@ -164,7 +164,7 @@ class Case:
 
     @property
     def outcome(self) -> str:
-        """Outcome of the case in one word: reached, missed or failed."""
+        """Outcome of the case as one word: reached, missed or failed."""
         return "failed" if self.error else "reached" if self.reached else "missed"
 
     @property
@@ -183,7 +183,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Verdict on an experiment: whether it reaches its targets.
+    """Verdict on an experiment in a regression run: whether it reaches its targets.
 
     In a negative control, whether frozen policies miss them.
 
@@ -244,7 +244,7 @@ class Verdict:
 
     @property
     def message(self) -> str:
-        """Reason why the experiment does not pass, as a sentence; "" if it does."""
+        """Reason why the experiment does not pass, as a sentence; "" if it passes."""
         if self.failed_cases:
             return f"{self.failed_cases} of {len(self.cases)} trials failed"
         if self.is_too_weak:

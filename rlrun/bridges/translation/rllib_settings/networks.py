@@ -14,7 +14,7 @@ conversion = Conversions()
 
 @conversion
 def q_layers(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Layers of a Q network: those of the model, followed by `hiddens` of the heads; images have encoders instead."""
+    """Layers of a Q network: the model's layers, followed by `hiddens` of the heads; images have encoders instead."""
     head = list(foreign.get("hiddens") or [])
     if foreign.is_atari:
         return head
@@ -42,7 +42,7 @@ ACTIVATIONS = {"tanh": "tanh", "relu": "relu", "elu": "elu", "swish": "silu", "s
 
 @conversion
 def activation(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Activation of the dense layers, which rlrun also uses in the heads of a Q network; RLlib uses relu there."""
+    """Activation of dense layers; rlrun also uses it in the heads of a Q network, RLlib uses relu in them."""
     if foreign.has("critic_lr") and key.startswith("model."):
         return OMIT
     if value in ("linear", None):
@@ -127,7 +127,7 @@ def recurrent_settings(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def count_if_true(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts true to 1 (a number of layers or frames)."""
+    """Converts true to the number 1 (of layers or frames)."""
     return int(value) if value else OMIT
 
 

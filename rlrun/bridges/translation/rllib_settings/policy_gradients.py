@@ -20,7 +20,7 @@ def learning_rate(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def schedule(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Points of a schedule, linear in between and constant after the last one; null for none."""
+    """Points of a schedule, interpolated linearly and constant after the last point; null for none."""
     return OMIT if value is None else points(foreign, value)
 
 
@@ -96,7 +96,7 @@ def trace_decay(foreign: ForeignSettings, key: str, value: Any) -> float:
 
 @conversion
 def minibatch_size(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Steps per minibatch, at most a batch; RLlib's DD-PPO counts them per worker, rlrun over all workers."""
+    """Steps per minibatch, at most a batch; RLlib's DD-PPO counts steps per worker, rlrun over all workers."""
     if foreign.algorithm == "DDPPO":
         return int(value) * max(workers(foreign), 1)
     return min(int(value), int(foreign.get("train_batch_size")))

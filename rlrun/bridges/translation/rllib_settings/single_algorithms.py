@@ -88,7 +88,7 @@ def world_model_rate(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def minibatches_of_episode(foreign: ForeignSettings, key: str, value: Any) -> float:
-    """Minibatches per env step; RLlib takes them after each episode."""
+    """Minibatches per env step; RLlib runs the minibatches after each episode."""
     steps = longest_episode(foreign)
     foreign.put("config.replay.capacity", EPISODES * steps, key)
     foreign.tell(key, f"minibatches follow env steps here; there {value} follow each episode, taken as {steps:,} steps")

@@ -79,7 +79,7 @@ def minibatches_per_step(foreign: ForeignSettings) -> float:
 
 
 def minibatch_rows(foreign: ForeignSettings) -> int:
-    """Items per minibatch of recorded data: rows, or windows for DT, whose steps RLlib counts.
+    """Items per minibatch of recorded data: rows, or windows for DT (for which RLlib counts steps).
 
     Since 2.0, BC, MARWIL and CRR learn from the rows that a round of reading yields, which are `train_batch_size` rows
     only for a `dataset`.

@@ -34,7 +34,7 @@ class TrainedMinibatch(NamedTuple):
 
 
 class TrainOnMinibatch(Operator):
-    """Takes one SGD step on each replay minibatch, and reports the number of minibatches per env step.
+    """Takes one SGD step on each replay minibatch, and reports the minibatches per env step.
 
     Args:
         trainee: The trainee.

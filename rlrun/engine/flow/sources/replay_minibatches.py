@@ -66,7 +66,7 @@ class ReplayMinibatches(Source):
 
     @override
     def next_item(self) -> Polled:
-        """Returns the next minibatches if the replay ratio permits some; else the conditions to wait for."""
+        """Returns the next minibatches if the replay ratio permits, else the conditions to wait for."""
         minibatch = self.replay.sample(self.minibatch_size, self.clock.steps, self.ratio, self.at_most())
         if minibatch is None:
             return Pending(*self.replay.awaited(), reasons=("the replay waits for more steps",))

@@ -85,7 +85,7 @@ def fetched(delivered: Delivered) -> Delivered:
 
 
 class SyncRollouts(RolloutSource):
-    """Synchronous rollout source: rounds of one fragment from every worker, or from the first ones to deliver.
+    """Synchronous rollout source: rounds of one fragment from every worker, or from the fastest workers.
 
     A worker that misses a round continues to collect; its late fragment is dropped, and its next one counts.
     """
@@ -97,7 +97,10 @@ class SyncRollouts(RolloutSource):
 
     @override
     def next_item(self) -> Polled:
-        """Returns the next batch of a complete round; else requests a round and returns the conditions to wait for."""
+        """Returns the next batch of a complete round.
+
+        Otherwise requests a round and returns the conditions to wait for.
+        """
         if self.here:
             return self.here.popleft()
         if self._round is None:

@@ -21,7 +21,7 @@ COLUMNS = {VIEW_FRAMES: "obs", VIEW_PREV_ACTIONS: "actions", VIEW_PREV_REWARDS: 
 
 
 class ViewedSet(DataSet):
-    """Data set whose observations are read as history views, in the same form as while a policy acts.
+    """Data set whose observations are read as history views, in the form that an acting policy sees.
 
     Views do not reach beyond the episode's first row; earlier entries are padding. Rows with final observations have
     views too.

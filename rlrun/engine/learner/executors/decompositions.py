@@ -1,4 +1,4 @@
-"""Decompositions: operations of a traced update, expressed by other operations that have kernels (torch)."""
+"""Decompositions of a traced update's operations into operations that have kernels (torch)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ERF_DENOMINATOR = (
 
 
 def decomposition_of(operation: Any) -> Callable[..., Any] | None:
-    """Returns the decomposition of an operation (rlrun's or torch's); None if it has a kernel, or no decomposition."""
+    """Returns rlrun's or torch's decomposition of an operation; None if it has a kernel, or no decomposition."""
     if operation in DECOMPOSITIONS:
         return DECOMPOSITIONS[operation]
     is_known = any(operation in known for known in (KERNELS, KERNELS_IN_PLACE, KERNELS_OF_SEVERAL, CONSTANTS))
@@ -99,7 +99,7 @@ def smallest(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor
 
 
 def scatter(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    """Copy of x with one element of each line along an axis replaced, as in the gradient of a maximum."""
+    """Copy of x with one element of each line along an axis replaced, for example in the gradient of a maximum."""
     require(index.shape[dim] == 1)
     return x.scatter_add(dim, index, source - x.gather(dim, index))
 

@@ -45,7 +45,7 @@ def constant(operand: Any, operands: Sequence[Any], out: Array) -> Any:
 
 
 def reversed_subtract(emit: Emit, out: Array, x: Array, other: float) -> None:
-    """Emits other - x."""
+    """Emits the reversed subtraction, other - x."""
     emit(np.subtract, constant(other, [x], out), x, out)
 
 

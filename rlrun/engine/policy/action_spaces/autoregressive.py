@@ -89,7 +89,7 @@ def _choices_of(part: Part) -> list[Part]:
 
 
 def encoded_width(part: Part) -> int:
-    """Width of a part's encoding as input to later parts: one-hot for Discrete parts, raw numbers for others."""
+    """Width of the encoding of an action part as input to later parts: one-hot for Discrete parts, else raw numbers."""
     width: int = part.columns.stop - part.columns.start
     return part.actions.num_outputs if isinstance(part.actions, DiscreteActions) else width
 

@@ -179,7 +179,7 @@ class Product(Distribution):
 
 
 def is_choice(actions: ActionSpace) -> bool:
-    """Whether an action space is Discrete or MultiDiscrete, so that action masks can cover it."""
+    """Whether an action space is Discrete or MultiDiscrete, so that it can have action masks."""
     return isinstance(actions, DiscreteActions | MultiDiscreteActions)
 
 

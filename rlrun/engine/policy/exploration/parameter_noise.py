@@ -126,7 +126,7 @@ class LearnedNoise(ParameterNoise):
 
     @override
     def renew(self, noise: Floats, t: int, episode_starts: NDArray[np.bool_]) -> bool:
-        """Resamples the noise at the first step of a fragment."""
+        """Resamples the noise if at the first step of a fragment."""
         if t == 0:
             self._noise = factors(standard_normal(float(noise[0, PARAMETER_DRAW]), self.num_noise))
         return t == 0

@@ -55,7 +55,7 @@ class UniformUntil(Exploration):
 
     @override
     def load(self, weights: Weights) -> None:
-        """Ends the uniform phase if it is over, and updates the inner exploration."""
+        """Ends the uniform phase once it is over, and passes the weights to the inner exploration."""
         self.inner.load(weights)
         self.is_uniform = weights.env_steps < self.env_steps
 

@@ -152,7 +152,7 @@ class Acting:
     def evaluate_other_kind(
         self, episodes: int, *, seed: int = 0, actions: ActionKind | None = None, env: EnvConfig | None = None
     ) -> EvaluationResult | None:
-        """Evaluates the other kind of actions on the same seeds, for a quarter of the evaluation's episodes.
+        """Evaluates the other kind of actions (greedy or sampled) on the same seeds, for a quarter of the episodes.
 
         At least 5 episodes are run.
 

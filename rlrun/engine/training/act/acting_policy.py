@@ -39,7 +39,7 @@ class ActingPolicy:
 
     @cached_property
     def privileged(self) -> PrivilegedParts:
-        """The parts of an observation that only critics see."""
+        """Parts of the policy's observations that only critics see."""
         return privileged_parts(self.trainee.spaces.observation, self.trainee.model)
 
     @cached_property

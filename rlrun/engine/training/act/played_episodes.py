@@ -1,4 +1,4 @@
-"""Episodes of a policy in one env, step by step, for rendering; they equal the episodes of an evaluation."""
+"""Episodes of a policy in one env, played step by step for rendering; they equal the episodes of an evaluation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TEXT = "ansi"
 
 
 class Played(NamedTuple):
-    """State of an episode after its reset or a step.
+    """State of a played episode after its reset or a step.
 
     Attributes:
         total: Sum of the rewards so far.

@@ -161,7 +161,7 @@ class Description:
         )
 
     def metrics(self) -> list[Metric]:
-        """Declarations of the metrics in the training's results."""
+        """Declarations of all metrics in the training's results."""
         return metric_table(self.policies, self.hooks, has_many_agents=self.env.has_many_agents)
 
     def networks(self, spaces: Mapping[str, Spaces]) -> list[str]:
@@ -302,7 +302,7 @@ def _network(config: AlgorithmConfig, spaces: Spaces) -> list[str]:
 
 
 def nothing_to_normalize(config: AlgorithmConfig, spaces: Spaces) -> str:
-    """Returns a warning if `normalize_observations` has no effect on these observations, else "".
+    """Returns a warning if `normalize_observations` has no effect on the given observations, else "".
 
     Args:
         config: The settings.

@@ -51,7 +51,7 @@ def learning_together(
 def learning_in_turn(
     algorithms: Mapping[str, Algorithm[Any]], trainees: Mapping[str, Trainee], trained: tuple[str, ...]
 ) -> tuple[dict[str, Branch], Flow[Any]]:
-    """Builds a dataflow for each trainee from a separate source, such as data sets, and their round-robin.
+    """Builds separate dataflows for trainees with separate sources, such as data sets, and alternates between them.
 
     The first trainee takes the last turn, so that all have learned equally often after each of its turns.
     """

@@ -257,7 +257,7 @@ def runs_own_code(algorithm: Algorithm[Any]) -> bool:
 
 
 def continued_executor(update_executor: UpdateExecutor, *, eager: bool = False) -> UpdateExecutor:
-    """Selects the update executor of a resumed run: the original one, if this machine supports it.
+    """Selects the update executor of a resumed run: the original executor, if this machine supports it.
 
     Args:
         update_executor: The run's original executor.

@@ -1,4 +1,4 @@
-"""Declared metrics in a training's results: those of learners, operators and rollouts."""
+"""Metrics declared for a training's results by learners, operators and rollouts."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _learned(algorithm: Algorithm[Any]) -> list[Metric]:
 
 
 def operator_metrics(algorithm: Algorithm[Any]) -> list[Metric]:
-    """Returns the metrics of an algorithm's operators, and of those that its settings put in front of them."""
+    """Returns the metrics of an algorithm's operators, including operators that its settings insert before learning."""
     config, streams = algorithm.config, algorithm.config.reward_streams
     own: list[Metric] = [] if streams.curiosity is streams.constraint is None else [*streams.metrics]
     for plugin in config.before_learning:
@@ -122,7 +122,7 @@ def operator_metrics(algorithm: Algorithm[Any]) -> list[Metric]:
 
 
 def check_operator_metrics(algorithm: Algorithm[Any], declared: Sequence[Metric]) -> None:
-    """Validates that an algorithm names the metrics that the operators of its dataflow declare.
+    """Validates that an algorithm lists all metrics that the operators of its dataflow declare.
 
     Args:
         algorithm: The algorithm.

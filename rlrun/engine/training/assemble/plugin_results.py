@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 
 def require(result: Result, kind: type, algorithm: Algorithm[Any], method: str) -> Result:
-    """Checks the type of a plugin's result, and returns it.
+    """Checks the type of a value that a plugin returned, and returns the value.
 
     Args:
         result: The result.

@@ -69,7 +69,7 @@ class Policies:
 
     @classmethod
     def alone(cls, algorithm: Algorithm[Any]) -> Self:
-        """Creates the policies of a single-agent training: one policy, with the algorithm's own sampling settings."""
+        """Creates the policies of a single-agent training: one policy, with sampling settings in its config."""
         return cls({DEFAULT_POLICY: algorithm}, algorithm.config)
 
     @classmethod
@@ -144,7 +144,7 @@ class Policies:
 
     @property
     def is_alone(self) -> bool:
-        """Whether there is a single policy for all agents, with its own sampling settings."""
+        """Whether there is a single policy for all agents, with the sampling settings in its algorithm's config."""
         return self.sampling is self.first.config and len(self.algorithms) == 1 and not self.seats
 
     @property
@@ -259,7 +259,7 @@ class Policies:
         return (*self.algorithms, *self.seats)
 
     def reported_policies(self, env: EnvConfig) -> tuple[str, ...]:
-        """Names of the policies with separate metrics in results: those of a multi-agent world."""
+        """Names of the policies with separate metrics in results: the policies of a multi-agent world."""
         return tuple(self.algorithms) if env.has_many_agents else ()
 
     @property

@@ -1,4 +1,4 @@
-"""Warnings about trainings that run but cannot learn."""
+"""Warnings about trainings that can run but cannot learn."""
 
 from __future__ import annotations
 

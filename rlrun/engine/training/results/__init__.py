@@ -1,1 +1,1 @@
-"""Results of iterations, and other output of a run."""
+"""Results of iterations, and other outputs of a run."""

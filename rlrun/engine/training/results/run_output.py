@@ -1,4 +1,4 @@
-"""Data sets that a run writes from the collected steps: one for each policy."""
+"""Data sets written by a run from the collected steps: one for each policy."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def begin_output(folder: Path, *, is_own: bool) -> None:
 
 
 class RunOutput:
-    """Data sets written by a run: one for each policy that collects steps; a single one is in the folder itself.
+    """Data sets written by a run: one for each policy that collects steps; a single data set is in the folder itself.
 
     Rollouts are recorded in the order in which they are counted, so that an exact resume writes equal bytes.
 
@@ -101,7 +101,7 @@ class RunOutput:
             self._writers[policy].load_state(own["set"])
 
     def close(self) -> None:
-        """Closes the data sets; running episodes are kept as incomplete ones."""
+        """Closes the data sets; running episodes are kept as incomplete episodes."""
         for writer in self._writers.values():
             writer.close()
 

@@ -81,7 +81,7 @@ def refusing(part: str) -> Iterator[None]:
 
 
 def has_other_kernels(manifest: Mapping[str, Any], update_executor: UpdateExecutor | None) -> bool:
-    """Whether the C kernels on this machine may give different last digits than those that wrote a checkpoint."""
+    """Whether this machine's C kernels may compute different last digits than the kernels that wrote a checkpoint."""
     written = {name: manifest.get(name) for name in ("update_executor", "kernels")}
     return written["update_executor"] == update_executor == "c" and written != executor_record(update_executor)
 

@@ -1,4 +1,4 @@
-"""Frozen opponents from checkpoints of other runs, copied into the checkpoints of the run that plays them."""
+"""Frozen opponents from checkpoints of other runs, copied into the checkpoints of the current run."""
 
 from __future__ import annotations
 

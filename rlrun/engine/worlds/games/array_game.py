@@ -28,7 +28,7 @@ class ArrayGame(Protocol):
     symmetries: Symmetries
 
     def first(self, number: int, seed: int = 0) -> States:
-        """Returns n initial positions [n]; random ones are drawn with the seeds `seed`, `seed + 1`, and so on."""
+        """Returns n initial positions [n]; random positions are drawn with the seeds `seed`, `seed + 1`, and so on."""
         ...
 
     def legal(self, states: States) -> Flags:

@@ -28,7 +28,10 @@ class GameTree(Protocol):
     def returns(self) -> tuple[float, float]: ...  # noqa: D102 (an attribute)
 
     def chances(self) -> Sequence[tuple[float, Self]]:
-        """Returns the probability and the resulting position of each outcome, if it is chance's move."""
+        """Returns the probability and the resulting position of each outcome of a chance move.
+
+        Empty if a player moves.
+        """
         ...
 
     def legal(self) -> Flags:

@@ -19,7 +19,7 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Symmetries:
-    """Board symmetries as permutations of cells and actions; the first one is the identity.
+    """Board symmetries as permutations of cells and actions, beginning with the identity.
 
     Attributes:
         cells: Source cell of each target cell, in row-major order, for each symmetry, [S, C].

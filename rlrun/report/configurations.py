@@ -83,12 +83,7 @@ def groups_of(run: RunView, *, several_runs: bool = False, pool: bool = False) -
         pool: Whether the whole run is one group.
     """
     if any(trial.population is not None for trial in run.trials):
-        populations: dict[int | None, list[TrialResult]] = {}
-        for trial in run.trials:
-            populations.setdefault(trial.population, []).append(trial)
-        members = max(map(len, populations.values()))
-        label = f"{run.name}, best of {members} members"
-        return [Group(label, run.name, {}, (tuple(tuple(trials) for trials in populations.values()),))]
+        return [_group_of_populations(run)]
     found = configurations((trial, trial.configuration) for trial in run.trials)
     if pool:
         # Resampling within a configuration takes two seeds or more; otherwise configurations are resampled.
@@ -108,6 +103,15 @@ def groups_of(run: RunView, *, several_runs: bool = False, pool: bool = False) -
         )
         for number, (label, values, trials) in enumerate(zip(labels, params, found, strict=True))
     ]
+
+
+def _group_of_populations(run: RunView) -> Group:
+    populations: dict[int | None, list[TrialResult]] = {}
+    for trial in run.trials:
+        populations.setdefault(trial.population, []).append(trial)
+    members = max(map(len, populations.values()))
+    samples = tuple(tuple(trials) for trials in populations.values())
+    return Group(f"{run.name}, best of {members} members", run.name, {}, (samples,))
 
 
 def params_text(params: Mapping[str, Any]) -> str:

@@ -275,7 +275,7 @@ def test_plan_shows_the_own_operator_between_the_built_in_ones(lab: Path, tmp_pa
 
 
 def test_own_settings_are_printed_with_their_docstrings(importable_lab: Path) -> None:
-    done = rlrun("config", "my_lab.awr:AWR", cwd=importable_lab)
+    done = rlrun("config", "my_lab.awr:AWR", "--all", cwd=importable_lab)
     assert done.exit_code == 0, done.stderr
     assert "# Bound of the weights." in done.stdout
     assert "max_weight: 20.0" in done.stdout

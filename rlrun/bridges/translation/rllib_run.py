@@ -116,11 +116,29 @@ def evaluation(result: TranslatedEntry, entry: Mapping[str, Any], foreign: Forei
     every = config.get("evaluation_interval")
     own = {**(foreign.defaults.get("evaluation_config") or {}), **(config.get("evaluation_config") or {})}
     if not every:
-        for key in [key for key in config if key.startswith("evaluation_")]:
-            result.remarks = [remark for remark in result.remarks if remark.key != key]
-            result.tell(("config", key), key, "there are no evaluations without evaluation_interval", Impact.NONE)
+        _no_evaluations(result, config)
         return
     result.put("evaluation.every", every, ("config", "evaluation_interval"))
+    _episodes(result, config)
+    place = ("config", "evaluation_config") if config.get("evaluation_config") else RUN
+    if own.pop("explore", True):
+        result.put("evaluation.actions", "sampled", place, "evaluation_config.explore")
+    for key, value in (own.pop("env_config", None) or {}).items():
+        result.put(f"env.evaluation_kwargs.{key}", value, place)
+    for key in own.keys() - {"num_envs_per_worker", "observation_filter"}:
+        impact = Impact.NONE if key == "input" and own[key] == "sampler" else Impact.SLIGHT
+        result.tell(place, f"evaluation_config.{key}", "evaluations have the settings of training here", impact)
+
+
+def _no_evaluations(result: TranslatedEntry, config: Mapping[str, Any]) -> None:
+    """Remarks that settings of evaluations have no effect."""
+    for key in [key for key in config if key.startswith("evaluation_")]:
+        result.remarks = [remark for remark in result.remarks if remark.key != key]
+        result.tell(("config", key), key, "there are no evaluations without evaluation_interval", Impact.NONE)
+
+
+def _episodes(result: TranslatedEntry, config: Mapping[str, Any]) -> None:
+    """Translates the number of episodes of an evaluation; a number of steps is not translated."""
     key = "evaluation_duration" if "evaluation_duration" in config else "evaluation_num_episodes"
     episodes, unit = config.get(key, 10), config.get("evaluation_duration_unit", "episodes")
     place: Location = ("config", key) if key in config else RUN
@@ -130,11 +148,3 @@ def evaluation(result: TranslatedEntry, entry: Mapping[str, Any], foreign: Forei
     elif "evaluation_duration_unit" in config:
         result.tell(("config", "evaluation_duration_unit"), "evaluation_duration_unit", "", Impact.NONE)
     result.put("evaluation.episodes", episodes, place, key)
-    place = ("config", "evaluation_config") if config.get("evaluation_config") else RUN
-    if own.pop("explore", True):
-        result.put("evaluation.actions", "sampled", place, "evaluation_config.explore")
-    for key, value in (own.pop("env_config", None) or {}).items():
-        result.put(f"env.evaluation_kwargs.{key}", value, place)
-    for key in own.keys() - {"num_envs_per_worker", "observation_filter"}:
-        impact = Impact.NONE if key == "input" and own[key] == "sampler" else Impact.SLIGHT
-        result.tell(place, f"evaluation_config.{key}", "evaluations have the settings of training here", impact)

@@ -41,10 +41,10 @@ def _announce_nothing(exit_code: int) -> None:
 
 def _continue_in_child() -> Callable[[int], object]:
     """Continues in a forked child process; returns a function that reports the exit code to the parent."""
-    from rlrun.engine.processes.waiting_parent import SilentEnd, go_on_in_child
+    from rlrun.engine.processes.waiting_parent import SilentEnd, continue_in_child
 
     try:
-        announce = go_on_in_child()
+        announce = continue_in_child()
     except SilentEnd as end:
         from rlrun.cli.exits import report_silent_end
 

@@ -160,7 +160,7 @@ class Certificate:
 
     Attributes:
         best: Probability under the best policy.
-        learned: Probability under the learned policy's likeliest actions; None without a learned policy.
+        learned: Probability under the learned policy's most probable actions; None without a learned policy.
     """
 
     best: float
@@ -172,7 +172,7 @@ def certificate(env: EnvConfig, training: Training | None = None) -> Certificate
 
     Args:
         env: The env, with the task of an automaton.
-        training: The training whose policy is judged; None for the best policy alone.
+        training: The training whose policy is evaluated; None for the best policy alone.
 
     Raises:
         UsageError: The env has no known finite model, or the policy goes by more than the state.

@@ -169,7 +169,7 @@ def read_judged_runs(paths: Sequence[Path], metric: str | None, mode: Mode | Non
     """Loads runs and chooses the metric that ranks their trials; see `chosen_goal`.
 
     Raises:
-        UsageError: If a directory is not a run, or none of the runs reports the metric.
+        UsageError: If a directory is not a run, or no run reports the metric.
     """
     runs = read_runs(paths, [metric] if metric else [])
     metric, mode = chosen_goal(runs, metric, mode)

@@ -44,7 +44,7 @@ def draw(
     colour.
 
     Args:
-        lines: The curves; earlier ones are drawn on top.
+        lines: The curves; earlier curves are drawn on top.
         x_name: Name of the horizontal axis.
         y_name: Name of the vertical axis.
         width: Characters in a line.

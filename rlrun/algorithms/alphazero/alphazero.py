@@ -312,7 +312,7 @@ def points_of(
         simulations: Simulations before each move.
         settings: Settings of the tree search.
         temperature: Temperature of the first moves, see `draw_actions`.
-        exploring_moves: Number of initial moves that are sampled; later moves are the most visited ones.
+        exploring_moves: Number of initial moves that are sampled; in later moves the most visited action is chosen.
         generator: Random generator of the sampled moves.
     """
     states, points, move = game.first(games), 0.0, 0

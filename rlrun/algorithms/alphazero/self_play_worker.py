@@ -42,7 +42,7 @@ class SelfPlaySettings:
         simulations: Simulations before each move.
         search: Settings of the tree search.
         temperature: Temperature of sampled moves, with probabilities proportional to visits ** (1 / temperature).
-        exploring_moves: Number of initial moves that are sampled; later moves are the most visited ones.
+        exploring_moves: Number of initial moves that are sampled; in later moves the most visited action is chosen.
     """
 
     simulations: int

@@ -115,9 +115,9 @@ class Archer(Algorithm[ArcherConfig]):
     def loss(self, outputs: ArcherOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Clipped surrogate loss of tokens with their utterances' advantages, minus an entropy bonus, over rows [S, L].
 
-        It is the sum over all tokens of min(pi A, clip(pi) A), where pi is clipped to within `clip_param` times the
-        probability by the actor of the batch (arXiv:1707.06347, eq. 7, as a mean over actions). A batch's first
-        gradient is that of REINFORCE with redrawn last choices. The clip bounds the further ones.
+        The surrogate of a step is the sum over all tokens of min(pi A, clip(pi) A), where pi is clipped to within
+        `clip_param` times the token's probability when the batch was collected (arXiv:1707.06347, eq. 7, as a mean over
+        actions). The first gradient on a batch is the REINFORCE gradient; clipping bounds the following ones.
         """
         valid, advantages, before = batch["valid"].float(), batch["advantages"], batch["probabilities"]
         now, clip = outputs.distribution, self.config.clip_param

@@ -56,7 +56,7 @@ class NoiseAndChoice:
         self.network_noise_every = exploration.network_noise_every
 
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
-        """Sets the env slots of this worker in the exploration."""
+        """Assigns the worker's env slots to the wrapped exploration."""
         self._exploration.assign_envs(first_slot, num_slots)
 
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:

@@ -57,7 +57,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
 
     Args:
         make_learner: Picklable learner factory.
-        num_workers: Number of workers that learn together; a single or local worker learns by itself.
+        num_workers: Number of workers that learn together; a single or local worker learns alone.
         num_epochs: Number of epochs (passes over each batch).
         minibatch_size: Steps in a minibatch, over all workers.
         seq_len: Steps in a row of a recurrent policy; it divides each worker's part of a minibatch. None for rows of

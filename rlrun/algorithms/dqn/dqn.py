@@ -154,7 +154,7 @@ class DQNConfig(HuberSettings, OffPolicyConfig):
 
     @property
     def q(self) -> QSettings:
-        """Settings of the Q policy."""
+        """Settings of the Q policy, such as dueling heads, returns and exploration."""
         support, quantiles = (self.v_min, self.v_max), (self.acting_quantiles, self.num_cosines)
         return QSettings(
             returns=ReturnModel(self.distribution, self.num_atoms, *support, *quantiles),

@@ -62,7 +62,7 @@ class Evolution(Algorithm[C]):
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """No objectives: the update loads new parameters, where a subclass names no optimizer for its gradient."""
+        """Returns no objectives, since updates load new parameters; subclasses with gradients declare an objective."""
         return []
 
     @override

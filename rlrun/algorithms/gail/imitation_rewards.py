@@ -208,8 +208,8 @@ class AbsorbingLogOdds(NamedTuple):
 
     A terminated episode is treated as continuing forever in an absorbing state, for learner and expert alike, so that
     neither long nor short episodes are rewarded as such. A learner that terminates more often than the expert is in
-    this state more often, and is penalised; one that terminates less often is rewarded for terminations. Since there is
-    only one absorbing state, the log-odds have a closed form: the ratio of two shares of visits.
+    this state more often, and is penalised; a learner that terminates less often is rewarded for terminations. Since
+    there is only one absorbing state, the log-odds have a closed form: the ratio of two shares of visits.
 
     Attributes:
         absorbing: Log-odds of the absorbing state.

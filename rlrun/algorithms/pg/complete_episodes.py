@@ -29,7 +29,7 @@ class CompleteEpisodes(StatefulOperator):
     Each worker runs its own copy, which joins the worker's consecutive fragments. Output batches [1, N] hold the steps
     of the episodes that ended in a fragment; `value_targets` is the discounted sum of rewards from the step on, from
     which `advantages` subtract the estimated value, if there is a baseline. A truncated episode bootstraps with the
-    value of its final observation, or 0 without a baseline. Each additional reward stream has such columns too,
+    value of its final observation, or 0 without a baseline. Each additional reward stream has the same columns,
     prefixed with the stream's name; all streams must be episodic.
 
     Args:

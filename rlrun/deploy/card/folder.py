@@ -127,7 +127,7 @@ def policy_alone(content: Content, spec: Mapping[str, Any]) -> Content:
 
     Args:
         content: A checkpoint of the training.
-        spec: Spec to store with it.
+        spec: Spec to store with the policy.
 
     Raises:
         CheckpointError: The checkpoint's state is malformed.
@@ -162,7 +162,7 @@ def entry_of(experiment: Experiment, params: Mapping[str, Any], seeds: Iterable[
 
 
 def without_places(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Copy of a spec without this machine's paths and services, secrets, and folders in paths."""
+    """Copy of a spec without secrets, services and local paths; files are kept by name, without their folders."""
     return {name: _shown(name, value) for name, value in spec.items() if name not in _PLACES_IN_SPEC}
 
 

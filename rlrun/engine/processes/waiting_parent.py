@@ -43,7 +43,7 @@ class SilentEnd(Exception):
         self.exit_code = exit_code
 
 
-def go_on_in_child() -> Callable[[int], object]:
+def continue_in_child() -> Callable[[int], object]:
     """Forks this process and continues as the child; the parent waits, and ends with the child's exit code or signal.
 
     Returns:

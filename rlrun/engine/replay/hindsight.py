@@ -39,7 +39,7 @@ MakeGoals = Callable[[], GoalFunctions]
 class Hindsight:
     """Relabels sampled transitions with goals achieved in the same episode, and recomputes their rewards (HER).
 
-    Relabelling happens when a minibatch is sampled: goals are drawn anew each time, and nothing is stored twice. With
+    Relabelling happens when a minibatch is sampled: goals are redrawn each time, and nothing is stored twice. With
     n-step returns, all n rewards are recomputed; the return ends where the new goal terminates the episode.
     Terminations that do not stem from the former goal remain.
 

@@ -139,7 +139,7 @@ def resume(
         executor: Executor of the remaining trials, as in `run`.
         address: A Ray cluster to join, as in `run`.
         retry_failed: Whether failed trials are resumed too, from their newest checkpoint.
-        extend: New, larger values of stop criteria; trials that ended by the former ones are resumed.
+        extend: New, larger values of stop criteria; trials that ended by their old criteria are resumed.
         from_step: Number of env steps to which trials are first rewound: each trial beyond it resumes from its newest
             complete checkpoint at or before this number. Later results are moved to the trial's folder ``set_aside``.
         eager: Whether updates that were compiled may run uncompiled on a machine without a compiler.

@@ -60,7 +60,7 @@ def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Dif
 
     Args:
         first: An entry of a spec file or run, or a trial's resolved spec.
-        second: Another one.
+        second: Another entry or resolved spec.
 
     Examples:
         >>> found = differences({"stop": {"env_steps": 9}}, {"stop": {"env_steps": 9}, "seeds": [0, 1]})

@@ -48,7 +48,7 @@ def reported_metrics(
 def check_metrics(
     data: Mapping[str, Any], learns: Policies, hooks: Sequence[Mapping[str, Mapping[str, Any]]] = ()
 ) -> list[Mistake]:
-    """Validates that every metric named in a spec entry is one that the training reports.
+    """Validates that every metric named in a spec entry is reported by the training.
 
     Args:
         data: The entry as written.

@@ -221,7 +221,7 @@ def nearly_a_space(value: Any, *, free_form: bool) -> str:
     Args:
         value: A mapping found where another type of value is expected.
         free_form: Whether any mapping is allowed there (an env's kwargs), so that plain words such as ``choices`` are
-            no misspelling.
+            not reported as misspelt.
     """
     if not isinstance(value, Mapping) or len(value) != 1:
         return ""

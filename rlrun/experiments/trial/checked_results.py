@@ -45,7 +45,7 @@ class CheckedResults:
     """Result rows of a trial, checked against trial.json and checkpoints.
 
     Attributes:
-        rows: The rows by ascending iteration; altered or missing ones are taken from checkpoints where possible.
+        rows: The rows by ascending iteration; altered or missing rows are taken from checkpoints if possible.
         damage: Damage found, one sentence each.
         names: Names of all metrics in the rows.
         size: Bytes of result.json up to the end of the last requested row.

@@ -235,7 +235,7 @@ class Description:
             self.plan()  # refuses algorithms that cannot learn side by side
 
     def check_fits(self, env: EnvConfig, trained: Mapping[str, Spaces]) -> None:
-        """Validates that the policies' spaces match those of another env, such as the evaluation env.
+        """Validates that the policies' spaces match the spaces of another env, such as the evaluation env.
 
         Args:
             env: The other env.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def with_curiosity(policy: Policy, algorithm: Algorithm[Any], spaces: Spaces, seed: int) -> Policy:
-    """Extends an actor-critic policy with value heads for further rewards by curiosity networks, if they are set.
+    """Extends an actor-critic policy with curiosity networks, and value heads for their rewards, if configured.
 
     Args:
         policy: The algorithm's policy.

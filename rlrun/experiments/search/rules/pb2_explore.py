@@ -137,7 +137,7 @@ def explore(
         pending: Settings of other members for the same interval, whose gains are not known yet.
         bounds: Range of each setting.
         log_scale: Settings that are explored on a logarithmic scale.
-        generator: Generator of random draws; the result is deterministic for it and the history.
+        generator: Generator of random draws; the result is determined by the generator and the history.
     """
     space = _Space(bounds, log_scale)
     known = [gain for gain in history if math.isfinite(gain.score) and math.isfinite(gain.change)]

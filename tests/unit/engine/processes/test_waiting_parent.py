@@ -14,10 +14,10 @@ from rlrun.engine.processes.waiting_parent import FORWARDED, _Wait
 BEGIN = """
 import os, signal, sys
 from rlrun.engine.processes.signals import listen
-from rlrun.engine.processes.waiting_parent import SilentEnd, go_on_in_child
+from rlrun.engine.processes.waiting_parent import SilentEnd, continue_in_child
 listen()
 try:
-    announce = go_on_in_child()
+    announce = continue_in_child()
 except SilentEnd as end:
     print("silent", end.exit_code)
     sys.exit(4)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from typing_extensions import override
 
-from rlrun.algorithms.dqn.networks import WAVES
+from rlrun.algorithms.dqn.networks import FRACTIONS, WAVES
 from rlrun.algorithms.dqn.q_values import MeanQuantiles, midpoints, waves
 from rlrun.algorithms.dqn.return_model import ReturnModel
 from rlrun.engine.nn.acting import ActingNetwork
@@ -19,9 +19,6 @@ from rlrun.engine.nn.encoders import ACTIVATIONS, HIDDEN_GAIN, initialize_orthog
 from rlrun.engine.nn.model_config import ModelConfig
 from rlrun.engine.nn.parameter_slot import ParameterSlot
 from rlrun.engine.policy.decoder import Decoder
-
-FRACTIONS = "quantile_fractions"
-"""Minibatch column of the fractions of the online and then of the target network's quantiles, [S, L, 2 N]."""
 
 
 class ImplicitQuantiles(Decoder):

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
 
 from rlrun.algorithms.dqn.return_model import ReturnModel
-from rlrun.engine.nn.noisy_net import NoisyNet
 from rlrun.engine.nn.torch_network import TorchNetwork
 from rlrun.engine.policy.action_masks import allowed_argmax, masked_tensor
 
+if TYPE_CHECKING:
+    from rlrun.engine.nn.noisy_net import NoisyNet
+
 _ONLINE, _CHOICE, _TARGET = 0, 1, 2
+
+FRACTIONS = "quantile_fractions"
+"""Minibatch column of the fractions of the online and then of the target network's quantiles, [S, L, 2 N]."""
 
 WAVES = "quantile_waves"
 """Minibatch column of the cosines of the fractions of online and then of target quantiles, [S, L, 2 N, C]."""
@@ -109,8 +114,8 @@ class QNetworks:
 
     def _run(self, views: Mapping[str, Tensor], observations: Any, which: int, *, at_midpoints: bool = False) -> Tensor:
         module = self.network.module
-        if isinstance(module, NoisyNet) and self.noise is not None:
-            views = module.drawn(views, self.noise[which])
+        if self.noise is not None:
+            views = cast("NoisyNet", module).drawn(views, self.noise[which])
         heads, _ = self.network(views, {"obs": observations})
         outputs = heads["outputs"]
         if self.decode is not None:

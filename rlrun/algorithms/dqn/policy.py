@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from typing_extensions import override
 
-from rlrun.algorithms.dqn.implicit_quantiles import FRACTIONS, ImplicitQuantiles, drawn_fractions
-from rlrun.algorithms.dqn.networks import WAVES, QNetworks
+from rlrun.algorithms.dqn.networks import FRACTIONS, WAVES, QNetworks
 from rlrun.algorithms.dqn.q_settings import QConfig
 from rlrun.algorithms.dqn.q_values import ExpectedReturns, QValues
 from rlrun.engine.data.sample_batch import SampleBatch
@@ -18,9 +18,8 @@ from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.nn.encoders import HIDDEN_GAIN
 from rlrun.engine.nn.model_config import ModelConfig
-from rlrun.engine.nn.network_module import PARTS, NetworkModule, initialize, seeded
+from rlrun.engine.nn.network_module import CUSTOM_NETWORK, NetworkModule, initialize, seeded
 from rlrun.engine.nn.network_spec import Head, NetworkSpec, Tower, hidden_widths, network_spec
-from rlrun.engine.nn.noisy_net import NoisyNet
 from rlrun.engine.nn.observation_leaves import ObservationTree
 from rlrun.engine.nn.torch_network import TorchNetwork
 from rlrun.engine.policy.acting_network import acting_network
@@ -30,17 +29,24 @@ from rlrun.engine.policy.behavior import BehaviorPolicy
 from rlrun.engine.policy.decoder import Decoder, Decoding
 from rlrun.engine.policy.exploration.epsilon_greedy import EpsilonGreedy, SoftQ
 from rlrun.engine.policy.exploration.exploration import Exploration, custom_exploration
-from rlrun.engine.policy.exploration.parameter_noise import (
-    AdaptiveNoise,
-    LearnedNoise,
-    NoisyPart,
-    ParameterNoise,
-    factors,
-)
 from rlrun.engine.policy.flat_parameters import FlatParameters
 from rlrun.engine.policy.make_decoder import embedding_decoder
 from rlrun.engine.policy.policy import Policy
 from rlrun.engine.settings.registry import load_internal
+
+if TYPE_CHECKING:
+    from rlrun.engine.nn.noisy_net import NoisyNet
+    from rlrun.engine.policy.exploration.parameter_noise import ParameterNoise
+
+PARTS = {
+    "adaptive noise": "rlrun.engine.policy.exploration.parameter_noise:AdaptiveNoise",
+    "factors of noise": "rlrun.engine.policy.exploration.parameter_noise:factors",
+    "fractions": "rlrun.algorithms.dqn.implicit_quantiles:drawn_fractions",
+    "implicit quantiles": "rlrun.algorithms.dqn.implicit_quantiles:ImplicitQuantiles",
+    "learned noise": "rlrun.engine.policy.exploration.parameter_noise:learned_noise",
+    "noisy network": "rlrun.engine.nn.noisy_net:NoisyNet",
+}
+"""Import paths of what noisy and implicit quantile networks add."""
 
 NOISE = "parameter_noise"
 """Minibatch column of a noisy network's noise, [1, 3, num_noise]."""
@@ -82,16 +88,18 @@ class QPolicy(Policy):
             if decoder is not None:
                 self.decoding = Decoding(decoder, "decoder.")
         else:
-            net, returned = load_internal(PARTS["custom network"])(
-                model, spaces.observation, num_actions * number, seed
-            )
+            net, returned = load_internal(CUSTOM_NETWORK)(model, spaces.observation, num_actions * number, seed)
             found = tuple(returned.shape) if isinstance(returned, Tensor) else type(returned).__name__
             if found != (2, num_actions * number):
                 raise UsageError(
                     f"the network {model.module} must return outputs [N, {num_actions * number}] for a Q policy; for "
                     f"N = 2 it returned {found}"
                 )
-        self.module: nn.Module = net if settings.noisy_sigma is None else NoisyNet(net, settings.noisy_sigma)
+        self._noisy: NoisyNet | None = None
+        if settings.noisy_sigma is not None and self.decoding is None:
+            self._noisy = load_internal(PARTS["noisy network"])(net, settings.noisy_sigma)
+            self._factors = load_internal(PARTS["factors of noise"])
+        self.module: nn.Module = net if self._noisy is None else self._noisy
         self.network = TorchNetwork(self.module, custom_heads=() if model.module is None else ("outputs",))
         if self.decoding is not None:
             self.module = nn.ModuleDict({"network": net, "decoder": self.decoding.decoder})
@@ -109,7 +117,10 @@ class QPolicy(Policy):
             )
         if self.returns.kind == "iqn":
             widths = quantile_widths(self.leaves, model)
-            return ImplicitQuantiles(self.returns, self.action_space.num_outputs, model, widths, seed=seed)
+            self._drawn_fractions = load_internal(PARTS["fractions"])
+            make = load_internal(PARTS["implicit quantiles"])
+            quantiles: Decoder = make(self.returns, self.action_space.num_outputs, model, widths, seed=seed)
+            return quantiles
         return embedded
 
     @override
@@ -128,10 +139,11 @@ class QPolicy(Policy):
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
         """Samples the noise of a noisy network, shared by a minibatch, or each row's quantile fractions."""
         if self.returns.kind == "iqn":
-            return drawn_fractions(generator, rows, length, self.returns)
-        if not isinstance(self.module, NoisyNet):
+            drawn: dict[str, NDArray[np.float32]] = self._drawn_fractions(generator, rows, length, self.returns)
+            return drawn
+        if self._noisy is None:
             return {}
-        return {NOISE: factors(generator.standard_normal((1, 3, self.module.num_noise), np.float32))}
+        return {NOISE: self._factors(generator.standard_normal((1, 3, self._noisy.num_noise), np.float32))}
 
     @override
     def behavior(self) -> BehaviorPolicy:
@@ -159,23 +171,12 @@ class QPolicy(Policy):
         return SoftQ(greedy) if exploration == "soft_q" else greedy
 
     def _parameter_noise(self) -> ParameterNoise | None:
+        noise: ParameterNoise | None = None
         if self.settings.exploration == "parameter_noise":
-            return AdaptiveNoise(self.action_space.num_outputs)
-        return LearnedNoise(self._noisy_parts(self.module)) if isinstance(self.module, NoisyNet) else None
-
-    def _noisy_parts(self, module: NoisyNet) -> list[NoisyPart]:
-        slots = self.parameters.slots_of("", 0)
-        return [
-            NoisyPart(
-                weight=slots[layer.weight].offset,
-                bias=slots[layer.bias].offset if layer.bias else None,
-                weight_sigma=slots[layer.weight_sigma].offset,
-                bias_sigma=slots[layer.bias_sigma].offset if layer.bias else 0,
-                inputs=layer.inputs,
-                outputs=layer.outputs,
-            )
-            for layer in module.layers
-        ]
+            noise = load_internal(PARTS["adaptive noise"])(self.action_space.num_outputs)
+        elif self._noisy is not None:
+            noise = load_internal(PARTS["learned noise"])(self._noisy.layers, self.parameters.slots_of("", 0))
+        return noise
 
 
 def quantile_widths(leaves: ObservationTree, model: ModelConfig) -> tuple[int, int]:

@@ -15,12 +15,14 @@ from rlrun.engine.nn.encoders import HIDDEN_GAIN, ObservationEncoder, initialize
 from rlrun.engine.nn.network_spec import VARIANCE_FLOOR, Head, NetworkSpec
 from rlrun.engine.settings.registry import load_internal
 
-PARTS = {
+CORES = {
     "core": "rlrun.engine.nn.torch_cores:run_core",
     "layers of a core": "rlrun.engine.nn.torch_cores:core_parts",
-    "custom network": "rlrun.engine.nn.custom_modules:load_custom_network",
 }
-"""Import paths of recurrent cores, and of what makes a custom network in the place of a `NetworkModule`."""
+"""Import paths of recurrent cores."""
+
+CUSTOM_NETWORK = "rlrun.engine.nn.custom_modules:load_custom_network"
+"""Import path of the function that makes a custom network in the place of a `NetworkModule`."""
 
 
 class NetworkModule(nn.Module):
@@ -33,12 +35,12 @@ class NetworkModule(nn.Module):
     def __init__(self, spec: NetworkSpec) -> None:
         super().__init__()
         self.spec = spec
-        self._run_core = None if spec.core is None else load_internal(PARTS["core"])
+        self._run_core = None if spec.core is None else load_internal(CORES["core"])
         for tower in spec.towers:
             self.add_module(f"{tower.prefix}encoder", ObservationEncoder(spec.leaves_of(tower)))
             self.add_module(f"{tower.prefix}trunk", self._mlp(spec.inputs(tower), spec.hiddens))
             if spec.core is not None:
-                layers = load_internal(PARTS["layers of a core"])(spec.core, spec.trunk_features(tower))
+                layers = load_internal(CORES["layers of a core"])(spec.core, spec.trunk_features(tower))
                 for name, layer in zip(spec.core_layers(tower), layers, strict=True):
                     self.add_module(name, layer)
             for head in tower.heads:

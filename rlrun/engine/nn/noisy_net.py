@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
+from rlrun.engine.nn.torch_network import WrappedModule
+
 
 @dataclass(frozen=True)
 class NoisyLayer:
@@ -33,7 +35,7 @@ class NoisyLayer:
     outputs: int
 
 
-class NoisyNet(nn.Module):
+class NoisyNet(WrappedModule):
     """NoisyNet wrapper: factorized Gaussian noise on the parameters of a network's dense layers.
 
     The network's own parameters are the means, and `sigmas` the standard deviations. Convolutions have no noise.

@@ -17,6 +17,16 @@ from rlrun.engine.data.tree import leaves, map_tree
 Floats = NDArray[np.float32]
 
 
+class WrappedModule(nn.Module):
+    """Module around another one, with further parameters such as the scale of noise.
+
+    Attributes:
+        net: The inner module; names of its parameters begin with `net.`.
+    """
+
+    net: nn.Module
+
+
 class TorchNetwork:
     """Functional wrapper of a module: each call uses the given parameters, or the module's own.
 

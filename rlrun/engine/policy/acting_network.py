@@ -6,9 +6,8 @@ from rlrun.engine.nn.acting import ActingNetwork
 from rlrun.engine.nn.kernel_network import KernelNetwork
 from rlrun.engine.nn.network_module import NetworkModule
 from rlrun.engine.nn.network_spec import NetworkSpec
-from rlrun.engine.nn.noisy_net import NoisyNet
 from rlrun.engine.nn.numpy_network import NumpyNetwork
-from rlrun.engine.nn.torch_network import TorchActingNetwork, TorchNetwork
+from rlrun.engine.nn.torch_network import TorchActingNetwork, TorchNetwork, WrappedModule
 from rlrun.engine.policy.action_masks import MaskedOutputs
 from rlrun.engine.policy.exploration.sampling import SampledActions
 from rlrun.engine.policy.flat_parameters import FlatParameters
@@ -32,7 +31,7 @@ def acting_network(
         return TorchActingNetwork(
             network, offset - start, module.spec.state_size if isinstance(module, NetworkModule) else 0
         )
-    prefix = f"{network.prefix}net." if isinstance(network.module, NoisyNet) else network.prefix
+    prefix = f"{network.prefix}net." if isinstance(network.module, WrappedModule) else network.prefix
     return NumpyNetwork(spec, table.slots_of(prefix, start))
 
 
@@ -54,7 +53,7 @@ def dense_spec(network: TorchNetwork, heads: tuple[str, ...]) -> NetworkSpec | N
         network: The torch network.
         heads: Names of the heads; empty for all.
     """
-    module = network.module.net if isinstance(network.module, NoisyNet) else network.module
+    module = network.module.net if isinstance(network.module, WrappedModule) else network.module
     if not isinstance(module, NetworkModule):
         return None
     spec = module.spec.only(*heads) if heads else module.spec

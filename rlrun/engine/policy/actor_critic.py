@@ -12,7 +12,7 @@ from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.nn.model_config import ModelConfig
-from rlrun.engine.nn.network_module import PARTS, NetworkModule
+from rlrun.engine.nn.network_module import CUSTOM_NETWORK, NetworkModule
 from rlrun.engine.nn.network_spec import Head, NetworkSpec, Tower, core_of, network_spec, shares_value
 from rlrun.engine.nn.observation_leaves import ObservationTree, encoded_leaves
 from rlrun.engine.nn.seen_leaves import actor_leaves, critic_leaves
@@ -67,7 +67,7 @@ class ActorCriticPolicy(Policy):
             if streams:
                 raise UsageError("model.module: the values of curiosity and constraint need a network of rlrun's own")
             num_outputs = self.action_space.num_outputs
-            self.module, returned = load_internal(PARTS["custom network"])(model, spaces.observation, num_outputs, seed)
+            self.module, returned = load_internal(CUSTOM_NETWORK)(model, spaces.observation, num_outputs, seed)
             found = [tuple(part.shape) for part in returned] if isinstance(returned, tuple) else type(returned).__name__
             if found != [(2, num_outputs), (2,)]:
                 raise UsageError(

@@ -12,7 +12,7 @@ from typing_extensions import override
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.messages.errors import UsageError
-from rlrun.engine.nn.network_module import PARTS, NetworkModule
+from rlrun.engine.nn.network_module import CUSTOM_NETWORK, NetworkModule
 from rlrun.engine.nn.network_spec import Tower, core_of, network_spec
 from rlrun.engine.nn.seen_leaves import actor_leaves
 from rlrun.engine.nn.torch_network import TorchNetwork
@@ -69,7 +69,7 @@ class StochasticActorPolicy(Policy):
             )
         else:
             num_outputs = self.action_space.num_outputs
-            self.module, returned = load_internal(PARTS["custom network"])(model, spaces.observation, num_outputs, seed)
+            self.module, returned = load_internal(CUSTOM_NETWORK)(model, spaces.observation, num_outputs, seed)
             found = tuple(returned.shape) if isinstance(returned, Tensor) else type(returned).__name__
             if found != (2, num_outputs):
                 raise UsageError(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,10 @@ from typing_extensions import override
 from rlrun.engine.functional.schedules import value_at
 from rlrun.engine.functional.softmax import log_softmax
 from rlrun.engine.policy.weights import Weights
+
+if TYPE_CHECKING:
+    from rlrun.engine.nn.noisy_net import NoisyLayer
+    from rlrun.engine.nn.parameter_slot import ParameterSlot
 
 Floats = NDArray[np.float32]
 
@@ -213,3 +217,25 @@ class AdaptiveNoise(ParameterNoise):
     def load_state(self, state: dict[str, Any]) -> None:
         """Restores the noise's seed and standard deviation from `state()`."""
         self._draw, self.std = float(state["draw"]), float(state["std"])
+
+
+def learned_noise(layers: Sequence[NoisyLayer], slots: Mapping[str, ParameterSlot]) -> LearnedNoise:
+    """Creates the noise of a noisy network.
+
+    Args:
+        layers: The noisy layers.
+        slots: Slices of the network's parameters in the flat vector, by name.
+    """
+    return LearnedNoise(
+        [
+            NoisyPart(
+                weight=slots[layer.weight].offset,
+                bias=slots[layer.bias].offset if layer.bias else None,
+                weight_sigma=slots[layer.weight_sigma].offset,
+                bias_sigma=slots[layer.bias_sigma].offset if layer.bias else 0,
+                inputs=layer.inputs,
+                outputs=layer.outputs,
+            )
+            for layer in layers
+        ]
+    )

@@ -11,8 +11,7 @@ from gymnasium.spaces import Box, Discrete
 import rlrun
 from rlrun import DQN, Training
 from rlrun.algorithms.dqn.dqn import IQN, IQNConfig
-from rlrun.algorithms.dqn.implicit_quantiles import FRACTIONS
-from rlrun.algorithms.dqn.networks import WAVES, QNetworks
+from rlrun.algorithms.dqn.networks import FRACTIONS, WAVES, QNetworks
 from rlrun.algorithms.dqn.q_values import midpoints, waves
 from rlrun.algorithms.td_loss import quantile_huber
 from rlrun.engine.checkpoint.format import read_checkpoint

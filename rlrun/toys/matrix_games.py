@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
@@ -13,8 +13,10 @@ from typing_extensions import override
 
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.messages.errors import UsageError
-from rlrun.engine.worlds.games.array_game import Flags
 from rlrun.engine.worlds.world import World, WorldStep
+
+if TYPE_CHECKING:
+    from rlrun.engine.worlds.games.array_game import Flags
 
 AGENTS = ("agent_0", "agent_1")
 

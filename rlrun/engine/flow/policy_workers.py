@@ -6,16 +6,19 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from rlrun.engine.flow.flow import Flow, learns
-from rlrun.engine.flow.operators.batch_refs import LeaveOnWorker
 from rlrun.engine.flow.sources.operator_chain import OperatorChain
 from rlrun.engine.flow.sources.rollouts import AsyncRollouts, RolloutMode, SyncRollouts
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.rollout.worker import Orders
+from rlrun.engine.settings.registry import load_internal
 
 if TYPE_CHECKING:
     from rlrun.engine.functional.moments import Moments
     from rlrun.engine.policy.weights import Weights
     from rlrun.engine.rollout.worker_set import WorkerSet
+
+LEAVE_ON_WORKER = "rlrun.engine.flow.operators.batch_refs:LeaveOnWorker"
+"""Import path of the operator that delivers references to fragments."""
 
 Delivery = Literal["batches", "references"]
 """Fragment transport: by value, or large fragments as references into the worker's object store."""
@@ -92,7 +95,7 @@ class PolicyWorkers:
         self.has_source = True
         operators: list[Callable[[Any], Any]] = [*on_worker]
         if deliver == "references" and self.num_workers:
-            operators.append(LeaveOnWorker())
+            operators.append(load_internal(LEAVE_ON_WORKER)())
         self.learns_on_workers = any(learns(operator) for operator in operators)
         chain = OperatorChain(operators)
         if operators:

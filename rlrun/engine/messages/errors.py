@@ -175,6 +175,10 @@ def shortened(text: str) -> str:
     return f"{text[:part]}\n... {len(text) - 2 * part:,} characters are left out here ...\n{text[-part:]}"
 
 
+MANY_NAMES = 20
+"""Maximum number of allowed names that a message lists if none resembles the wrong name."""
+
+
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
     """Hint "; did you mean 'x'?" with the choice most similar to a wrong name; "" if none is similar.
 

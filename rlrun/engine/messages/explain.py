@@ -17,13 +17,10 @@ import annotated_types
 import pydantic
 from pydantic.fields import FieldInfo
 
-from rlrun.engine.messages.errors import Problem, did_you_mean
+from rlrun.engine.messages.errors import MANY_NAMES, Problem, did_you_mean
 
 Location = tuple[str | int, ...]
 """Type of the location of a value inside a config: keys of mappings and indices of lists, outermost first."""
-
-MANY_NAMES = 20
-"""Maximum number of allowed names that a message lists if none resembles the wrong name."""
 
 _SCALARS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 _PLURALS = {int: "whole numbers", float: "numbers", bool: "true or false values", str: "texts"}

@@ -9,7 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.engine.functional.moments import Moments
-from rlrun.engine.functional.returns import forward_discounted_sums
+from rlrun.engine.settings.registry import load_internal
+
+DISCOUNTED_SUMS = "rlrun.engine.functional.returns:forward_discounted_sums"
+"""Import path of the sums whose standard deviation scales rewards."""
 
 RETURNS = "returns"
 """Filter name of the running statistics of discounted returns."""
@@ -46,6 +49,7 @@ class RewardTransform:
 
     def __init__(self, slots: int, settings: RewardSettings) -> None:
         self.settings = settings
+        self._discounted_sums = load_internal(DISCOUNTED_SUMS) if settings.scale else None
         self.moments = Moments.empty(())
         self._returns = np.zeros(slots)
 
@@ -66,9 +70,9 @@ class RewardTransform:
         clip = self.settings.clip
         if clip is not None:
             rewards = rewards.clip(-clip, clip)
-        if not self.settings.scale:
+        if self._discounted_sums is None:
             return rewards.astype(np.float32), {}
-        sums = forward_discounted_sums(rewards, ends, valid, self.settings.gamma, self._returns)
+        sums = self._discounted_sums(rewards, ends, valid, self.settings.gamma, self._returns)
         self._returns = np.where(ends[-1], 0.0, sums[-1])
         delta = Moments.of(sums[valid], 1)
         standard_deviation = np.sqrt(self.moments.merged(delta).variance + 1e-8)

@@ -12,7 +12,6 @@ from rlrun.engine.rollout.endless_episodes import EndlessEpisodes
 from rlrun.engine.rollout.worker import Orders
 from rlrun.engine.rollout.worker_set import WorkerSet
 from rlrun.engine.training.act.acting_policy import ActingPolicy
-from rlrun.engine.training.assemble.curriculum import Curriculum
 from rlrun.engine.training.assemble.training_warnings import TrainingWarnings
 from rlrun.engine.training.results.iteration_results import IterationResults
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from rlrun.engine.flow.trainee import Trainee
     from rlrun.engine.league.league import League
     from rlrun.engine.rollout.worker_set import WorkerSet
+    from rlrun.engine.training.assemble.curriculum import Curriculum
     from rlrun.engine.training.assemble.trial_hooks import TrialHooks
     from rlrun.engine.training.branch import Branch
     from rlrun.engine.training.results.run_output import RunOutput

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rlrun.engine.envs.spaces import Spaces, mismatch
-from rlrun.engine.messages.errors import EnvironmentUnusable, did_you_mean
-from rlrun.engine.messages.explain import MANY_NAMES
+from rlrun.engine.messages.errors import MANY_NAMES, EnvironmentUnusable, did_you_mean
 from rlrun.engine.worlds.policy_slots import PolicySlots
 
 

@@ -14,10 +14,14 @@ from rlrun.engine.data.tree import leaves, map_tree
 from rlrun.engine.functional.seeding import generator
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.policy.behavior import BehaviorPolicy
-from rlrun.engine.training.act.privileged_parts import PrivilegedParts, privileged_parts
+from rlrun.engine.settings.registry import load_internal
 
 if TYPE_CHECKING:
     from rlrun.engine.flow.trainee import Trainee
+    from rlrun.engine.training.act.privileged_parts import PrivilegedParts
+
+PRIVILEGED_PARTS = "rlrun.engine.training.act.privileged_parts:privileged_parts"
+"""Import path of the function that finds the parts of observations that only critics see."""
 
 
 class ActingPolicy:
@@ -40,7 +44,8 @@ class ActingPolicy:
     @cached_property
     def privileged(self) -> PrivilegedParts:
         """Parts of the policy's observations that only critics see."""
-        return privileged_parts(self.trainee.spaces.observation, self.trainee.model)
+        parts: PrivilegedParts = load_internal(PRIVILEGED_PARTS)(self.trainee.spaces.observation, self.trainee.model)
+        return parts
 
     @cached_property
     def _behavior(self) -> BehaviorPolicy:

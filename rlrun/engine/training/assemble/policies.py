@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.algorithm_config import SAMPLING, AlgorithmConfig, WorldSamplingSettings
@@ -14,9 +14,14 @@ from rlrun.engine.flow.clock import ClockUnit
 from rlrun.engine.league.league_settings import LeagueSettings, SeatSettings
 from rlrun.engine.messages.errors import UsageError, did_you_mean
 from rlrun.engine.rollout.rollout import DEFAULT_POLICY
-from rlrun.engine.settings.registry import algorithm_class
-from rlrun.engine.training.assemble.policy_spec import PolicySpec
+from rlrun.engine.settings.registry import algorithm_class, load_internal
 from rlrun.engine.worlds.mapping import PolicyMapping
+
+if TYPE_CHECKING:
+    from rlrun.engine.training.assemble.policy_spec import PolicySpec
+
+POLICY_SPEC = "rlrun.engine.training.assemble.policy_spec:PolicySpec"
+"""Import path of the spec of one policy among several."""
 
 
 @dataclass(frozen=True)
@@ -105,9 +110,8 @@ class Policies:
         if not data.get("policies"):
             found = algorithm_class(data["algorithm"])
             return cls.alone(found(found.Config.parse(data["config"])))
-        specs = {
-            name: PolicySpec.from_data(each, path=f"policies.{name}") for name, each in dict(data["policies"]).items()
-        }
+        kind: type[PolicySpec] = load_internal(POLICY_SPEC)
+        specs = {name: kind.from_data(each, path=f"policies.{name}") for name, each in dict(data["policies"]).items()}
         sampling = WorldSamplingSettings.parse(data["config"])
         seats = {
             str(name): SeatSettings.parse(each, path=f"seats.{name}")
@@ -120,8 +124,9 @@ class Policies:
         """Serializes the policies to plain data; the inverse of `from_data`."""
         if self.is_alone:
             return {"algorithm": self.first.name(), "config": self.first.config.to_data()}
+        kind: type[PolicySpec] = load_internal(POLICY_SPEC)
         specs = {
-            policy: PolicySpec(algorithm=algorithm.name(), config=algorithm.config, slots=self.slots.get(policy))
+            policy: kind(algorithm=algorithm.name(), config=algorithm.config, slots=self.slots.get(policy))
             for policy, algorithm in self.algorithms.items()
         }
         return {

@@ -264,9 +264,7 @@ class Training:
             load(self.start, self.description.policies, content, for_training=for_training)
 
     def reconfigure(self, learns: Algorithm[Any] | Policies) -> bool:
-        """Updates scheduled settings, such as learning rates, of the running training in place.
-
-        Other settings must be equal.
+        """Updates scheduled settings of the running training in place, such as learning rates; others must be equal.
 
         Args:
             learns: The algorithm with its new settings; for a multi-agent world, the policies with theirs.

@@ -144,6 +144,19 @@ def test_actions_that_were_executed_instead_are_in_the_context() -> None:
     np.testing.assert_array_equal(told.memory.state()["recurrent_state"], own.memory.state()["recurrent_state"])
 
 
+def test_actions_chosen_while_collecting_are_in_the_context_as_in_a_seat_of_a_league() -> None:
+    policy = DTPolicy(SPACES, DTConfig.parse(TINY), 0)
+    collecting, expected = policy.behavior(), policy.behavior()
+    seen, starts = np.zeros((3, 1), np.float32), np.ones(3, np.bool_)
+    noise = collecting.noise_source.noise(np.random.default_rng(0), 1, 3)[0]
+    record = collecting.collector.allocate(1, 3)
+    collecting.act(seen, noise, record, 0, starts)
+    expected.begin_episodes(starts)
+    expected.outputs(seen)
+    expected.memory.remember(record["actions"][0], None)
+    np.testing.assert_array_equal(collecting.memory.recurrent, expected.memory.recurrent)
+
+
 def test_a_new_episode_asks_for_the_whole_return_again() -> None:
     behavior = DTPolicy(SPACES, DTConfig.parse({**TINY, "target_return": 10.0}), 0).behavior()
     for starts in ([True, True], [False, True]):

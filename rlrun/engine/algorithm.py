@@ -186,8 +186,8 @@ class Algorithm(Generic[C]):
 
         Args:
             outputs: Outputs of the policy for the rows, or the policy's networks as functions.
-            batch: Columns [S, L, ...]; invalid steps (`valid` 0) hold zeros and must be masked.
-            scheduled: Current values of scheduled settings by name, each [].
+            batch: Columns [sequences, steps, ...]; invalid steps (`valid` 0) hold zeros and must be masked.
+            scheduled: Current values of scheduled settings by name, each a scalar.
 
         Raises:
             UsageError: A subclass defines neither a loss nor objectives.

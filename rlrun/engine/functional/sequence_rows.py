@@ -12,11 +12,11 @@ MAX_SHARE = 0.9
 
 
 def row_priorities(distance: Tensor, valid: Tensor) -> Tensor:
-    """Replay priorities of rows, [S]: eta * max + (1 - eta) * mean of absolute TD errors (R2D2).
+    """Replay priorities of rows, [sequences]: eta * max + (1 - eta) * mean of absolute TD errors (R2D2).
 
     Args:
-        distance: Absolute TD errors, [S, L].
-        valid: 1 for valid steps and 0 elsewhere, [S, L].
+        distance: Absolute TD errors, [sequences, steps].
+        valid: 1 for valid steps and 0 elsewhere, [sequences, steps].
 
     Source:
         Kapturowski et al., "Recurrent experience replay in distributed reinforcement learning", ICLR 2019, section 2.3.
@@ -29,10 +29,10 @@ def row_priorities(distance: Tensor, valid: Tensor) -> Tensor:
 
 
 def following_steps(steps: Tensor) -> Tensor:
-    """Positions within each row of the observations from which n-step transitions bootstrap, [S, L].
+    """Positions within each row of the observations from which n-step transitions bootstrap, [sequences, steps].
 
     Args:
-        steps: Number of steps of each transition, [S, L]; 0 gives the step's own position.
+        steps: Number of steps of each transition, [sequences, steps]; 0 gives the step's own position.
     """
     # A cumulative sum of ones instead of arange: it has the type and device of `steps`.
     return steps + steps.new_ones(steps.shape[1]).cumsum(0) - 1

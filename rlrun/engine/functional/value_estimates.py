@@ -16,7 +16,7 @@ ROUNDING = 1e-12
 
 
 def explained_variance(values: T, targets: T, valid: T) -> T:
-    """Explained variance 1 - Var(targets - values) / Var(targets) over the valid entries, [].
+    """Explained variance 1 - Var(targets - values) / Var(targets) over the valid entries, a scalar.
 
     The result is 1 if the values equal the targets up to a constant, 0 if they are no better than a constant, and
     negative if they are worse.
@@ -36,12 +36,12 @@ def explained_variance(values: T, targets: T, valid: T) -> T:
 
 
 def explained_part(mean: Any, variance: Any, error_variance: Any) -> Any:
-    """Explained variance 1 - error_variance / variance, []; 0 for constant targets.
+    """Explained variance 1 - error_variance / variance, a scalar; 0 for constant targets.
 
     Args:
-        mean: Mean of the targets, [].
-        variance: Variance of the targets, [].
-        error_variance: Variance of targets minus values, [].
+        mean: Mean of the targets, a scalar.
+        variance: Variance of the targets, a scalar.
+        error_variance: Variance of targets minus values, a scalar.
     """
     varies = variance > ROUNDING * mean**2
     return varies * (1 - error_variance / (variance + ~varies))

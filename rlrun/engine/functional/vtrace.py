@@ -12,8 +12,8 @@ def reverse_scan(deltas: Tensor, decays: Tensor) -> Tensor:
     Recursive doubling, as in `rlrun.engine.functional.returns`, without in-place operations.
 
     Args:
-        deltas: Terms, [S, L].
-        decays: Factors, [S, L].
+        deltas: Terms, [sequences, steps].
+        decays: Factors, [sequences, steps].
     """
     sums, factors, stride = deltas, decays, 1
     length = deltas.shape[1]

@@ -137,7 +137,7 @@ class GradientSums:
             objectives: The objectives, in order.
             batch: A minibatch on the device.
             parameters: The parameters of the networks.
-            scheduled: Current values of scheduled settings (learning rate, coefficients) by name, each [].
+            scheduled: Current values of scheduled settings (learning rate, coefficients) by name, each a scalar.
         """
         parts = self._microbatches(batch)
         carried: list[dict[str, Tensor]] = [{} for _ in parts]

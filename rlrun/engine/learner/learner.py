@@ -66,25 +66,25 @@ class Learner(Protocol):
         """Whether no parameter is NaN or infinite."""
 
     def flat(self) -> NDArray[np.float32]:
-        """Flat copy of all parameters, [P]."""
+        """Flat copy of all parameters."""
 
     def acting_flat(self) -> NDArray[np.float32]:
         """Flat copy of the parameters needed for acting, [A]: the slice `Policy.acting_range`."""
 
     def load_flat(self, flat: NDArray[np.float32]) -> None:
-        """Loads the flat parameter vector [P]."""
+        """Loads the flat parameter vector."""
 
     def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32]:
-        """Computes the target network's outputs [S, L, K] for rows of experience [S, L]."""
+        """Computes the target network's outputs [sequences, steps, K] for rows of experience [sequences, steps]."""
 
     def update_target(self, tau: float = 1.0, prefix: str = "") -> None:
         """Polyak update of the target network with rate `tau`; 1 is a hard update (copy)."""
 
     def target(self) -> NDArray[np.float32] | None:
-        """Flat copy of the target network's parameters, [P]; None without a target network."""
+        """Flat copy of the target network's parameters; None without a target network."""
 
     def load_target(self, flat: NDArray[np.float32]) -> None:
-        """Loads the target network's parameters [P]."""
+        """Loads the target network's parameters."""
 
     def optimizer_state(self) -> dict[str, NDArray[np.float32]]:
         """Optimizer state tensors by name, for a checkpoint."""
@@ -124,7 +124,7 @@ class LearnerFactory(Protocol):
 
 
 def load_update(learner: Learner, flat: NDArray[np.float32]) -> None:
-    """Loads parameters [P] from a gradient-free update, which counts as one minibatch and one new weights version."""
+    """Loads parameters from a gradient-free update, which counts as one minibatch and one new weights version."""
     learner.load_flat(flat)
     learner.sgd_steps += 1
     learner.weights_version += 1

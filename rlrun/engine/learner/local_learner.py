@@ -192,7 +192,7 @@ class LocalLearner:
         """Computes the gradients of one minibatch without an update, for another learner's `apply_gradients`.
 
         Args:
-            batch: Rows of experience [S, L, ...], one minibatch.
+            batch: Rows of experience [sequences, steps, ...], one minibatch.
             scheduled: Current values of scheduled settings by name, including learning rates.
 
         Returns:
@@ -232,7 +232,7 @@ class LocalLearner:
 
         Args:
             function: Module-level function from outputs and batch to a tree of tensors, or a partial of one.
-            batch: Rows of experience [S, L, ...], with the noise columns that the function reads.
+            batch: Rows of experience [sequences, steps, ...], with the noise columns that the function reads.
 
         Raises:
             ValueError: Other processes cannot import the function by its module and name.
@@ -257,7 +257,7 @@ class LocalLearner:
         return bool(torch.isfinite(self._parameters.flat).all())
 
     def flat(self) -> NDArray[np.float32]:
-        """Flat copy of all parameters, [P]."""
+        """Flat copy of all parameters."""
         return self._parameters.flat.cpu().numpy().copy()
 
     def acting_flat(self) -> NDArray[np.float32]:
@@ -266,11 +266,11 @@ class LocalLearner:
         return self._parameters.flat[start : start + size].cpu().numpy().copy()
 
     def load_flat(self, flat: NDArray[np.float32]) -> None:
-        """Loads the flat parameter vector [P], which may be a view into Ray's object store."""
+        """Loads the flat parameter vector, which may be a view into Ray's object store."""
         self._parameters.flat.copy_(over_memory(flat))
 
     def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32]:
-        """Computes the target network's outputs [S, L, K] for rows of experience [S, L]."""
+        """Computes the target network's outputs [sequences, steps, K] for rows of experience [sequences, steps]."""
         if self._parameters.target is None:
             raise RuntimeError("this learner keeps no target network")
         columns = self._staging.batch(network_columns(batch))
@@ -289,11 +289,11 @@ class LocalLearner:
         self._parameters.update_target(*self.policy.parameters.range_under(prefix), tau)
 
     def target(self) -> NDArray[np.float32] | None:
-        """Flat copy of the target network's parameters, [P]; None without a target network."""
+        """Flat copy of the target network's parameters; None without a target network."""
         return None if self._parameters.target is None else self._parameters.target.cpu().numpy().copy()
 
     def load_target(self, flat: NDArray[np.float32]) -> None:
-        """Loads the target network's parameters [P], which may be a view into the object store."""
+        """Loads the target network's parameters, which may be a view into the object store."""
         if self._parameters.target is not None:
             self._parameters.target.copy_(over_memory(flat))
 

@@ -111,8 +111,8 @@ class MinibatchUpdates:
         """Launches one minibatch update; returns the rows' priorities without synchronizing with the device.
 
         Args:
-            batch: A minibatch on the device, columns [S, L, ...].
-            settings: Current values of scheduled settings by name, each [].
+            batch: A minibatch on the device, columns [sequences, steps, ...].
+            settings: Current values of scheduled settings by name, each a scalar.
             objectives: Names of the objectives to run; None for all.
         """
         due = self.counts.due(objectives)
@@ -137,7 +137,7 @@ class MinibatchUpdates:
 
         Args:
             selection: The rows of the minibatches.
-            settings: Current values of scheduled settings by name, each [].
+            settings: Current values of scheduled settings by name, each a scalar.
             objectives: Names of the objectives to run; None for all.
 
         Returns:
@@ -159,8 +159,8 @@ class MinibatchUpdates:
         """Concatenated gradient sums of the objectives with a loss on a minibatch, without an update.
 
         Args:
-            batch: A minibatch on the device, columns [S, L, ...].
-            settings: Current values of scheduled settings by name, each [].
+            batch: A minibatch on the device, columns [sequences, steps, ...].
+            settings: Current values of scheduled settings by name, each a scalar.
         """
         learned = [objective for objective in self._objectives if objective.loss is not None]
         return torch.cat([total for _, total in self._sums.over(learned, batch, self._parameters, settings)])
@@ -178,7 +178,7 @@ class MinibatchUpdates:
         Args:
             gradients: Concatenated gradient sums, on the device.
             statistics: Names of the statistics in each sum, by the objective's name.
-            settings: Current values of scheduled settings by name, each [].
+            settings: Current values of scheduled settings by name, each a scalar.
         """
         for objective, total in load_internal(SUMS["split"])(self._policy, self._objectives, gradients, statistics):
             self._apply(objective, total, tuple(statistics[objective.name]), settings)

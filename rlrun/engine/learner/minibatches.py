@@ -70,7 +70,7 @@ class Selection:
     """Minibatches of a batch by the indices of their rows: kernels gather only the columns that the update reads.
 
     Args:
-        columns: Rows of experience [S, L, ...] as NumPy arrays.
+        columns: Rows of experience [sequences, steps, ...] as NumPy arrays.
         rows: Indices of the rows of each minibatch, [K, M]; None for one minibatch of all rows.
 
     Attributes:
@@ -104,7 +104,7 @@ def minibatches(columns: SampleBatch, order: Tensor, size: int) -> Iterator[Samp
     """Yields minibatches of a batch, in the order of shuffled row indices.
 
     Args:
-        columns: Rows of experience [S, L, ...].
+        columns: Rows of experience [sequences, steps, ...].
         order: Shuffled row indices; `size` divides their number.
         size: Rows per minibatch.
     """

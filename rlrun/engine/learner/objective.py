@@ -20,8 +20,8 @@ class Loss:
     """Result of a loss function: scalar loss, statistics and replay priorities.
 
     Attributes:
-        total: Scalar loss to minimize, [].
-        statistics: Statistics to report by name, each []; the learner averages them over minibatches.
+        total: Scalar loss to minimize, a scalar.
+        statistics: Statistics to report by name, each a scalar; the learner averages them over minibatches.
         priorities: New replay priorities of the rows (absolute TD errors), [S], or None. At most one objective of a
             learner computes priorities.
         carry: Detached tensors by name for later objectives on the same minibatch; see `Objective.needs`.

@@ -36,7 +36,7 @@ class Optimizer(Protocol):
             parameters: Flat parameters, [N].
             gradient: Gradient of the loss, [N].
             state: Optimizer state tensors by part name.
-            lr: Learning rate, [].
+            lr: Learning rate, a scalar.
         """
 
 

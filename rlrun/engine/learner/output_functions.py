@@ -28,7 +28,7 @@ def evaluated(
         parameters: Parameters of the policy's networks.
         precision: Floating-point precision of the networks' forward and backward passes.
         function: Function from outputs and batch to a tree of tensors.
-        batch: Columns [S, L, ...], on the device.
+        batch: Columns [sequences, steps, ...], on the device.
     """
     with torch.no_grad(), computed_in(precision, parameters.flat.device):
         views = policy.parameters.views(parameters.flat)
@@ -49,13 +49,13 @@ def require_picklable(function: EvaluatedFunction) -> None:
 
 
 def network_outputs(policy: Policy, flat: Tensor, precision: Precision, batch: SampleBatch) -> NDArray[np.float32]:
-    """Computes the outputs [S, L, K] of a policy's network, without gradients.
+    """Computes the outputs [sequences, steps, K] of a policy's network, without gradients.
 
     Args:
         policy: The policy.
         flat: Parameters of the network, [P].
         precision: Floating-point precision of the forward pass.
-        batch: The network's input columns [S, L, ...] on the device of the parameters.
+        batch: The network's input columns [sequences, steps, ...] on the device of the parameters.
     """
     with torch.no_grad(), computed_in(precision, flat.device):
         outputs = policy.outputs(policy.parameters.views(flat), batch)

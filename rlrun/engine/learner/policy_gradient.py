@@ -22,9 +22,9 @@ def policy_gradient_loss(
 
     Args:
         outputs: Network outputs for the rows: action distribution and values.
-        batch: Columns [S, L], including `advantages` and `value_targets`.
+        batch: Columns [sequences, steps], including `advantages` and `value_targets`.
         vf_loss_coeff: Coefficient of the value loss.
-        entropy_coeff: Coefficient of the entropy bonus, [].
+        entropy_coeff: Coefficient of the entropy bonus, a scalar.
 
     Source:
         Williams 1992, eq. 4; Mnih et al., arXiv:1602.01783, section 4 and algorithm S3.

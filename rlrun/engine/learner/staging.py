@@ -52,7 +52,7 @@ class Staging:
         return self._moved(torch.from_numpy(order))
 
     def settings(self, values: Mapping[str, float]) -> dict[str, Tensor]:
-        """Scheduled settings as device tensors by name, each []; cached while no value changes."""
+        """Scheduled settings as device tensors by name, each a scalar; cached while no value changes."""
         if values != self._latest[0]:
             together = self._moved(torch.tensor(list(values.values()), dtype=torch.float32))
             self._latest = values, dict(zip(values, together.unbind(), strict=True))

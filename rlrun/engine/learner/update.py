@@ -33,7 +33,7 @@ class Parameters:
     """Parameters of the online and target networks in an update.
 
     Attributes:
-        flat: All parameters, [P].
+        flat: All parameters.
         target: Parameters of the target network, [P]; None without a target network.
     """
 
@@ -132,7 +132,7 @@ class Update:
             parameters: Online parameters (changed in place) and target network's parameters.
             states: Optimizer states by objective; changed in place.
             batch: A minibatch, columns [S, L, ...].
-            scheduled: Current values of scheduled settings (learning rate, coefficients) by name, each [].
+            scheduled: Current values of scheduled settings (learning rate, coefficients) by name, each a scalar.
 
         Returns:
             Vector of the minibatch's statistics, followed by the rows' priorities if a loss computes them,
@@ -197,7 +197,7 @@ def present_values(policy: Policy, objective: Objective, flat: Tensor) -> Tensor
 
 
 def assign(policy: Policy, objective: Objective, flat: Tensor, values: Tensor) -> None:
-    """Writes concatenated values into the flat parameter vector [P], at the parameters that an objective assigns."""
+    """Writes concatenated values into the flat parameter vector, at the parameters that an objective assigns."""
     slots = [policy.parameters.slot(name) for name in objective.assigns]
     for slot, value in zip(slots, torch.split(values, [slot.size for slot in slots]), strict=True):
         flat[slot.offset : slot.offset + slot.size].copy_(value)

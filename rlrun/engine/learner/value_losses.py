@@ -23,9 +23,9 @@ def summed_value_losses(
 
     Args:
         outputs: Network outputs for the rows.
-        batch: Columns [S, L], including `<stream>_value_targets` of each additional reward stream.
-        own_errors: Squared (optionally clipped) value errors of the env reward, [S, L].
-        valid: Mask of the valid steps as 0 or 1, [S, L].
+        batch: Columns [sequences, steps], including `<stream>_value_targets` of each additional reward stream.
+        own_errors: Squared (optionally clipped) value errors of the env reward, [sequences, steps].
+        valid: Mask of the valid steps as 0 or 1, [sequences, steps].
     """
     losses = {"value_loss": masked_mean(own_errors, valid)}
     for name, values in outputs.further_values.items():
@@ -40,8 +40,8 @@ class CorrectedValues:
 
     Attributes:
         advantages: Weighted sum of the reward streams' advantages, [S, T + 1].
-        loss: Sum of the value heads' mean squared errors, times the coefficient, [].
-        losses: Mean squared error of each value head by name, the env reward's first, each [].
+        loss: Sum of the value heads' mean squared errors, times the coefficient, a scalar.
+        losses: Mean squared error of each value head by name, the env reward's first, each a scalar.
         targets: V-trace value targets of the env reward, [S, T + 1].
     """
 

@@ -23,7 +23,7 @@ class ActingNetwork(Protocol):
         ...
 
     def load(self, flat: Floats) -> None:
-        """Loads parameters [A]; never modifies the array, since it may be memory of Ray's object store."""
+        """Loads parameters; never modifies the array, since it may be memory of Ray's object store."""
         ...
 
     def __call__(
@@ -64,7 +64,7 @@ class WrappedNetwork:
         self.state_size = network.state_size
 
     def load(self, flat: Floats) -> None:
-        """Loads parameters [A] into the wrapped network."""
+        """Loads parameters into the wrapped network."""
         self.network.load(flat)
 
 

@@ -46,12 +46,12 @@ class GatedTransformer(nn.Module):
         """Forward pass over sequences of consecutive steps.
 
         Args:
-            features: Input features, [S, L, D].
+            features: Input features, [sequences, steps, D].
             state: Recurrent state before the first steps.
-            episode_starts: Whether a step starts an episode, [S, L], which masks all earlier steps.
+            episode_starts: Whether a step starts an episode, [sequences, steps], which masks all earlier steps.
 
         Returns:
-            Features [S, L, H], and the recurrent state after the last steps.
+            Features [sequences, steps, H], and the recurrent state after the last steps.
         """
         rows, length = episode_starts.shape
         memory, count = state[:, :-1].view(rows, len(self.layers), self.memory_len, self.width), state[:, -1]
@@ -76,7 +76,7 @@ class GatedTransformer(nn.Module):
 
 
 def _remembered(episodes: Tensor, count: Tensor, memory_len: int) -> Tensor:
-    """Attention mask [S, L, M] over memory: valid steps of the same episode."""
+    """Attention mask [sequences, steps, M] over memory: valid steps of the same episode."""
     return (episodes == 0)[..., None] & _latest(count, memory_len)[:, None]
 
 
@@ -86,7 +86,7 @@ def _latest(count: Tensor, memory_len: int) -> Tensor:
 
 
 def _same(episodes: Tensor) -> Tensor:
-    """Mask [S, L, L] of step pairs in the same episode."""
+    """Mask [sequences, steps, L] of step pairs in the same episode."""
     return episodes[..., None] == episodes[:, None]
 
 
@@ -147,7 +147,7 @@ class GatedAttention(nn.Module):
         return outputs
 
     def _by_head(self, features: Tensor) -> Tensor:
-        """Splits features [S, L, H] by attention head, as [S, heads, L, H / heads]."""
+        """Splits features [sequences, steps, H] by attention head, as [sequences, heads, L, H / heads]."""
         return features.view(*features.shape[:2], self.heads, -1).transpose(1, 2)
 
 
@@ -167,7 +167,7 @@ class GRUGate(nn.Module):
 
     @override
     def forward(self, hidden: Tensor, part: Tensor) -> Tensor:
-        """Gated combination of a submodule's input `hidden` and output `part`, [S, L, H] each."""
+        """Gated combination of a submodule's input `hidden` and output `part`, [sequences, steps, H] each."""
         made = self.of_part(part).chunk(3, -1)
         came = self.of_input(hidden).chunk(2, -1)
         reset = (made[0] + came[0]).sigmoid()

@@ -1,4 +1,4 @@
-"""Network module: parameters and forward pass over sequences [S, L] (torch)."""
+"""Network module: parameters and forward pass over sequences [sequences, steps] (torch)."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class NumpyNetwork:
         return None if self._plain is None else (self._plain[0], self._plain[1].layers)
 
     def load(self, flat: Floats) -> None:
-        """Loads parameters [A]; never modifies the array, since it may be memory of Ray's object store."""
+        """Loads parameters; never modifies the array, since it may be memory of Ray's object store."""
 
         def parameter(name: str) -> Floats:
             own, shape = self._places[name]

@@ -32,12 +32,12 @@ def run_core(
     Args:
         core: Architecture of the core.
         parts: Layers of the core, as created by `core_parts`.
-        features: Inputs, [S, L, D].
-        state: Recurrent state before the first steps, [S, state_size].
-        episode_starts: Whether an episode begins with a step, [S, L]: the recurrent state is reset there.
+        features: Inputs, [sequences, steps, D].
+        state: Recurrent state before the first steps, [sequences, state_size].
+        episode_starts: Whether an episode begins with a step, [sequences, steps]: the recurrent state is reset there.
 
     Returns:
-        Outputs [S, L, H], and the recurrent state after the last steps.
+        Outputs [sequences, steps, H], and the recurrent state after the last steps.
     """
     if core.kind == "gtrxl":
         (transformer,) = parts
@@ -80,13 +80,13 @@ def unrolled_gru(gates: Tensor, weight: Tensor, keeps: Tensor, state: Tensor) ->
     """Unrolls a GRU over sequences; the reset gate is applied after the product with the hidden state, as in torch.
 
     Args:
-        gates: Pre-activations of the gates (reset, update, candidate) from inputs and biases, [S, L, 3 H].
+        gates: Pre-activations of the gates (reset, update, candidate) from inputs and biases, [sequences, steps, 3 H].
         weight: Weights of the hidden state, [3 H, H].
-        keeps: 0 where an episode starts, which resets the recurrent state, else 1, [S, L].
-        state: Hidden state before the first steps, [S, H].
+        keeps: 0 where an episode starts, which resets the recurrent state, else 1, [sequences, steps].
+        state: Hidden state before the first steps, [sequences, H].
 
     Returns:
-        Hidden states [S, L, H], and the hidden state after the last steps, [S, H].
+        Hidden states [sequences, steps, H], and the hidden state after the last steps, [sequences, H].
 
     Source:
         Cho et al., arXiv:1406.1078, section 2.3.

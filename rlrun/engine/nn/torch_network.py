@@ -99,7 +99,7 @@ class TorchActingNetwork:
         self.state_size = state_size
 
     def load(self, flat: Floats) -> None:
-        """Loads the network's slice of parameters [A]."""
+        """Loads the network's slice of parameters."""
         own = torch.from_numpy(flat[self.offset : self.offset + self.size].copy())
         nn.utils.vector_to_parameters(own, self.network.module.parameters())
 

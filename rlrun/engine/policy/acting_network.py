@@ -16,13 +16,13 @@ from rlrun.engine.policy.flat_parameters import FlatParameters
 def acting_network(
     network: TorchNetwork, table: FlatParameters, *, start: int = 0, heads: tuple[str, ...] = ()
 ) -> ActingNetwork:
-    """Creates the acting network of a torch network, with weights not yet loaded.
+    """Creates the network that a rollout worker runs for a given torch network; its weights are loaded later.
 
     Args:
         network: The torch network.
-        table: Layout of the policy's parameters in the flat vector.
-        start: Offset of the acting slice in the flat vector.
-        heads: Names of the heads to compute; empty for all. Torch acting networks compute all heads.
+        table: Names, shapes and offsets of the policy's parameters in the flat vector that holds all of them.
+        start: Offset, in the flat vector, of the slice of parameters that acting needs.
+        heads: Names of the output heads to compute; empty for all. Networks run by torch always compute all heads.
     """
     spec = dense_spec(network, heads)
     if spec is None:
@@ -36,9 +36,9 @@ def acting_network(
 
 
 def in_kernels(network: ActingNetwork) -> ActingNetwork:
-    """Returns an equivalent network run by C kernels if all steps make the same NumPy calls.
+    """Converts a NumPy network to an equivalent one that runs in C kernels, where that is possible.
 
-    Else the network itself.
+    Returns the network unchanged unless it makes the same sequence of NumPy calls at every step.
     """
     inner = network
     while isinstance(inner, MaskedOutputs | SampledActions):
@@ -47,11 +47,11 @@ def in_kernels(network: ActingNetwork) -> ActingNetwork:
 
 
 def dense_spec(network: TorchNetwork, heads: tuple[str, ...]) -> NetworkSpec | None:
-    """Returns the spec of a network's heads if NumPy can run them (dense layers only); otherwise None.
+    """Returns the spec of the given output heads if they need dense layers only, which NumPy can run; otherwise None.
 
     Args:
-        network: The torch network.
-        heads: Names of the heads; empty for all.
+        network: The torch network to describe.
+        heads: Names of the output heads; empty for all.
     """
     module = network.module.net if isinstance(network.module, WrappedModule) else network.module
     if not isinstance(module, NetworkModule):

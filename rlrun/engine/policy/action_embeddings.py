@@ -27,10 +27,10 @@ from rlrun.engine.policy.action_spaces.action_space import Floats
 def check_action_embeddings(
     observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any], key: str
 ) -> None:
-    """Validates that the observation's part `key` lists features for every action.
+    """Validates that the observation entry `key` is a table of features, one row per discrete action.
 
     Raises:
-        UsageError: If actions are not Discrete, the part `key` is not a Box [A, F], or observations have no other part.
+        UsageError: If actions are not Discrete, the entry `key` is not a Box [A, F], or nothing else is observed.
     """
     if not isinstance(action_space, Discrete):
         raise UsageError(f"model.action_embeddings: the actions of a list are Discrete, not {action_space}")
@@ -50,13 +50,13 @@ def check_action_embeddings(
 
 
 class EmbeddedOutputs(TransformedOutputs):
-    """Acting network whose outputs are scaled dot products of observation and action embeddings.
+    """Acting network that scores actions by the scaled dot product of action and observation embeddings.
 
     Args:
         network: Inner network, whose head `outputs` is the embedding of the observation, [B, D].
-        key: Part of the observation with the actions' features, [B, K, F].
+        key: Observation entry with F features of each of K actions, [B, K, F] for a batch of B.
         activation: Activation of the hidden layer of the action embedding.
-        slots: Slices of the action embedding's parameters in the loaded vector, by name.
+        slots: Offset and shape of each parameter of the action embedding in the loaded vector, by name.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class EmbeddedOutputs(TransformedOutputs):
 
     @override
     def load(self, flat: Floats) -> None:
-        """Loads the flat parameters [A] of the network and the action embedding."""
+        """Loads the weights of the network and the action embedding from one flat vector."""
         super().load(flat)
 
         def parameter(name: str) -> Floats:
@@ -80,7 +80,7 @@ class EmbeddedOutputs(TransformedOutputs):
 
     @override
     def transformed(self, outputs: Floats, inputs: Mapping[str, Any]) -> Floats:
-        """Logits or Q values of the listed actions, [B, K]."""
+        """Logits or Q values of the K actions listed in each of B observations, [B, K]."""
         embedded = self._embed(inputs["obs"][self.key].astype(np.float32, copy=False))
         fit: Floats = np.matmul(embedded, outputs[:, :, None])[:, :, 0] / np.float32(np.sqrt(outputs.shape[1]))
         return fit

@@ -49,7 +49,10 @@ def policy_leaves(
     *,
     normalize_observations: bool,
 ) -> ObservationTree:
-    """Tree of `ObservationLeaf` of a policy's network inputs, with a validated action mask.
+    """Describes how each entry of the observation enters the policy's network; also validates the action mask.
+
+    Returns:
+        A tree of `ObservationLeaf` with the structure of the observation space.
 
     Raises:
         UsageError: If an observation part or its encoder is not supported, if action mask or action features do not
@@ -80,7 +83,7 @@ def policy_leaves(
 
 
 def masked(outputs: Floats, observations: Any) -> Floats:
-    """Masked outputs [..., K]: -1e9 for actions forbidden by the observations' action masks (NumPy)."""
+    """Network outputs [..., num_actions] with -1e9 for actions that the observations forbid (NumPy)."""
     mask = mask_of(observations)
     if mask is None:
         return outputs
@@ -91,7 +94,7 @@ def masked(outputs: Floats, observations: Any) -> Floats:
 
 
 def masked_tensor(outputs: Tensor, observations: Any) -> Tensor:
-    """Masked outputs [..., K]: -1e9, without gradient, for actions forbidden by the observations' masks (torch)."""
+    """Network outputs [..., num_actions] with a constant -1e9 for actions that the observations forbid (torch)."""
     import torch
 
     mask = mask_of(observations)
@@ -105,7 +108,10 @@ def masked_tensor(outputs: Tensor, observations: Any) -> Tensor:
 
 
 def allowed_argmax(values: Tensor, observations: Any) -> Tensor:
-    """Masked argmax: greedy actions [...] of the values [..., A] among the allowed actions (torch).
+    """Greedy actions [...]: the allowed action with the largest of the values [..., num_actions] (torch).
+
+    Returns indices instead of masked values: the final observation of an episode may allow no action, yet its value may
+    be a bootstrap target.
 
     The values themselves are not masked, since the mask of a final observation, whose value may be a target, may allow
     no action.
@@ -114,9 +120,9 @@ def allowed_argmax(values: Tensor, observations: Any) -> Tensor:
 
 
 class MaskedOutputs(TransformedOutputs):
-    """Acting network with outputs masked by the action masks in its observations."""
+    """Acting network that replaces the outputs of forbidden actions by -1e9, as the observations' action masks say."""
 
     @override
     def transformed(self, outputs: Floats, inputs: Mapping[str, Any]) -> Floats:
-        """Masked outputs, [B, K]."""
+        """Network outputs [B, num_actions] with -1e9 for forbidden actions."""
         return masked(outputs, inputs["obs"])

@@ -37,11 +37,13 @@ if TYPE_CHECKING:
 
 
 class ActorCriticPolicy(Policy):
-    """Actor-critic policy: a network with a policy head and one value head per reward stream.
+    """Policy whose network has a head for the action distribution and one value head per reward stream.
+
+    Reward streams are the env's rewards and additional ones, such as intrinsic rewards.
 
     Args:
         spaces: Observation and action space.
-        config: Settings.
+        config: Settings of the algorithm.
         seed: Seed of the initial parameters.
 
     Raises:
@@ -78,14 +80,14 @@ class ActorCriticPolicy(Policy):
         self.parameters = FlatParameters(self.module)
 
     def spec(self) -> NetworkSpec:
-        """Architecture of the network."""
+        """Layers and heads of the policy's network."""
         return policy_value_spec(self.leaves, self.action_space, self.model, self.streams)
 
     @override
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> ActorCriticOutputs:
-        """Action distributions and state values of a batch of observations [S, L, ...].
+        """Action distributions and state values of observations in S sequences of L steps, [S, L, ...].
 
         Outputs for forbidden actions are masked. A recurrent core starts from `state` [S, state_size], and is reset to
         zeros where `episode_starts` [S, L] is set.
@@ -97,7 +99,7 @@ class ActorCriticPolicy(Policy):
     def outputs_of(
         self, views: Mapping[str, Tensor], heads: Mapping[str, Tensor], batch: SampleBatch
     ) -> ActorCriticOutputs:
-        """Action distributions and state values, computed from the outputs of the network's heads [S, L, K]."""
+        """Converts the outputs of network heads, [S, L, K] for S sequences of L steps, to distributions and values."""
         outputs = policy_outputs(self.decoding, views, heads, batch)
         further = {name: heads[f"{name}_value"].squeeze(-1) for name in self.streams}
         return ActorCriticOutputs(
@@ -106,7 +108,7 @@ class ActorCriticPolicy(Policy):
 
     @override
     def behavior(self) -> BehaviorPolicy:
-        """Creates the behavior policy for rollout workers, whose weights are loaded later.
+        """Creates the policy's acting side for rollout workers; its weights are loaded later.
 
         At each step, a NumPy network runs only the policy's layers, unless the values depend on the recurrent state.
         """
@@ -137,16 +139,16 @@ class ActorCriticPolicy(Policy):
 def policy_value_spec(
     leaves: ObservationTree, actions: AnyActions, model: ModelConfig, streams: tuple[str, ...] = ()
 ) -> NetworkSpec:
-    """Network spec of an actor-critic; policy and value have separate layers and cores unless the model shares them.
+    """Describes an actor-critic network; policy and value have separate layers unless the model settings share them.
 
     Args:
-        leaves: The tree of `ObservationLeaf`.
+        leaves: Observation entries and how each enters the network.
         actions: The action space.
         model: The network's settings.
         streams: Names of the additional reward streams, whose value heads share the value function's layers.
 
     Raises:
-        UsageError: If an autoregressive action has only one part.
+        UsageError: If an autoregressive action has only one component.
     """
     policy = policy_heads(actions, model)
     values = (Head("value", "value_head", 1), *(Head(f"{name}_value", f"{name}_value_head", 1) for name in streams))

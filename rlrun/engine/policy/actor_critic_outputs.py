@@ -1,4 +1,4 @@
-"""Outputs of actor-critic networks, as arguments of their losses."""
+"""Outputs of actor-critic networks, in the form that losses take."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ActorCriticOutputs:
-    """Outputs of an actor-critic network for its loss: action distribution and values.
+    """Action distributions and state values of an actor-critic network, as its loss takes them.
+
+    Shapes are those of a batch of S sequences with L steps each.
 
     Attributes:
         distribution: Action distributions, [S, L].

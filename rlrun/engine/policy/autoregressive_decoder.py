@@ -1,4 +1,4 @@
-"""Decoder of autoregressive actions: each part of an action is given the previous ones (torch)."""
+"""Decoder of autoregressive actions: each component of an action is conditioned on the earlier ones (torch)."""
 
 from __future__ import annotations
 
@@ -27,32 +27,34 @@ FIRST_GAIN = 0.01
 
 
 def chain_head(actions: AnyActions, model: ModelConfig) -> Head:
-    """Head spec of the hidden layers that correct the outputs of later parts.
+    """Describes the network head that feeds the decoder's hidden layers, which correct the outputs of later components.
 
     Raises:
-        UsageError: The action has only one part.
+        UsageError: The action has only one component.
     """
     hidden = (len(chain_parts(actions)) - 1) * model.decoder_width
     return Head(CHAIN, "chain_head", hidden, gain=HIDDEN_GAIN)
 
 
 def autoregressive_decoder(actions: AnyActions, model: ModelConfig, seed: int) -> Autoregressive:
-    """Creates the decoder of an action space.
+    """Creates the autoregressive decoder for a policy's action space.
 
     Args:
         actions: The policy's action space.
-        model: The model settings.
+        model: The network's settings.
         seed: Seed of the initial parameters.
     """
     return Autoregressive(actions, chain_parts(actions), model, model.decoder_width, seed=seed)
 
 
 class Autoregressive(Decoder):
-    """Autoregressive decoder: maps the heads `outputs` and `chain` to outputs of each part, given the previous parts.
+    """Torch module that turns two network heads into distributions of action components, each given the earlier ones.
+
+    The head `outputs` parametrises each component on its own; the head `chain` feeds the layers that correct it.
 
     Args:
         actions: The policy's action space.
-        parts: Parts of an action, first to last.
+        parts: Components of an action, in sampling order.
         model: Settings with the activation and the initialisation.
         hidden: H, width of each hidden layer.
         seed: Seed of the initial parameters.
@@ -85,7 +87,10 @@ class Autoregressive(Decoder):
 
     @override
     def forward(self, heads: Mapping[str, Tensor], columns: Mapping[str, Any]) -> Tensor:
-        """Outputs of the parts' conditional distributions given the batch's actions (teacher forcing), [S, L, K]."""
+        """Distribution parameters of each action component, given the earlier components of the batch's actions.
+
+        The result is [S, L, K] for S sequences of L steps.
+        """
         alone, end = heads["outputs"], self.actions.num_outputs - self.actions.num_log_stds
         hidden, actions = heads[CHAIN].chunk(len(self.parts) - 1, -1), columns["actions"]
         before = torch.cat([_encoded(part, actions) for part in self.parts], -1)
@@ -98,7 +103,7 @@ class Autoregressive(Decoder):
 
     @override
     def acting(self, network: ActingNetwork, slots: Mapping[str, ParameterSlot]) -> ActingNetwork:
-        """Creates the acting network that samples the parts in order, with weights not yet loaded."""
+        """Creates the NumPy network that samples the components of an action in order; its weights are loaded later."""
         return AutoregressiveOutputs(
             network,
             self.parts,

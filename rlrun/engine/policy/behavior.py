@@ -1,4 +1,4 @@
-"""Behavior policies of rollout workers: network, action space, exploration and observation filter (NumPy)."""
+"""Acting side of a policy in rollout workers: network, action space, exploration and observation filter (NumPy)."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ VIEW_MEMORY = "rlrun.engine.policy.view_memory:ViewMemory"
 
 
 class BehaviorPolicy:
-    """Behavior policy of rollout workers: picklable, with weights received by broadcast.
+    """Acting side of a policy in a rollout worker; picklable, and updated with weights from the learner.
 
     The network's outputs are masked if the observations hold an action mask.
 
     Args:
-        network: The acting network.
+        network: The network to act with.
         action_space: Conversion between env actions and the policy's own actions.
         exploration: Exploration strategy used while collecting.
-        leaves: The tree of `ObservationLeaf`, including the action mask.
+        leaves: Observation entries and how each enters the network, including the action mask.
         normalize_observations: Whether observations are normalised by running statistics.
         parameter_noise: Parameter noise used while collecting; None for none.
         recording: Recorder of extra fragment columns; None for none.
@@ -49,10 +49,10 @@ class BehaviorPolicy:
         state_inputs: Inputs of the recurrent state besides observations; None for none.
 
     Attributes:
-        noise_source: Source of the noise of fragments: the exploration.
+        noise_source: Draws the random numbers for a whole fragment at once: the exploration.
         filter: Filter that normalises observations.
-        memory: Memory of each slot's episode: recurrent state and views.
-        collector: The collecting side: parameter noise, and the columns of fragments.
+        memory: Recurrent state and recent steps of each env slot's episode.
+        collector: Records the columns of fragments, and applies parameter noise.
         weights_version: Version of the loaded weights, -1 before the first.
     """
 
@@ -84,17 +84,17 @@ class BehaviorPolicy:
 
     @property
     def schedules(self) -> tuple[str, ...]:
-        """Names of the scheduled settings that exploration and parameter noise read."""
+        """Names of the settings on a schedule that exploration and parameter noise read, such as epsilon."""
         noise = self.collector.parameter_noise
         return (*self.exploration.schedules, *(() if noise is None else noise.schedules))
 
     @property
     def samples_policy(self) -> bool:
-        """Whether exploratory actions are sampled with learned probabilities; see `Exploration.samples_policy`."""
+        """Whether exploratory actions are samples of the policy's own learned action distribution."""
         return self.exploration.samples_policy
 
     def load(self, weights: Weights) -> None:
-        """Loads weights, filter statistics and scheduled exploration settings; keeps the recurrent state."""
+        """Loads new weights, observation statistics and scheduled settings; recurrent state is kept."""
         self.network.load(weights.acting)
         self.collector.load(weights)
         self.filter.load(weights.filters)
@@ -114,13 +114,13 @@ class BehaviorPolicy:
 
     @property
     def unmasked_network(self) -> ActingNetwork:
-        """The acting network without the action mask."""
+        """The acting network without the layer that masks forbidden actions."""
         return self.network.network if isinstance(self.network, MaskedOutputs) else self.network
 
     def with_network(self, network: ActingNetwork) -> BehaviorPolicy:
-        """Returns a copy of this behavior policy with another network and the same action mask.
+        """Returns a copy of this policy that acts with another network, under the same action mask.
 
-        The copy shares the memory and the collecting side.
+        Both share the state of running episodes and the recorder of fragments.
         """
         policy = copy.copy(self)
         policy.network = self._completed(network)
@@ -140,18 +140,18 @@ class BehaviorPolicy:
         acts: NDArray[np.bool_] | None = None,
         rows: NDArray[np.int64] | None = None,
     ) -> Any:
-        """Selects and records the actions of one step in all env slots.
+        """Selects the actions of one step in all B env slots, and records them in a fragment.
 
         Args:
             observations: Raw observations, a tree of [B, ...].
-            noise: This step's noise, [B, ...].
-            record: The fragment's columns; row t is filled, or the rows in `rows`.
+            noise: Random numbers of this step, drawn beforehand, [B, ...].
+            record: The fragment's columns, filled in place at row t, or at the rows in `rows`.
             t: The step within the fragment.
             episode_starts: Mask of the env slots whose observation starts an episode, [B]; recurrent state and
                 correlated noise are reset in these slots.
             acts: Mask of the env slots that act, [B]; the state of other slots is kept and nothing is recorded for
                 them. None for all.
-            rows: Row to fill for each slot that acts, [N]; None for row t.
+            rows: Row to fill for each of the N slots that act, [N]; None for row t.
 
         Returns:
             Actions for the env, [B, ...].
@@ -187,29 +187,29 @@ class BehaviorPolicy:
         return self.action_space.to_env(actions)
 
     def begin_episodes(self, starts: NDArray[np.bool_]) -> None:
-        """Resets recurrent state and views in slots whose next observation starts an episode, [B]."""
+        """Clears recurrent state and recent steps in the env slots where a new episode begins (`starts` [B])."""
         self.memory.begin(starts)
 
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:
-        """Adds the rewards [B] of the last step to the memory."""
+        """Stores the rewards of the last step in all B env slots, for networks that see past rewards."""
         if self.memory.is_used:
             self.memory.take_rewards(rewards)
 
     def take_actions(self, actions: Any) -> None:
-        """Replaces the last chosen actions by the env actions [B, ...] that were actually executed."""
+        """Replaces the stored actions by those that the envs actually executed, for networks that see past actions."""
         if self.memory.is_used:
             self.memory.replace_actions(self.action_space.from_env(actions))
 
     def actions(
         self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None
     ) -> Any:
-        """Env actions for raw observations, [B, ...]; see `chosen`."""
+        """Env actions for a batch of raw observations: exploratory with a random generator, greedy without one."""
         return self.action_space.to_env(self.chosen(observations, generator, acts))
 
     def chosen(
         self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None
     ) -> Any:
-        """The policy's own actions [B, *action_shape]: exploratory with a generator, greedy without one.
+        """Actions in the policy's own representation: exploratory with a random generator, greedy without one.
 
         Parameter noise is not applied here; it is used only while collecting fragments.
 
@@ -228,16 +228,20 @@ class BehaviorPolicy:
     def sampled(
         self, observations: Any, generator: np.random.Generator, acts: NDArray[np.bool_] | None = None
     ) -> tuple[Any, Floats]:
-        """The policy's own exploratory actions [B, *action_shape], and the network outputs [B, K] that determined them.
+        """Exploratory actions for B raw observations, and the network outputs [B, K] from which they were sampled.
 
-        `memory.remember` adds the actions to the memory; `chosen` does both.
+        Actions are in the policy's own representation. Unlike `chosen`, this does not store them as past actions.
+
+        Pass them to `memory.remember` to store them.
         """
         slots = len(leaves_of(observations)[0])
         heads = self._heads(observations, self.exploration.network_draws(generator, slots), acts)
         return self.exploration.sample(heads, generator, mask_of(observations)), heads["outputs"]
 
     def outputs(self, observations: Any, acts: NDArray[np.bool_] | None = None) -> Floats:
-        """Masked network outputs [B, K] for raw observations [B, ...].
+        """Network outputs for a batch of raw observations, with forbidden actions masked.
+
+        Updates the recurrent state and the recent steps in the slots that act.
 
         Recurrent state and views are updated in the slots that act.
         """
@@ -252,7 +256,7 @@ class BehaviorPolicy:
         return heads
 
     def state(self) -> dict[str, Any]:
-        """State of exploration, parameter noise and running episodes, without the weights."""
+        """State of exploration, parameter noise and running episodes for a checkpoint, without the weights."""
         state = {**self.exploration.state(), **self.memory.state()}
         noise = self.collector.parameter_noise
         return state if noise is None else {**state, **noise.state()}

@@ -1,4 +1,4 @@
-"""Decoders: modules that map a network's heads to action distribution outputs or to action values (torch)."""
+"""Decoders: modules that convert the outputs of network heads to action distributions or action values (torch)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from rlrun.engine.policy.flat_parameters import FlatParameters
 
 
 class Decoder(nn.Module, ABC):
-    """Module that maps a network's heads to outputs [S, L, K], called functionally with given parameters.
+    """Module that converts the outputs of several network heads to the outputs of the policy.
+
+    It maps batches [S, L, ...] of S sequences with L steps, and is called functionally with given parameters.
 
     Attributes:
         heads: Names of the heads that the decoder reads.
@@ -30,7 +32,7 @@ class Decoder(nn.Module, ABC):
     @abstractmethod
     @override
     def forward(self, heads: Mapping[str, Tensor], columns: Mapping[str, Any]) -> Tensor:
-        """Outputs of the action distribution, or action values, [S, L, K].
+        """Parameters of the action distributions, or action values, [S, L, K] for S sequences of L steps.
 
         Args:
             heads: Outputs of the network's heads, [S, L, ...].
@@ -39,21 +41,21 @@ class Decoder(nn.Module, ABC):
 
     @abstractmethod
     def acting(self, network: ActingNetwork, slots: Mapping[str, ParameterSlot]) -> ActingNetwork:
-        """Creates the acting network that applies this decoder to another network, with weights not yet loaded.
+        """Creates the acting network that applies this decoder to another network's heads; weights are loaded later.
 
         Args:
             network: The acting network whose heads are decoded.
-            slots: Slices of the decoder's parameters in the loaded vector, by their names in the decoder.
+            slots: Offset and shape of each of the decoder's parameters in the loaded vector, by name.
         """
 
 
 def policy_outputs(
     decoding: Decoding | None, views: Mapping[str, Tensor], heads: Mapping[str, Tensor], columns: Mapping[str, Any]
 ) -> Tensor:
-    """Masked outputs of the action distributions, [S, L, K]: decoded heads with forbidden actions masked.
+    """Parameters of the action distributions, [S, L, K], with forbidden actions masked, for S sequences of L steps.
 
     Args:
-        decoding: Decoder of the heads; None if the head `outputs` needs no decoder.
+        decoding: Decoder of the heads; None if the head `outputs` already parametrises the distributions.
         views: The policy's parameters by name.
         heads: Outputs of the network's heads, [S, L, ...].
         columns: Columns of the batch.
@@ -65,14 +67,14 @@ def policy_outputs(
 def acting_outputs(
     network: TorchNetwork, decoding: Decoding | None, table: FlatParameters, *more_heads: str
 ) -> ActingNetwork:
-    """Creates the acting network for the action distribution's outputs, with a decoder if needed.
+    """Creates the network with which rollout workers compute action distributions, with a decoder if needed.
 
     Weights are loaded later.
 
     Args:
-        network: The network.
-        decoding: Decoder of the heads; None if the head `outputs` needs no decoder.
-        table: Layout of the policy's parameters in the flat vector.
+        network: The torch network.
+        decoding: Decoder of the heads; None if the head `outputs` already parametrises the distributions.
+        table: Names, shapes and offsets of the policy's parameters in the flat vector that holds all of them.
         more_heads: Additional heads to compute.
     """
     if decoding is None:
@@ -81,7 +83,7 @@ def acting_outputs(
 
 
 class Decoding:
-    """Decoder of a policy's network, with the prefix of its parameters in the policy.
+    """Decoder of a network's heads, together with the name prefix of its parameters in the policy.
 
     Args:
         decoder: The decoder.
@@ -93,12 +95,12 @@ class Decoding:
         self.prefix = prefix
 
     def outputs(self, views: Mapping[str, Tensor], heads: Mapping[str, Tensor], columns: Mapping[str, Any]) -> Tensor:
-        """Decoded outputs [S, L, K], using the decoder's share of the policy's parameters."""
+        """Applies the decoder to the heads of S sequences with L steps, with its parameters taken from the policy's."""
         own = {name.removeprefix(self.prefix): view for name, view in views.items() if name.startswith(self.prefix)}
         found: Tensor = functional_call(self.decoder, own, (heads, columns))
         return found
 
     def acting(self, network: TorchNetwork, table: FlatParameters, *more_heads: str) -> ActingNetwork:
-        """Creates the acting network with the decoder's heads and `more_heads`, followed by the decoder."""
+        """Creates the acting network that computes the decoder's heads and `more_heads`, then applies the decoder."""
         inner = acting_network(network, table, heads=(*self.decoder.heads, *more_heads))
         return self.decoder.acting(inner, table.slots_of(self.prefix, 0))

@@ -19,10 +19,12 @@ from rlrun.engine.policy.decoder import Decoder
 
 
 class EmbeddedActions(Decoder):
-    """Decoder that outputs scaled dot products of the observation embedding (head `outputs`) and action embeddings.
+    """Torch module that scores actions by the scaled dot product of their embeddings and the observation's embedding.
+
+    The head `outputs` of the network is the observation's embedding.
 
     Args:
-        key: Part of the observation with the actions' features, [S, L, K, F].
+        key: Observation entry with F features of each of K actions, [S, L, K, F] in S sequences of L steps.
         features: F, number of features per action.
         model: Settings with the activation and the initialisation.
         width: D, width of the embeddings and of the hidden layer.
@@ -44,12 +46,12 @@ class EmbeddedActions(Decoder):
 
     @override
     def forward(self, heads: Mapping[str, Tensor], columns: Mapping[str, Any]) -> Tensor:
-        """Logits or Q values of the listed actions, [S, L, K]."""
+        """Logits or Q values of the K actions that each observation lists, [S, L, K] for S sequences of L steps."""
         embedded = self.embedding(self.activation(self.hidden(columns["obs"][self.key].float())))
         fit: Tensor = (embedded @ heads["outputs"].unsqueeze(-1)).squeeze(-1) / math.sqrt(self.width)
         return fit
 
     @override
     def acting(self, network: ActingNetwork, slots: Mapping[str, ParameterSlot]) -> ActingNetwork:
-        """Creates the acting network with action embeddings, with weights not yet loaded."""
+        """Creates the NumPy network that scores actions by their embeddings; its weights are loaded later."""
         return EmbeddedOutputs(network, self.key, self.model.activation, slots)

@@ -1,4 +1,4 @@
-"""Memory of a behavior policy: recurrent state and history views of the running episodes (NumPy)."""
+"""Memory of an acting policy: recurrent state and recent steps of the running episodes (NumPy)."""
 
 from __future__ import annotations
 
@@ -19,28 +19,30 @@ Flags = NDArray[np.bool_]
 
 
 class StateInputs(Protocol):
-    """Protocol of networks whose recurrent state also depends on the actions taken and the rewards received."""
+    """Interface of networks whose recurrent state also depends on past actions and rewards."""
 
     @property
     def knows_chosen(self) -> bool:
-        """Whether the network updates its own state with the chosen actions."""
+        """Whether the network updates its recurrent state with the chosen actions itself."""
         ...
 
     def after_actions(self, state: Floats, actions: Any) -> Floats:
-        """Recurrent state [B, state_size] updated with the policy's own actions [B, ...] as the last actions."""
+        """Recurrent state [B, state_size] of B env slots after storing their last actions in it."""
         ...
 
     def after_rewards(self, state: Floats, rewards: NDArray[Any]) -> Floats:
-        """Recurrent state [B, state_size] updated with the rewards [B] of the last step."""
+        """Recurrent state [B, state_size] of B env slots after storing the rewards of the last step in it."""
         ...
 
 
 class EpisodeMemory:
-    """Memory of each slot's episode: the network's recurrent state, and recent steps for networks with history views.
+    """Recurrent state and recent steps of the episode that runs in each env slot, as inputs of the next action.
+
+    Recent steps serve networks that see stacked observations, past actions or past rewards.
 
     Args:
         state_size: Size of the recurrent state, 0 for none.
-        views: View memory; None for a network without views.
+        views: Memory of recent steps; None for a network that sees the current step only.
         inputs: Inputs of the recurrent state besides observations; None for none.
 
     Attributes:
@@ -60,7 +62,7 @@ class EpisodeMemory:
         self._slots = 0
 
     def begin(self, starts: Flags) -> None:
-        """Clears the memory in slots whose next observation starts an episode, [B]."""
+        """Clears the memory in the env slots where `starts` [B] is set: a new episode begins there."""
         self._slots = len(starts)
         if self.views is not None:
             self.views.begin(starts)
@@ -70,16 +72,19 @@ class EpisodeMemory:
             self.recurrent[starts] = 0.0
 
     def see(self, observations: Any, acts: Flags | None) -> Any:
-        """Adds raw observations [B, ...] of the acting slots (None for all); returns the network's view of them."""
+        """Adds the raw observations of B env slots; returns the network's input, which may include recent steps.
+
+        Slots that do not act are unchanged; `acts` None means that all act.
+        """
         if self.views is None:
             return observations
         self.begin(np.zeros(len(leaves(observations)[0]), np.bool_))
         return self.views.see(observations, acts)
 
     def collect(self, observations: Any, batch: SampleBatch, where: Any, starts: Flags, acts: Flags | None) -> Any:
-        """Begins episodes and adds observations like `begin` and `see`.
+        """Clears the memory where episodes begin, adds new observations, and records recurrent state and past steps.
 
-        Also records the memory's columns of the fragment.
+        Recording fills the columns of the fragment from which a learner can reproduce the network's inputs.
 
         Args:
             observations: Raw observations, a tree of [B, ...].
@@ -89,7 +94,7 @@ class EpisodeMemory:
             acts: Mask of the slots that act, [B]; None for all.
 
         Returns:
-            The network's view of the observations.
+            The network's input: the observations, together with recent steps if the network sees them.
         """
         if len(starts) != self._slots or starts.any():
             self.begin(starts)
@@ -103,7 +108,7 @@ class EpisodeMemory:
         return view
 
     def before(self, observations: Any) -> Floats | None:
-        """Recurrent state [B, state_size] before observations [B, ...]; None for a network without recurrent state."""
+        """Recurrent state [B, state_size] before the given observations; None for a network without recurrence."""
         if not self.state_size:
             return None
         slots = len(leaves(observations)[0])
@@ -112,32 +117,32 @@ class EpisodeMemory:
         return self.recurrent
 
     def keep(self, state: Floats, acts: Flags | None) -> None:
-        """Replaces the recurrent state by a newer one [B, state_size], in the slots that act."""
+        """Stores the new recurrent state [B, state_size] of the env slots that act."""
         self.recurrent = state if acts is None else np.where(acts[:, None], state, self.recurrent)
 
     def remember(self, actions: Any, acts: Flags | None) -> None:
-        """Adds the policy's own actions [B, ...] just chosen, in the acting slots (None for all)."""
+        """Stores the chosen actions, in the policy's own representation, for the env slots that act (None for all)."""
         if self.views is not None:
             self.views.act(actions, acts)
         if self.inputs is not None and not self.inputs.knows_chosen:
             self.keep(self.inputs.after_actions(self.recurrent, actions), acts)
 
     def replace_actions(self, actions: Any) -> None:
-        """Replaces the last actions by the policy's own form of the actions [B, ...] that were actually executed."""
+        """Replaces the last stored actions by those that the envs executed, in the policy's own representation."""
         if self.views is not None:
             self.views.replace_actions(actions)
         if self.inputs is not None:
             self.recurrent = self.inputs.after_actions(self.recurrent, actions)
 
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:
-        """Adds the rewards [B] of the last step to the memory."""
+        """Stores the rewards of the last step in all B env slots."""
         if self.views is not None:
             self.views.take_rewards(rewards)
         if self.inputs is not None and len(self.recurrent) == len(rewards):
             self.recurrent = self.inputs.after_rewards(self.recurrent, rewards)
 
     def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
-        """Allocates the columns that `collect` records: [T, B, ...], or [T + 1, B] for views."""
+        """Allocates the columns of a fragment of T steps in B env slots that `collect` fills."""
         columns: dict[str, NDArray[Any]] = {}
         if self.state_size:
             columns["episode_starts"] = np.empty((length, slots), np.bool_)
@@ -145,12 +150,12 @@ class EpisodeMemory:
         return columns if self.views is None else {**columns, **self.views.allocate(length, slots)}
 
     def state(self) -> dict[str, Any]:
-        """Recurrent state and view memory; empty for a policy without memory."""
+        """Recurrent state and recent steps for a checkpoint; empty for a policy without memory."""
         state: dict[str, Any] = {"recurrent_state": self.recurrent.copy()} if self.state_size else {}
         return state if self.views is None else {**state, "views": self.views.state()}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the memory from `state()`."""
+        """Restores recurrent state and recent steps from `state()`."""
         if self.state_size:
             recurrent = np.array(state["recurrent_state"], np.float32)
             if recurrent.shape[1:] != (self.state_size,):

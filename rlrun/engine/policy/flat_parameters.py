@@ -1,4 +1,4 @@
-"""Flat parameter vector of a module; the module serves only as a template (torch)."""
+"""All parameters of a torch module in one flat vector; the module itself only serves as a template (torch)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlrun.engine.nn.parameter_slot import ParameterSlot
 
 
 class FlatParameters:
-    """Layout of a module's parameters in a flat vector [P], in the order of `named_parameters`.
+    """Names, shapes and offsets of a module's parameters in one flat vector, in the order of `named_parameters`.
 
     Args:
         module: The module.
@@ -31,15 +31,15 @@ class FlatParameters:
         self._by_name = {slot.name: slot for slot in slots}
 
     def gather(self, module: nn.Module) -> Tensor:
-        """Copies the module's parameters into a new flat float32 vector [P]."""
+        """Copies the module's parameters into a new flat float32 vector."""
         return torch.cat([parameter.detach().reshape(-1).float() for parameter in module.parameters()])
 
     def views(self, flat: Tensor, leaf: Tensor | None = None, start: int = 0) -> dict[str, Tensor]:
-        """Differentiable views of the flat vector, as parameters by name.
+        """Splits a flat vector into parameters by name; gradients flow back to the vector.
 
         Args:
-            flat: All parameters, [P].
-            leaf: Slice from offset `start` that replaces the same slice of `flat`, at parameter boundaries; None for
+            flat: All parameters of the module in one vector.
+            leaf: Vector used instead of the part of `flat` from offset `start`, at parameter boundaries; None for
                 no replacement.
             start: Offset of `leaf` in the flat vector.
         """
@@ -56,11 +56,11 @@ class FlatParameters:
         return {slot.name: part.view(slot.shape) for slot, part in zip(slots, parts, strict=True)}
 
     def named(self, flat: NDArray[np.float32]) -> dict[str, NDArray[np.float32]]:
-        """State dict of a flat vector: arrays by parameter name, for checkpoints."""
+        """Splits a flat vector into a state dict: arrays by parameter name, for checkpoints."""
         return {slot.name: flat[slot.offset : slot.offset + slot.size].reshape(slot.shape) for slot in self.slots}
 
     def from_named(self, named: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float32]:
-        """Flattens a state dict to a vector [P].
+        """Flattens a state dict to one vector of all parameters.
 
         Raises:
             ValueError: If names or shapes differ from the module's.
@@ -74,7 +74,7 @@ class FlatParameters:
         return np.concatenate([named[slot.name].ravel() for slot in self.slots]).astype(np.float32)
 
     def slot(self, name: str) -> ParameterSlot:
-        """Slot (offset and shape) of a parameter by name.
+        """Offset and shape of the named parameter in the flat vector.
 
         Raises:
             ValueError: If no parameter has that name.
@@ -84,7 +84,7 @@ class FlatParameters:
         return self._by_name[name]
 
     def range_under(self, prefix: str) -> tuple[int, int]:
-        """Contiguous slice of the parameters with a name prefix, as (offset, size).
+        """Offset and size of the part of the flat vector whose parameters have the given name prefix.
 
         Raises:
             ValueError: If no parameter has the prefix, or the parameters are not contiguous.
@@ -98,7 +98,7 @@ class FlatParameters:
         return start, size
 
     def slots_of(self, prefix: str, start: int) -> dict[str, ParameterSlot]:
-        """Slots of a network's parameters in a slice of the flat vector, by their names in the network.
+        """Offset and shape of each of a network's parameters in a slice of the flat vector, by name.
 
         Args:
             prefix: Prefix of the network's parameter names in the module.

@@ -1,4 +1,4 @@
-"""Collecting side of a behavior policy: parameter noise, and columns of fragments (NumPy)."""
+"""Recording of fragments by an acting policy, with parameter noise (NumPy)."""
 
 from __future__ import annotations
 
@@ -32,30 +32,30 @@ LogProbs = Callable[[Floats, Any], Floats]
 
 
 class Recording:
-    """Recorder of additional fragment columns, besides actions and memory; this base class records none.
+    """Recorder of additional fragment columns, such as log-probabilities; this base class records none.
 
     Attributes:
         reads_heads: Whether the recorder needs the outputs of the network's heads at each step.
-        replaces_actions: Whether recorded actions may differ from those chosen by exploration.
+        replaces_actions: Whether the recorder may replace the actions that exploration chose.
     """
 
     reads_heads: bool = False
     replaces_actions: bool = False
 
     def load(self, flat: Floats) -> None:
-        """Loads the flat acting parameters [A]."""
+        """Loads the weights of the recorder's own networks from the flat vector of parameters needed for acting."""
         return
 
     def collect_by(self, execution: Execution) -> None:
-        """Replaces the forward pass of the recorder's networks by an equivalent implementation, such as C kernels."""
+        """Lets another implementation, such as C kernels, run the recorder's networks."""
         return
 
     def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
-        """Allocates the recorder's columns, [T, B, ...]."""
+        """Allocates the recorder's columns for T steps in B env slots, [T, B, ...]."""
         return {}
 
     def record(self, batch: SampleBatch, where: Any, heads: Heads, acts: Flags | None) -> None:
-        """Records the outputs of the network's heads at one step.
+        """Records the outputs of all network heads at one step.
 
         Args:
             batch: The fragment's columns.
@@ -66,21 +66,21 @@ class Recording:
         return
 
     def postprocess(self, batch: SampleBatch, collector: FragmentCollector) -> None:
-        """Adds, in place, columns that are cheaper to compute for a whole fragment at once."""
+        """Computes further columns of a complete fragment, in place, where that is cheaper than at each step."""
         return
 
 
 class FragmentCollector:
-    """Collecting side of a behavior policy: runs the network with parameter noise, and records fragments.
+    """Runs an acting policy's network, with parameter noise if set, and records the columns of fragments.
 
     Args:
         network: The policy's acting network.
         action_space: Conversion between env actions and the policy's own actions.
         observation_filter: The policy's observation filter.
-        memory: The policy's memory of the running episodes.
+        memory: Recurrent state and recent steps of the running episodes.
         parameter_noise: Parameter noise; None for none.
         recording: Recorder of additional columns; None for none.
-        world_columns: Columns of the whole world in fragments: `WORLD_STATE`, `ACTS`, both or neither.
+        world_columns: Columns to record about the whole multi-agent env: `WORLD_STATE`, `ACTS`, both or neither.
 
     Attributes:
         network: The policy's acting network, without parameter noise.
@@ -114,24 +114,24 @@ class FragmentCollector:
         self._memory = memory
 
     def load(self, weights: Weights) -> None:
-        """Loads the weights of the recorder and the parameter noise; the policy itself loads `network`."""
+        """Loads the weights of the recorder and of the parameter noise, but not those of the policy's network."""
         if self.recording is not None:
             self.recording.load(weights.acting)
         if self.parameter_noise is not None:
             self.parameter_noise.load(weights)
 
     def collect_by(self, execution: Execution) -> None:
-        """Replaces the forward pass of the collecting networks by an equivalent implementation, such as C kernels."""
+        """Lets another implementation, such as C kernels, run the networks that collect experience."""
         self.collecting = execution(self.collecting)
         if self.recording is not None:
             self.recording.collect_by(execution)
 
     def record_log_probs(self, log_probs: LogProbs) -> None:
-        """Enables recording of the log-probabilities of actions in fragments as `TAKEN_LOGP`, for data sets."""
+        """Adds the log-probabilities of actions to fragments, in the column `TAKEN_LOGP`, for data sets."""
         self.log_probs, self.runs_always = log_probs, True
 
     def allocate(self, length: int, slots: int) -> SampleBatch:
-        """Allocates the columns of a fragment that are filled while acting, [T, B, ...]."""
+        """Allocates the columns of a fragment that are filled while acting, for T steps in B env slots."""
         space = self.action_space
         batch = SampleBatch(actions=np.empty((length, slots, *space.action_shape), space.action_dtype))
         if self.recording is not None:
@@ -142,7 +142,7 @@ class FragmentCollector:
         return batch
 
     def run(self, observations: Any, noise: Floats | None, acts: Flags | None) -> Heads:
-        """Runs the collecting network on a step's observations [B, ...], and updates the recurrent state."""
+        """Runs the network on one step's observations in B env slots, and updates the recurrent state."""
         memory = self._memory
         inputs = {"obs": self.filter(observations) if self.filter.is_on else observations}
         heads, after = self.collecting(inputs, memory.recurrent if memory.state_size else None, None, noise)
@@ -151,7 +151,7 @@ class FragmentCollector:
         return heads
 
     def close(self, batch: SampleBatch, episode_starts: Flags, shown: Flags) -> None:
-        """Records the view columns of the closing observations, after a fragment's last step.
+        """Records past steps as inputs of the closing observations, which follow a fragment's last step.
 
         Args:
             batch: The fragment's columns, changed in place.
@@ -162,11 +162,11 @@ class FragmentCollector:
             self._memory.views.close(batch, episode_starts, shown)
 
     def moments(self, observations: Any, filled: Flags) -> dict[str, Moments]:
-        """Moments of raw observations [T, B, ...] for the observation filter; see `ObservationFilter.moments`."""
+        """Count, mean and variance of a fragment's raw observations, with which the observation filter is updated."""
         return self.filter.moments(observations, filled)
 
     def postprocess(self, batch: SampleBatch) -> None:
-        """Postprocesses a recorded fragment for learning, in place: view history, noise adaptation, additional columns.
+        """Prepares a complete fragment for learning, in place: adds past steps and computed columns, adapts noise.
 
         Args:
             batch: The recorded columns, with the raw observations `obs` [T + 1, B, ...].
@@ -182,7 +182,7 @@ class FragmentCollector:
             self.recording.postprocess(batch, self)
 
     def closing_heads(self, observations: Any) -> Heads:
-        """Heads of the collecting network for filtered closing observations [B, ...], e.g. for bootstrap values.
+        """Outputs of all network heads for a fragment's closing, normalised observations, e.g. for bootstrap values.
 
         The recurrent state is not updated.
         """

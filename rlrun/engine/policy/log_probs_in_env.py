@@ -36,11 +36,11 @@ KNOWN_EXPLORATIONS = (ActionNoise, EpsilonGreedy, SampleActions, SampleInOrder, 
 
 
 def behavior_log_probs(behavior: BehaviorPolicy, outputs: Floats, actions: Actions) -> Floats | None:
-    """Log-probabilities of sampled actions in the env's units, [...]; None if the policy does not know them.
+    """Log-probabilities of sampled actions in the env's units, one per action; None if the policy does not know them.
 
     Args:
         behavior: The behavior policy that sampled the actions.
-        outputs: Network outputs, [..., K].
+        outputs: Network outputs from which the actions were sampled, [..., K].
         actions: The policy's own actions, [..., *action_shape].
     """
     exploration = behavior.exploration
@@ -49,9 +49,7 @@ def behavior_log_probs(behavior: BehaviorPolicy, outputs: Floats, actions: Actio
 
 
 def taken_log_probs(behavior: BehaviorPolicy) -> LogProbs | None:
-    """Function that computes the log-probabilities, in the env's units, of a policy's actions in fragments.
-
-    None if unknown.
+    """Returns a function that computes the log-probabilities of a policy's actions in the env's units; None if unknown.
 
     They are unknown with parameter noise, with correlated noise, and with custom exploration strategies.
     """
@@ -103,12 +101,12 @@ def _with_noise(exploration: ActionNoise, outputs: Floats, actions: Actions) -> 
 
 
 def log_probs_in_env(space: StochasticActions, outputs: Floats, actions: Actions) -> Floats:
-    """Log-probabilities of the env actions `to_env(actions)` in the env's units, [...].
+    """Log-probabilities, in the env's units, of the env actions that correspond to a policy's rescaled actions.
 
     Args:
         space: Action space with the policy's distributions.
         outputs: Network outputs, [..., K].
-        actions: The policy's own actions, [..., *action_shape].
+        actions: Actions in the policy's own representation, [..., *action_shape].
     """
     if isinstance(space, ProductActions):
         parts = [log_probs_in_env(part.actions, part.own_outputs(outputs), part.own(actions)) for part in space.parts]

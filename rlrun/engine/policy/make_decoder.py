@@ -1,4 +1,4 @@
-"""Factories of a policy's network: heads, and an optional decoder for action parts or embeddings (torch)."""
+"""Factories of a policy's network: heads, and a decoder for autoregressive actions or action embeddings (torch)."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ DECODERS = {
 
 
 def policy_heads(actions: AnyActions, model: ModelConfig) -> tuple[Head, ...]:
-    """Head specs of a network for the action distribution.
+    """Describes the network heads from which the action distribution is computed.
 
     Raises:
-        UsageError: The model is autoregressive, but the action has only one part.
+        UsageError: The model is autoregressive, but the action has only one component.
     """
     if model.action_embeddings is not None:
         return (Head("outputs", "policy_head", model.decoder_width, gain=0.01),)
@@ -45,7 +45,7 @@ def policy_heads(actions: AnyActions, model: ModelConfig) -> tuple[Head, ...]:
 
 
 class DecodedNetwork(NamedTuple):
-    """Network with an optional decoder of its heads.
+    """Network whose heads may be converted to action distributions by a decoder.
 
     Attributes:
         module: Module that holds all parameters, including the decoder's.
@@ -61,7 +61,7 @@ class DecodedNetwork(NamedTuple):
 def decoded_network(
     spec: NetworkSpec, leaves: ObservationTree, actions: AnyActions, model: ModelConfig, seed: int
 ) -> DecodedNetwork:
-    """Creates the network of an action distribution, with the heads of `policy_heads` and optional additional heads.
+    """Creates a network with the heads of an action distribution, its decoder if needed, and optional further heads.
 
     Raises:
         UsageError: gSDE is combined with trained encoders or attention.
@@ -94,12 +94,12 @@ def check_state_dependent_noise(actions: AnyActions, model: ModelConfig) -> None
 
 
 def make_decoder(leaves: ObservationTree, actions: AnyActions, model: ModelConfig, seed: int) -> Decoder | None:
-    """Creates the decoder that maps policy heads to the action distribution; None if no decoder is needed.
+    """Creates the decoder that converts network heads to an action distribution; None if no decoder is needed.
 
     Args:
-        leaves: The tree of `ObservationLeaf`.
+        leaves: Observation entries and how each enters the network.
         actions: The policy's action space.
-        model: The model settings.
+        model: The network's settings.
         seed: Seed of the initial parameters.
     """
     if model.autoregressive:
@@ -109,7 +109,7 @@ def make_decoder(leaves: ObservationTree, actions: AnyActions, model: ModelConfi
 
 
 def embedding_decoder(leaves: ObservationTree, model: ModelConfig, seed: int) -> Decoder | None:
-    """Creates the decoder with action embeddings; None without `model.action_embeddings`."""
+    """Creates the decoder that scores actions by embeddings; None without the setting `model.action_embeddings`."""
     key = model.action_embeddings
     if key is None:
         return None

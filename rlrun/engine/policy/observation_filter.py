@@ -24,11 +24,11 @@ class ObservationFilter:
     """Normalises observation vectors, including integer vectors, to mean 0 and variance 1.
 
     Statistics are loaded only together with weights, so that acting and learning use the same statistics for a
-    fragment. Images and discrete parts are not normalised. Until the first statistics are loaded, observations pass
+    fragment. Images and discrete entries are not normalised. Until the first statistics are loaded, observations pass
     through unchanged.
 
     Args:
-        leaves: The tree of `ObservationLeaf`.
+        leaves: Observation entries and how each enters the network.
         is_on: Whether anything is normalised; otherwise observations pass through unchanged.
         clip: Clipping bound of normalised observations.
     """
@@ -44,7 +44,7 @@ class ObservationFilter:
         self._scales: dict[str, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}
 
     def load(self, filters: Mapping[str, Moments]) -> None:
-        """Loads the running statistics by name."""
+        """Replaces the means and variances used for normalisation by newer ones."""
         self._scales = {
             name: (
                 filters[name].mean.astype(np.float32),
@@ -66,7 +66,7 @@ class ObservationFilter:
         return with_new_observation(observations, tree) if self._is_viewed else tree
 
     def filter_fragment(self, batch: SampleBatch) -> None:
-        """Normalises the observations of a fragment and of its history, in place."""
+        """Normalises the observations of a fragment, and of the steps recorded before it, in place."""
         if not self.is_on:
             return
         batch["obs"] = self(batch["obs"])
@@ -93,7 +93,7 @@ class ObservationFilter:
         return normalized.astype(np.float32, copy=False)
 
     def columns(self, observations: Any) -> dict[str, NDArray[Any]]:
-        """Parts of raw observations that are normalised, by the names of their statistics."""
+        """Entries of raw observations that are normalised, by the names of their statistics."""
         found: dict[str, NDArray[Any]] = {}
 
         def put(name: str, column: NDArray[Any]) -> None:
@@ -104,7 +104,7 @@ class ObservationFilter:
         return found
 
     def moments(self, observations: Any, filled: NDArray[np.bool_]) -> dict[str, Moments]:
-        """Moments of a fragment's observations [T, B, ...] by name, over the entries with `filled` [T, B]."""
+        """Count, mean and variance of each observation entry in a fragment, over steps with `filled` [T, B] set."""
         found: dict[str, Moments] = {}
         if not self.is_on:
             return found

@@ -1,4 +1,4 @@
-"""Base class of policies on the learner's side: module, parameters and forward pass."""
+"""Base class of policies on the learner's side: torch module, parameters and forward pass."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from rlrun.engine.policy.flat_parameters import FlatParameters
 
 
 class Policy(ABC):
-    """Policy family: defines the forward pass of the networks for losses, and the behavior policy for rollout workers.
+    """Learner's side of a policy: computes network outputs for losses, and creates the acting side for rollout workers.
 
     Attributes:
         module: Template of the network, called functionally with parameters of the learner's flat vector.
         parameters: Slices of the module's parameters in the flat vector.
-        leaves: The parts of an observation, a tree of `ObservationLeaf`.
+        leaves: Observation entries and how each enters the network, a tree of `ObservationLeaf`.
         estimates: Kind of value function: `action_values`, the outputs of the behavior policy [B, A]; `state_values`,
             the attribute `values` of `outputs`; None without a value function.
     """
@@ -33,33 +33,33 @@ class Policy(ABC):
 
     @property
     def acting_range(self) -> tuple[int, int]:
-        """Slice of the flat parameters needed for acting, as (offset, size); all parameters by default."""
+        """Offset and size of the part of the flat parameter vector that acting needs; all parameters by default."""
         return 0, self.parameters.size
 
     @property
     def descended(self) -> str:
-        """Prefix of the names of the parameters that `Algorithm.loss` trains; all parameters by default."""
+        """Name prefix of the parameters that the algorithm's main loss trains; by default it trains all parameters."""
         return ""
 
     @abstractmethod
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> Any:
-        """Outputs of the networks on a batch, as arguments of the losses, computed at once or lazily.
+        """Network outputs on a batch, in the form that losses take.
 
         Args:
             views: The module's parameters by name.
-            batch: Columns [S, L, ...].
+            batch: Columns of S sequences with L steps, [S, L, ...].
             target_views: The target network's parameters by name; None without a target network.
         """
 
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
-        """Samples the noise that the losses need on rows [S, L], as additional columns of the batch.
+        """Draws the random numbers that the losses need for S sequences of L steps, as additional columns of the batch.
 
-        None by default.
+        By default none are needed.
         """
         return {}
 
     @abstractmethod
     def behavior(self) -> BehaviorPolicy:
-        """Creates the behavior policy for rollout workers, whose weights are loaded later."""
+        """Creates the policy's acting side for rollout workers; its weights are loaded later."""

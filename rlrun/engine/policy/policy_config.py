@@ -1,4 +1,4 @@
-"""Protocol of the settings that all policy families have."""
+"""Interface of the settings that all policies read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rlrun.engine.nn.model_config import ModelConfig
 
 
 class PolicyConfig(Protocol):
-    """Protocol of the settings that all policy families read; every `AlgorithmConfig` implements this protocol."""
+    """Interface of the settings that all policies read; every `AlgorithmConfig` implements it."""
 
     @property
     def model(self) -> ModelConfig:

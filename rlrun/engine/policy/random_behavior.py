@@ -59,7 +59,7 @@ class RandomExploration(Exploration):
 
 
 class ZeroNetwork:
-    """Placeholder network whose outputs [B, K] are zeros.
+    """Placeholder for a network: outputs zeros whatever the observations are.
 
     Args:
         num_outputs: K, number of outputs.
@@ -86,7 +86,7 @@ class ZeroNetwork:
 
 
 class RandomBehavior(BehaviorPolicy):
-    """Behavior policy with uniformly random actions, in evaluation as well as while collecting.
+    """Acting policy that takes uniformly random actions, in evaluation as well as while collecting.
 
     Args:
         spaces: Observation and action space of the env.

@@ -1,4 +1,4 @@
-"""Recorders of behavior log-probabilities and values in fragments, for losses and initial priorities (NumPy).
+"""Recorder of the log-probabilities and values of an acting policy, for losses and initial priorities (NumPy).
 
 Without a recorder, fragments hold raw observations and actions, as stored in replay buffers.
 """
@@ -22,7 +22,9 @@ from rlrun.engine.policy.fragment_collector import Execution, FragmentCollector,
 
 
 class LogProbsAndValues(Recording):
-    """Recorder of log-probabilities `logp` [T, B] and state values `values` [T + 1, B]; filters the observations.
+    """Records the log-probabilities of actions and the state values of a fragment, and normalises its observations.
+
+    The columns are `logp` [T, B] and `values` [T + 1, B] for T steps in B env slots.
 
     Values that are not computed at every step come from one pass over the whole fragment. A recurrent network computes
     all values from its state, including those of final observations. The bootstrap value after the fragment leaves
@@ -31,7 +33,7 @@ class LogProbsAndValues(Recording):
     Args:
         action_space: Action space with the behavior policy's distributions.
         value_network: Network with the value heads; None if the acting network is recurrent and has these heads itself.
-        heads: Value heads by column, including those of the additional reward streams.
+        heads: Name of the value head for each column of values, including those of additional reward streams.
     """
 
     reads_heads = True
@@ -49,19 +51,19 @@ class LogProbsAndValues(Recording):
 
     @override
     def load(self, flat: Floats) -> None:
-        """Loads the value network's parameters from the flat acting parameters [A]."""
+        """Loads the value network's weights from the flat vector of parameters needed for acting."""
         if self.value_network is not None:
             self.value_network.load(flat)
 
     @override
     def collect_by(self, execution: Execution) -> None:
-        """Replaces the value network's forward pass by an equivalent implementation, such as C kernels."""
+        """Lets another implementation, such as C kernels, run the value network."""
         if self.value_network is not None:
             self.value_network = execution(self.value_network)
 
     @override
     def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
-        """Allocates the columns `outputs` [T, B, K] and values [T + 1, B] (NaN)."""
+        """Allocates the columns `outputs` [T, B, K], with K outputs per distribution, and values [T + 1, B] (NaN)."""
         return {
             "outputs": np.empty((length, slots, self.action_space.num_outputs), np.float32),
             **{column: np.full((length + 1, slots), np.nan, np.float32) for column in self.heads},
@@ -69,7 +71,7 @@ class LogProbsAndValues(Recording):
 
     @override
     def record(self, batch: SampleBatch, where: Any, heads: Heads, acts: NDArray[np.bool_] | None) -> None:
-        """Records the distribution's outputs of one step, and the values if the network computed them."""
+        """Records the parameters of one step's action distributions, and the values if the network computed them."""
         self._come_along = "value" in heads
         batch["outputs"][where] = heads["outputs"] if acts is None else heads["outputs"][acts]
         if self._come_along:
@@ -79,9 +81,9 @@ class LogProbsAndValues(Recording):
 
     @override
     def postprocess(self, batch: SampleBatch, collector: FragmentCollector) -> None:
-        """Normalises the observations of a fragment, and adds log-probabilities and missing values.
+        """Completes a fragment: normalises observations, and adds log-probabilities and missing values.
 
-        A closing value that is already recorded is kept, since it was computed when an unfinished step was taken.
+        A value of the observation after the last step is kept if it was already recorded.
         """
         collector.filter.filter_fragment(batch)
         seen = viewed(batch)
@@ -102,5 +104,5 @@ class LogProbsAndValues(Recording):
             values[missing:] = heads[head].reshape(-1, values.shape[1])
 
     def value_inputs(self, batch: SampleBatch) -> Any:
-        """Inputs of the value network as a tree of [T + 1, B, ...]."""
+        """Inputs of the value network for T steps and the observation after them, as a tree of [T + 1, B, ...]."""
         return batch["obs"]

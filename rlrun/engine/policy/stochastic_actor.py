@@ -1,4 +1,4 @@
-"""Stochastic policies without value functions: networks of an action distribution (torch)."""
+"""Stochastic policies without a value function (torch)."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ from rlrun.engine.settings.registry import load_internal
 
 @dataclass(frozen=True)
 class StochasticActorOutputs:
-    """Outputs of a stochastic actor for its loss.
+    """Action distributions of a stochastic policy, as its loss takes them.
 
     Attributes:
-        distribution: Action distributions, [S, L].
+        distribution: Action distributions of S sequences with L steps, [S, L].
     """
 
     distribution: Distribution
 
 
 class StochasticActorPolicy(Policy):
-    """Policy that consists of an action distribution without a value function, for imitation and sequence models.
+    """Stochastic policy without a value function, for imitation learning and sequence models.
 
     The parameters have the same names and shapes as the policy part of an `ActorCriticPolicy` with separate values.
     Fragments hold raw observations and actions, as for replay buffers.
 
     Args:
         spaces: Observation and action space.
-        config: Settings.
+        config: Settings of the algorithm.
         seed: Seed of the initial parameters.
 
     Raises:
@@ -88,7 +88,7 @@ class StochasticActorPolicy(Policy):
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> StochasticActorOutputs:
-        """Action distributions of a batch of observations [S, L, ...], with forbidden actions masked.
+        """Action distributions for observations [S, L, ...] in S sequences of L steps, with forbidden actions masked.
 
         A recurrent core starts from `state` [S, state_size], or from zeros if the batch has none. It is reset to zeros
         where `episode_starts` [S, L] is set.
@@ -112,7 +112,7 @@ class StochasticActorPolicy(Policy):
         return self.behaving(BehaviorPolicy)
 
     def behaving(self, make: Callable[..., BehaviorPolicy]) -> BehaviorPolicy:
-        """Creates the behavior policy with a given class or function, which takes the arguments of `BehaviorPolicy`."""
+        """Creates the acting side by a given class or function that takes the arguments of `BehaviorPolicy`."""
         own = self._own_network
         return make(
             acting_outputs(self.network, self.decoding, self.parameters),

@@ -1,4 +1,4 @@
-"""View memory: recent observations, actions and rewards per env slot, for behavior policies with views (NumPy)."""
+"""Memory of recent observations, actions and rewards in each env slot, for networks that see past steps (NumPy)."""
 
 from __future__ import annotations
 
@@ -31,17 +31,19 @@ COLUMNS = {VIEW_FRAMES: "obs", VIEW_PREV_ACTIONS: "actions", VIEW_PREV_REWARDS: 
 
 
 class ViewMemory:
-    """Buffer of the last observations, actions and rewards of each slot's episode, as network inputs.
+    """Last observations, actions and rewards of the episode that runs in each env slot, as inputs of the network.
+
+    The memory also passes the last steps of one fragment to the next, whose first rows need them.
 
     The memory also carries the history before a fragment's first rows from one fragment to the next.
 
     Args:
-        leaves_of: The tree of `ObservationLeaf` of the view.
-        action_space: The policy's own actions.
+        leaves_of: Network inputs made of the current observation and past steps, a tree of `ObservationLeaf`.
+        action_space: Gymnasium space of actions in the policy's own representation.
 
     Attributes:
-        has_frames: Whether the view stacks observations.
-        has_actions: Whether the view shows past actions.
+        has_frames: Whether the network sees stacked observations.
+        has_actions: Whether the network sees past actions.
     """
 
     def __init__(self, leaves_of: ObservationTree, action_space: ActionSpace) -> None:
@@ -57,7 +59,7 @@ class ViewMemory:
         self._history: dict[str, Any] = {}
 
     def begin(self, starts: Flags) -> None:
-        """Clears the memory in slots whose next observation starts an episode, [B]."""
+        """Clears the memory in the env slots where `starts` [B] is set: a new episode begins there."""
         if len(self._steps) != len(starts):
             self._steps, self._given = np.full(len(starts), NOT_SHOWN, np.int32), np.zeros(len(starts))
             self._seen, self._history = {}, {}
@@ -67,12 +69,14 @@ class ViewMemory:
                 leaf[starts] = nothing
 
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:
-        """Stores the rewards [B] of the last step as the previous rewards of the slots' next observations."""
+        """Stores the rewards of the last step in B env slots, as the previous rewards of the next observations."""
         if len(self._given) == len(rewards):
             self._given += rewards
 
     def see(self, observations: Any, acts: Flags | None) -> Any:
-        """Adds raw observations [B, ...] to the memory and returns their view; slots that do not act are unchanged.
+        """Adds the raw observations of B env slots; returns the network's input, which includes past steps.
+
+        Slots that do not act are unchanged.
 
         Args:
             observations: A tree of [B, ...].
@@ -95,7 +99,7 @@ class ViewMemory:
         return {**parts, **self._seen}
 
     def record(self, batch: SampleBatch, where: Any, acts: Flags | None) -> None:
-        """Records the episode step and previous reward of the observations last passed to `see`.
+        """Records, for the observations last passed to `see`, the step within the episode and the previous reward.
 
         Args:
             batch: The fragment's columns.
@@ -107,25 +111,27 @@ class ViewMemory:
         batch[PREV_REWARDS][where] = self._rewards[slots]
 
     def act(self, actions: NDArray[Any], acts: Flags | None) -> None:
-        """Adds the chosen actions [B, ...] to the previous actions of the slots that act."""
+        """Stores the chosen actions as past actions, in the env slots that act."""
         if VIEW_PREV_ACTIONS in self._seen:
             own = actions.reshape(len(actions), *self._action_space.action_shape)
             _push(self._seen[VIEW_PREV_ACTIONS], own, slice(None) if acts is None else acts)
 
     def replace_actions(self, actions: NDArray[Any]) -> None:
-        """Replaces the last previous actions by the actions [B, ...] that were actually executed."""
+        """Replaces the last stored actions by those that the envs actually executed, [B, ...]."""
         if VIEW_PREV_ACTIONS in self._seen:
             self._seen[VIEW_PREV_ACTIONS][:, -1] = actions
 
     def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
-        """Allocates the columns that `record` fills, [T + 1, B]."""
+        """Allocates the columns that `record` fills, for T steps and the observation after them, [T + 1, B]."""
         return {
             EPISODE_STEPS: np.full((length + 1, slots), NOT_SHOWN, np.int32),
             PREV_REWARDS: np.zeros((length + 1, slots), np.float32),
         }
 
     def close(self, batch: SampleBatch, starts: Flags, shown: Flags) -> None:
-        """Records the episode step and previous reward of a fragment's closing observations.
+        """Records the step within the episode and the previous reward of a fragment's closing observations.
+
+        Closing observations are those that follow the fragment's last step.
 
         Args:
             batch: The fragment's columns; the closing row is filled.
@@ -138,14 +144,14 @@ class ViewMemory:
         batch[PREV_REWARDS][-1] = np.where(shown & (steps > 0), self._given, 0.0)
 
     def carry(self, batch: SampleBatch) -> None:
-        """Adds the history before a recorded fragment to its columns, and keeps the history for the next fragment."""
+        """Adds the steps before a fragment to its columns, and keeps its last steps for the next fragment."""
         if not self._history:
             self._history = self._empty_history(batch)
         batch[HISTORY] = self._history
         self._history = history_after(self._history, batch)
 
     def before_episode(self, observed: Any) -> dict[str, Any]:
-        """Padding of each part of a view for steps before an episode's start, [K, ...]; see `padding_of`."""
+        """Values that fill the last K steps of each network input before an episode has that many, [K, ...]."""
         return padding_of(self._leaves, self._action_space, observed)
 
     def _empty_history(self, batch: SampleBatch) -> dict[str, Any]:
@@ -163,7 +169,7 @@ class ViewMemory:
         return history
 
     def state(self) -> dict[str, Any]:
-        """State of the memory: episode steps, rewards, view contents and history."""
+        """Contents of the memory for a checkpoint: step within the episode, rewards, and past steps."""
         return {
             "steps": self._steps.copy(),
             "given": self._given.copy(),
@@ -179,11 +185,11 @@ class ViewMemory:
 
 
 def padding_of(leaves_of: ObservationTree, action_space: ActionSpace, observed: Any) -> dict[str, Any]:
-    """Padding of each part of a view for steps before an episode's start, [K, ...].
+    """Values that fill the last K steps of each network input before an episode has that many, [K, ...].
 
     Args:
-        leaves_of: The tree of `ObservationLeaf` of the view.
-        action_space: The policy's own actions.
+        leaves_of: Network inputs made of the current observation and past steps, a tree of `ObservationLeaf`.
+        action_space: Gymnasium space of actions in the policy's own representation.
         observed: Example tree of observations without the action mask, for the dtypes.
     """
     found: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Weights of a policy, as broadcast from the learner to rollout workers."""
+"""Weights of a policy, as the learner sends them to rollout workers."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rlrun.engine.settings.config import Schedule
 
 @dataclass(frozen=True)
 class LearningWeights:
-    """Full learner state in a broadcast, for learners that run on the rollout workers.
+    """Complete state of a learner, sent to rollout workers that run learners of their own.
 
     Attributes:
-        flat: All parameters, [P].
+        flat: All parameters in one flat vector.
         optimizer: Optimizer state by name, which replaces the receiver's; empty to keep the receiver's.
-        target: The target network's parameters, [P]; None to keep the receiver's.
+        target: The target network's parameters, in a vector like `flat`; None to keep the receiver's.
     """
 
     flat: NDArray[np.float32]
@@ -28,17 +28,17 @@ class LearningWeights:
 
 @dataclass(frozen=True)
 class Weights:
-    """Snapshot of a policy's parameters, running statistics and schedules.
+    """Snapshot of a policy's parameters, running statistics and schedules, which the learner sends to rollout workers.
 
     Attributes:
-        version: Number of earlier broadcasts.
-        acting: Flat copy of the parameters needed for acting, [A]: the slice `Policy.acting_range`.
+        version: Number of snapshots sent before this one.
+        acting: Flat copy of the parameters needed for acting.
         filters: Running statistics by name: `observations/<part>` for the observation filter, `returns` for reward
             scaling.
         env_steps: Env steps taken at the time of the snapshot, for schedules on the rollout workers.
         schedules: Scheduled settings by name, as functions of the env steps.
         learning: Full learner state for learners on the rollout workers; None if there are none.
-        lineup: Opponents, for the weights of a league seat; None for the weights of a policy.
+        lineup: Frozen opponents to play with instead of this policy; None for a policy that learns.
     """
 
     version: int
@@ -67,11 +67,11 @@ class Member:
 
 @dataclass(frozen=True)
 class Lineup:
-    """Distribution over the opponents of a league seat.
+    """Frozen opponents that may act in place of a policy, with the probability of each.
 
     Attributes:
         members: The opponents.
-        probabilities: Sampling probability of each opponent, [M]; the sum is 1.
+        probabilities: Sampling probability of each opponent; the sum is 1.
     """
 
     members: tuple[Member, ...]

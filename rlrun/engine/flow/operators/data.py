@@ -26,7 +26,7 @@ class TrainOnData(Operator):
 
     @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
-        """Takes one SGD step on rows [S, L, ...], and returns them."""
+        """Takes one SGD step on rows [sequences, steps, ...], and returns them."""
         rows = SampleBatch({name: column for name, column in item.items() if name != "indices"})
         self.trainee.learner.step(rows, scheduled=self.trainee.clock.scheduled())
         return item

@@ -88,7 +88,7 @@ class ComputeGradients(WorkerOperator):
         return self.gradients_of(rows, int(item["valid"].sum()))
 
     def gradients_of(self, rows: SampleBatch, steps: int) -> Gradients:
-        """Computes the gradient over sequences [S, L] that were collected in `steps` env steps."""
+        """Computes the gradient over sequences [sequences, steps] that were collected in `steps` env steps."""
         weights = self._weights
         if weights is None or weights.learning is None:
             raise RuntimeError("gradients are computed at weights, and none have arrived")

@@ -50,7 +50,7 @@ class MinibatchSettings(Protocol):
 
 
 def data_minibatches(trainee: Trainee, config: MinibatchSettings, view: ViewFactory) -> Flow[SampleBatch]:
-    """Creates a flow of minibatches of rows [S, L] from data sets, with actions in the policy's form.
+    """Creates a flow of minibatches of rows [sequences, steps] from data sets, with actions in the policy's form.
 
     Args:
         trainee: The policy in training.
@@ -123,7 +123,7 @@ class DataMinibatches(StatefulSource[SampleBatch]):
         return numbers
 
     def _own_actions(self, actions: Any, shape: tuple[int, ...]) -> Any:
-        """Converts actions of the env [S, L, ...] to those of the policy."""
+        """Converts actions of the env [sequences, steps, ...] to those of the policy."""
         rows = SampleBatch(actions=actions).map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]))["actions"]
         own = self._action_space.from_env(rows)
         return own.reshape(*shape, *own.shape[1:])

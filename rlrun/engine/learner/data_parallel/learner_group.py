@@ -140,7 +140,7 @@ class LearnerGroup:
         """Trains for several epochs of minibatch SGD on a batch, as `LocalLearner.learn` does.
 
         Args:
-            batch: Rows of experience [S, L, ...].
+            batch: Rows of experience [sequences, steps, ...].
             num_epochs: Number of epochs (passes over the batch).
             minibatch_size: Steps per minibatch, summed over all learners; rounded up to equal shares.
             scheduled: Current values of scheduled settings by name, including learning rates.
@@ -212,7 +212,7 @@ class LearnerGroup:
         return bool(self._call_first("is_finite"))
 
     def flat(self) -> NDArray[np.float32]:
-        """Flat copy of all parameters, [P]."""
+        """Flat copy of all parameters."""
         flat: NDArray[np.float32] = self._call_first("flat")
         return flat
 
@@ -222,7 +222,7 @@ class LearnerGroup:
         return acting
 
     def load_flat(self, flat: NDArray[np.float32]) -> None:
-        """Loads the flat parameter vector [P]."""
+        """Loads the flat parameter vector."""
         self._call_all("load_flat", flat)
         self._ask_servers("load_flat", flat)
 
@@ -239,12 +239,12 @@ class LearnerGroup:
         self._call_all("update_target", tau, prefix)
 
     def target(self) -> NDArray[np.float32] | None:
-        """Flat copy of the target network's parameters, [P]; None without a target network."""
+        """Flat copy of the target network's parameters; None without a target network."""
         target: NDArray[np.float32] | None = self._call_first("target")
         return target
 
     def load_target(self, flat: NDArray[np.float32]) -> None:
-        """Loads the target network's parameters [P]."""
+        """Loads the target network's parameters."""
         self._call_all("load_target", flat)
 
     def optimizer_state(self) -> dict[str, NDArray[np.float32]]:

@@ -179,7 +179,7 @@ class ParameterShard:
             raise PeerLost(f"a parameter server waited {self._config.timeout_s:g} s for a learner")
 
     def load_flat(self, flat: Floats) -> None:
-        """Loads the shard's slice from the flat parameter vector [P]."""
+        """Loads the shard's slice from the flat parameter vector."""
         self._flat.copy_(over_memory(flat)[self._config.start : self._config.stop])
 
     def optimizer_state(self) -> dict[str, Floats]:
@@ -236,10 +236,10 @@ class ParameterServers:
         Args:
             policy: The policy.
             objective: Objective that the gradient belongs to.
-            flat: All parameters [P]; changed in place.
+            flat: All parameters; changed in place.
             state: Unused, since the shards hold the optimizer state.
             total: Mean gradient, assigned values and statistics over this learner's share, then its valid steps.
-            scheduled: Current values of scheduled settings (learning rate, coefficients) by name, each [].
+            scheduled: Current values of scheduled settings (learning rate, coefficients) by name, each a scalar.
 
         Returns:
             The mean statistics over all learners, then the norm of the mean gradient if parameters are updated.

@@ -37,10 +37,10 @@ class Reducer(Protocol):
         Args:
             policy: The policy.
             objective: Objective whose parameters are updated.
-            flat: All parameters [P]; changed in place.
+            flat: All parameters; changed in place.
             state: The optimizer's state; changed in place.
             total: This learner's gradient sum.
-            scheduled: Current values of scheduled settings (learning rate, coefficients) by name, each [].
+            scheduled: Current values of scheduled settings (learning rate, coefficients) by name, each a scalar.
 
         Returns:
             Mean statistics over all learners, followed by the norm of the mean gradient if parameters are trained.

@@ -65,8 +65,8 @@ class Execution:
             computation: Update or gradient computation to run.
             parameters: Online and target parameters.
             states: Optimizer states by objective, if the computation updates parameters.
-            batch: A minibatch, columns [S, L, ...].
-            scheduled: Current values of scheduled settings (learning rate, coefficients) by name, each [].
+            batch: A minibatch, columns [sequences, steps, ...].
+            scheduled: Current values of scheduled settings (learning rate, coefficients) by name, each a scalar.
         """
         if self._update_executor == "eager":
             return computation(parameters, states, batch, scheduled)
@@ -122,7 +122,7 @@ class Execution:
             states: Optimizer states by objective.
             selection: Minibatches of a batch.
             numbers: Indices of the minibatches on which to run the computation, one or more.
-            scheduled: Current values of scheduled settings by name, each [].
+            scheduled: Current values of scheduled settings by name, each a scalar.
             totals: Totals to which each minibatch's statistics are added.
 
         Returns:

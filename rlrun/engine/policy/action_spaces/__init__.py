@@ -1,1 +1,1 @@
-"""Action spaces: sampling, log-probability and conversion to env actions, one file per kind of space."""
+"""Action spaces of policies: sampling, log-probabilities and conversion to env actions; one file per kind."""

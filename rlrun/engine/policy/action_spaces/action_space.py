@@ -1,4 +1,4 @@
-"""Interfaces of action spaces: samplers for behavior policies (NumPy) and distributions for losses (torch).
+"""Interfaces of action spaces: NumPy samplers for rollout workers, and torch distributions for losses.
 
 A network parametrises an action distribution by one array of `outputs` [..., K]. Each file of this package holds one
 family: its sampler in NumPy for acting, and its distribution in torch for losses. Torch is imported lazily, so that
@@ -21,9 +21,9 @@ Actions = NDArray[Any]
 
 
 class ActionSpace(ABC):
-    """Action space of a policy: converts between env actions and the policy's internal representation of actions.
+    """Converts between env actions and a policy's own representation of them, such as rescaled or flattened ones.
 
-    Batches and losses use the internal representation, called the policy's own actions. Instances are picklable plain
+    Batches and losses use this representation, called the policy's own actions. Instances are picklable plain
     data for rollout workers.
 
     Attributes:
@@ -42,69 +42,69 @@ class ActionSpace(ABC):
 
     @abstractmethod
     def mode(self, outputs: Floats) -> Actions:
-        """Mode of the action distributions, as the policy's own actions [B, *action_shape]."""
+        """Most probable actions, in the policy's own representation, one per row of network outputs."""
 
     @abstractmethod
     def to_env(self, actions: Actions) -> Any:
-        """Converts the policy's own actions [N, *action_shape] to elements of the env's action space."""
+        """Converts N actions from the policy's own representation to elements of the env's action space."""
 
     @abstractmethod
     def from_env(self, actions: Any) -> Actions:
-        """Converts elements of the env's action space [N, ...] to the policy's own actions: the inverse of `to_env`.
+        """Converts N elements of the env's action space to the policy's own representation: the inverse of `to_env`.
 
         Clipping done by `to_env` is not undone.
         """
 
 
 class StochasticActions(Protocol):
-    """Protocol of action spaces with a stochastic policy: NumPy sampling and log-probabilities."""
+    """Interface of action spaces from which a policy samples: sampling and log-probabilities in NumPy."""
 
     @property
     def num_outputs(self) -> int:
-        """K, network outputs that parametrise one distribution."""
+        """Number of network outputs that parametrise one action distribution."""
         ...
 
     @property
     def num_noise(self) -> int:
-        """Number of noise variables per sampled action."""
+        """Number of random numbers needed to sample one action."""
         ...
 
     def noise(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        """Samples the noise for a block of actions, [*shape, num_noise]."""
+        """Draws the random numbers for a whole array of actions at once, [*shape, num_noise]."""
         ...
 
     def sample(self, outputs: Floats, noise: Floats) -> Actions:
-        """Samples the policy's own actions [B, *action_shape] from network outputs [B, K] and given noise [B, ...]."""
+        """Samples B actions [B, *action_shape] from network outputs [B, num_outputs], using noise drawn by `noise`."""
         ...
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
-        """Log-probability of the policy's own actions, with the leading dimensions of the outputs."""
+        """Log-probabilities of actions in the policy's own representation, one for each row of network outputs."""
         ...
 
 
 class Distribution(ABC):
-    """Batch of action distributions (torch).
+    """Batch of action distributions, parametrised by network outputs (torch).
 
-    Every method reduces over the parts of an action, so results have the leading dimensions only.
+    Every method returns one number per distribution: multi-dimensional actions are summed over.
 
     Attributes:
-        outputs: Parameters of the distributions, [..., K].
+        outputs: Parameters of the distributions, [..., K]; leading dimensions are those of the batch.
     """
 
     outputs: Tensor
 
     @abstractmethod
     def like(self, outputs: Tensor) -> Self:
-        """Copy of this distribution with other network outputs [..., K]."""
+        """Creates distributions of the same family from other network outputs [..., K]."""
 
     @abstractmethod
     def kl(self, other: Self) -> Tensor:
-        """KL divergence KL(self || other), [...]."""
+        """KL divergence KL(self || other) of each distribution in the batch."""
 
     @abstractmethod
     def log_prob(self, actions: Tensor) -> Tensor:
-        """Log-probability (log-density for continuous actions) of the policy's own actions, [...]."""
+        """Log-probability (log-density for continuous actions) of one action per distribution in the batch."""
 
     @abstractmethod
     def entropy(self) -> Tensor:
-        """Entropy in nats, [...]."""
+        """Entropy in nats of each distribution in the batch."""

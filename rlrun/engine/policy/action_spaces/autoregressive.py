@@ -1,4 +1,4 @@
-"""Autoregressive action distributions: parts of an action sampled in order, each given the previous ones (NumPy).
+"""Autoregressive action distributions: components of an action sampled in order, each given the earlier ones (NumPy).
 
 The network's head `outputs` parametrises each part without the others. Each part but the first adds a correction by
 its own hidden layer; the head `chain` holds the observation's contribution to these layers. The final outputs
@@ -35,12 +35,12 @@ CHAIN = "chain"
 
 
 def chain_parts(actions: AnyActions) -> tuple[Part, ...]:
-    """Parts of an action in sampling order, which is the order of the space.
+    """Splits an action space into the components that an autoregressive policy samples one after another.
 
-    Each choice of a MultiDiscrete is a part. All bits of a MultiBinary form one part, as do all numbers of a Box.
+    Each choice of a MultiDiscrete is one component. All bits of a MultiBinary form one, as do all numbers of a Box.
 
     Raises:
-        UsageError: If the action has only one part.
+        UsageError: If the action has only one component.
     """
     parts: list[Part] = []
     for part in _parts_of(actions):
@@ -89,21 +89,21 @@ def _choices_of(part: Part) -> list[Part]:
 
 
 def encoded_width(part: Part) -> int:
-    """Width of the encoding of an action part as input to later parts: one-hot for Discrete parts, else raw numbers."""
+    """Number of inputs by which later components see a sampled one: one-hot if Discrete, else raw numbers."""
     width: int = part.columns.stop - part.columns.start
     return part.actions.num_outputs if isinstance(part.actions, DiscreteActions) else width
 
 
 class AutoregressiveOutputs(WrappedNetwork):
-    """Acting network with an autoregressive decoder, which samples the parts of an action in order.
+    """Acting network that samples the components of an action in order, each given the components before it.
 
     Args:
         network: The inner network, with the heads `outputs` and `chain`.
-        parts: The parts of an action, first to last.
+        parts: The components of an action, in sampling order.
         action_shape: Shape of one action, (D,).
         action_dtype: NumPy type of the actions.
         activation: Activation of the decoder's hidden layers.
-        slots: Slices of the decoder's parameters in the loaded vector, by name.
+        slots: Offset and shape of each of the decoder's parameters in the loaded vector, by name.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class AutoregressiveOutputs(WrappedNetwork):
 
     @override
     def load(self, flat: Floats) -> None:
-        """Loads the flat parameters [A] of the network and the decoder."""
+        """Loads the weights of the network and the autoregressive decoder from one flat vector."""
         super().load(flat)
 
         def parameter(name: str) -> Floats:

@@ -34,13 +34,13 @@ class BoxScale:
         self.middle, self.half_range = (low / 2 + high / 2).astype(np.float32), (high / 2 - low / 2).astype(np.float32)
 
     def to_env(self, actions: Actions) -> Actions:
-        """Rescales actions [N, size] from [-1, 1] to the Box, with shape [N, *shape], and clips them to its bounds."""
+        """Rescales vectors in [-1, 1], [N, size], to N actions of the Box's shape, and clips them to its bounds."""
         scaled = np.clip(actions * self.half_range + self.middle, self.low, self.high)
         result: Actions = scaled.astype(self.space_dtype).reshape(len(actions), *self.space_shape)
         return result
 
     def from_env(self, actions: Actions) -> Floats:
-        """Rescales Box actions [N, *shape] to [-1, 1], [N, size]; 0 where the lower bound equals the upper."""
+        """Rescales N env actions to vectors in [-1, 1], [N, size]; 0 where the lower bound equals the upper."""
         own = actions.reshape(len(actions), self.size).astype(np.float32)
         scaled: Floats = np.divide(
             own - self.middle, self.half_range, out=np.zeros_like(own), where=self.half_range > 0
@@ -49,7 +49,7 @@ class BoxScale:
 
 
 def bounded_box(space: gymnasium.Space[Any], family: str) -> BoxScale:
-    """Creates the rescaling of a fully bounded Box action space; refuses other spaces.
+    """Creates the map between [-1, 1] and the bounds of a Box action space, all of which must be finite.
 
     Args:
         space: The action space.

@@ -1,4 +1,4 @@
-"""Deterministic policies in a bounded Box, rescaled to [-1, 1], with additive action noise (NumPy)."""
+"""Deterministic actions in a bounded Box, which the policy sees rescaled to [-1, 1], with additive noise (NumPy)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from rlrun.engine.policy.action_spaces.box_scale import BoxScale
 
 
 class DeterministicBoxActions(ActionSpace):
-    """Deterministic actions in [-1, 1], computed from outputs [..., D] without sampling.
+    """Action space in which network outputs [..., D] are the actions themselves, rescaled to [-1, 1].
 
     Args:
-        scale: Rescaling of the env's action space, which is fully bounded.
+        scale: Map between [-1, 1] and the finite bounds of the env's action space.
         squashes: Whether tanh is applied to the outputs; without it, outputs must already lie in [-1, 1].
     """
 
@@ -29,12 +29,12 @@ class DeterministicBoxActions(ActionSpace):
         self.own_space = gymnasium.spaces.Box(-1.0, 1.0, self.action_shape)
 
     def noise(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        """Samples standard normal noise, [*shape, D]."""
+        """Samples standard normal noise for actions with D coordinates, [*shape, D]."""
         return generator.standard_normal((*shape, self.size), np.float32)
 
     @override
     def mode(self, outputs: Floats) -> Actions:
-        """Deterministic actions in [-1, 1], [..., D]."""
+        """Actions in [-1, 1] computed from network outputs [..., D]: their tanh, or the outputs themselves."""
         return np.tanh(outputs) if self.squashes else outputs
 
     def shifted(self, outputs: Floats, by: Floats) -> Actions:

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def gumbel(generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-    """Samples standard Gumbel noise; argmax (logits + noise) is a sample of softmax(logits)."""
+    """Samples standard Gumbel noise; the argmax of logits plus this noise is a sample of softmax(logits)."""
     exponential = generator.standard_exponential(shape, np.float32)
     drawn: Floats = -np.log(exponential.clip(np.finfo(np.float32).tiny))
     return drawn
 
 
 class DiscreteActions(ActionSpace):
-    """Discrete actions counted from 0; outputs are categorical logits or Q values.
+    """Discrete actions numbered from 0, for network outputs that are categorical logits or Q values.
 
     Args:
         space: The env's action space.
@@ -40,44 +40,44 @@ class DiscreteActions(ActionSpace):
         self.own_space = gymnasium.spaces.Discrete(space.n)
 
     def noise(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        """Samples standard Gumbel noise, [*shape, A]."""
+        """Samples standard Gumbel noise for each of the actions, [*shape, num_actions]."""
         return gumbel(generator, (*shape, self.num_outputs))
 
     def sample(self, outputs: Floats, noise: Floats) -> Actions:
-        """Samples actions [...] by the Gumbel-max trick."""
+        """Samples one action per row of logits, by adding Gumbel noise and taking the argmax."""
         result: Actions = (outputs + noise).argmax(-1)
         return result
 
     @override
     def mode(self, outputs: Floats) -> Actions:
-        """Greedy actions [...]: argmax of the logits or Q values."""
+        """Greedy actions: the argmax of the logits or Q values over the last axis."""
         result: Actions = outputs.argmax(-1)
         return result
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
-        """Log-probability [...] of actions under the categorical distributions."""
+        """Log-probability of each action under the categorical distribution given by its row of logits."""
         return np.take_along_axis(log_softmax(outputs), actions[..., None], -1)[..., 0]
 
     @override
     def to_env(self, actions: Actions) -> Actions:
-        """Adds the space's start offset, and converts actions to the space's type."""
+        """Converts actions numbered from 0 to env actions: adds the space's start and converts to the space's dtype."""
         return (actions + self.start if self.start else actions).astype(self.space_dtype, copy=False)
 
     @override
     def from_env(self, actions: Actions) -> Actions:
-        """Subtracts the space's start offset, [N]."""
+        """Converts N env actions to actions numbered from 0, by subtracting the space's start."""
         return actions.astype(np.int64) - self.start
 
     def distribution(self, outputs: Tensor) -> Categorical:
-        """Creates the torch distribution for given network outputs, for use in losses."""
+        """Creates categorical distributions from network outputs, for losses in torch."""
         return Categorical(outputs)
 
 
 class Categorical(Distribution):
-    """Categorical distribution over A actions (torch).
+    """Categorical distributions over discrete actions, one per row of logits (torch).
 
     Args:
-        outputs: Logits, [..., A].
+        outputs: Logits, [..., num_actions].
     """
 
     def __init__(self, outputs: Tensor) -> None:
@@ -86,38 +86,38 @@ class Categorical(Distribution):
 
     @override
     def like(self, outputs: Tensor) -> Categorical:
-        """Copy of this distribution with other network outputs [..., K]."""
+        """Creates categorical distributions from other logits [..., num_actions]."""
         return Categorical(outputs)
 
     @override
     def kl(self, other: Categorical) -> Tensor:
-        """KL divergence KL(self || other), [...]."""
+        """KL divergence KL(self || other) of each distribution in the batch."""
         return (self.log_probs.exp() * (self.log_probs - other.log_probs)).sum(-1)
 
     @override
     def log_prob(self, actions: Tensor) -> Tensor:
-        """Log-probability of int64 actions, [...]."""
+        """Log-probability of one action, an int64, per distribution in the batch."""
         return self.log_probs.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
 
     @override
     def entropy(self) -> Tensor:
-        """Entropy -sum p log p, [...]."""
+        """Entropy -sum p log p of each distribution in the batch."""
         return -(self.log_probs.exp() * self.log_probs).sum(-1)
 
 
 def one_hot(actions: Tensor, number: int) -> Tensor:
-    """One-hot encoding [..., A] of Discrete actions [...], in float32 (torch).
+    """Encodes Discrete actions as one-hot float32 vectors, in a new last axis (torch).
 
     Args:
-        actions: The policy's own actions, which count from 0.
-        number: Number of actions, A.
+        actions: Actions numbered from 0.
+        number: Number of actions, the size of the new axis.
     """
     # A sum of ones in place of arange: it takes the device along.
     return (actions.unsqueeze(-1) == actions.new_ones(number).cumsum(0) - 1).float()
 
 
 def discrete_actions(space: gymnasium.Space[Any]) -> DiscreteActions:
-    """Creates the Discrete action space of a Q policy.
+    """Creates the action space of a Q-learning policy; the env's must be Discrete.
 
     Raises:
         UsageError: If the space is not Discrete.

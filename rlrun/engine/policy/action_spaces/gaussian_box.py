@@ -37,20 +37,20 @@ class GaussianBoxActions(ActionSpace):
         self.action_shape = (self.size,)
 
     def noise(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        """Samples standard normal noise, [*shape, A]."""
+        """Samples standard normal noise for actions with D coordinates, [*shape, D]."""
         return generator.standard_normal((*shape, self.size), np.float32)
 
     def sample(self, outputs: Floats, noise: Floats) -> Actions:
-        """Samples mean + std * noise, for standard normal noise [..., A]."""
+        """Samples actions mean + std * noise from network outputs and standard normal noise."""
         return outputs[..., : self.size] + np.exp(outputs[..., self.size :]) * noise
 
     @override
     def mode(self, outputs: Floats) -> Actions:
-        """Mode of the Gaussians: the means, [..., A]."""
+        """Most probable actions: the means of the Gaussians."""
         return outputs[..., : self.size].copy()
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
-        """Log-density of actions [..., A] before clipping, summed over coordinates."""
+        """Log-densities of actions before clipping, summed over the coordinates of each action."""
         means, log_stds = outputs[..., : self.size], outputs[..., self.size :]
         scaled = (actions - means) * np.exp(-log_stds)
         result: Floats = (-0.5 * (scaled * scaled + LOG_2PI) - log_stds).sum(-1, dtype=np.float32)
@@ -58,24 +58,24 @@ class GaussianBoxActions(ActionSpace):
 
     @override
     def to_env(self, actions: Actions) -> Actions:
-        """Rescales actions [N, A] from [-1, 1] to the env's bounds, and clips them."""
+        """Rescales N actions from [-1, 1] to the env's bounds, and clips them."""
         return self.scale.to_env(actions)
 
     @override
     def from_env(self, actions: Actions) -> Actions:
-        """Rescales env actions [N, *shape] to [-1, 1], [N, A]."""
+        """Rescales N env actions to flat vectors with bounds -1 and 1."""
         return self.scale.from_env(actions)
 
     def distribution(self, outputs: Tensor) -> DiagonalGaussian:
-        """Creates the torch distribution for given network outputs, for use in losses."""
+        """Creates diagonal Gaussian distributions from network outputs, for losses in torch."""
         return DiagonalGaussian(outputs)
 
 
 class DiagonalGaussian(Distribution):
-    """Diagonal Gaussian distribution (torch).
+    """Diagonal Gaussian distributions over continuous actions (torch).
 
     Args:
-        outputs: Means and log standard deviations, concatenated, [..., 2 * A].
+        outputs: Means and log standard deviations of D coordinates, concatenated, [..., 2 * D].
     """
 
     def __init__(self, outputs: Tensor) -> None:
@@ -84,23 +84,23 @@ class DiagonalGaussian(Distribution):
 
     @override
     def like(self, outputs: Tensor) -> DiagonalGaussian:
-        """Copy of this distribution with other network outputs [..., K]."""
+        """Creates Gaussian distributions from other means and log standard deviations."""
         return DiagonalGaussian(outputs)
 
     @override
     def kl(self, other: DiagonalGaussian) -> Tensor:
-        """KL divergence KL(self || other), summed over the independent coordinates, [...]."""
+        """KL divergence KL(self || other) of each distribution in the batch, summed over coordinates."""
         scale = (2 * (self.log_stds - other.log_stds)).exp()
         shift = (self.means - other.means) * (-other.log_stds).exp()
         return (other.log_stds - self.log_stds + 0.5 * (scale + shift * shift - 1)).sum(-1)
 
     @override
     def log_prob(self, actions: Tensor) -> Tensor:
-        """Log-density [...] of rescaled actions [..., A], summed over coordinates."""
+        """Log-density of one action, rescaled to [-1, 1], per distribution in the batch; summed over coordinates."""
         scaled = (actions - self.means) * (-self.log_stds).exp()
         return (-0.5 * (scaled * scaled + LOG_2PI) - self.log_stds).sum(-1)
 
     @override
     def entropy(self) -> Tensor:
-        """Differential entropy, summed over coordinates, [...]."""
+        """Differential entropy of each distribution in the batch, summed over coordinates."""
         return (self.log_stds + 0.5 * (1 + LOG_2PI)).sum(-1)

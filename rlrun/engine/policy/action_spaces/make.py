@@ -1,4 +1,4 @@
-"""Factory of policy action spaces from the env's Gymnasium space (NumPy)."""
+"""Factory of a policy's action space from the env's Gymnasium action space (NumPy)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ACTION_SPACES = {
 
 
 def make_action_space(space: gymnasium.Space[Any]) -> AnyActions:
-    """Creates the policy's action space, with its distribution family, for an env's action space.
+    """Chooses the family of action distributions that fits an env's Gymnasium action space, and creates it.
 
     Raises:
         UsageError: If the kind of space is not supported.

@@ -1,4 +1,4 @@
-"""MultiBinary action space: independent Bernoulli distributions."""
+"""MultiBinary action space: one independent Bernoulli distribution per bit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class MultiBinaryActions(ActionSpace):
-    """Flattened MultiBinary actions; outputs are Bernoulli logits.
+    """MultiBinary actions flattened to vectors of bits; each network output is the logit of one bit.
 
     Args:
         space: The env's action space.
@@ -30,44 +30,44 @@ class MultiBinaryActions(ActionSpace):
         self.action_shape = (self.num_outputs,)
 
     def noise(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        """Samples standard logistic noise, [*shape, A]."""
+        """Samples standard logistic noise, one number per bit, [*shape, num_bits]."""
         return generator.logistic(size=(*shape, self.num_outputs)).astype(np.float32)
 
     def sample(self, outputs: Floats, noise: Floats) -> Actions:
-        """Samples the Bernoulli distributions: 1 where logit + logistic noise is positive."""
+        """Samples each bit from its Bernoulli distribution: 1 where logit + logistic noise is positive."""
         return self.mode(outputs + noise)
 
     @override
     def mode(self, outputs: Floats) -> Actions:
-        """Mode of the Bernoulli distributions: 1 where the logit is positive."""
+        """Most probable bits: 1 where the logit is positive."""
         return (outputs > 0).astype(np.int8)
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
-        """Log-probability of actions [..., A], summed over the Bernoulli variables."""
+        """Log-probabilities of binary actions, summed over the bits of each action."""
         signed = np.where(actions > 0, outputs, -outputs)
         result: Floats = -np.logaddexp(0, -signed).sum(-1, dtype=np.float32)
         return result
 
     @override
     def to_env(self, actions: Actions) -> Actions:
-        """Reshapes actions [N, A] to the shape of the env's space, [N, *shape]."""
+        """Reshapes N flat vectors of bits to the shape of the env's action space."""
         return actions.reshape(len(actions), *self.space_shape)
 
     @override
     def from_env(self, actions: Actions) -> Actions:
-        """Flattens env actions to [N, A]."""
+        """Flattens N env actions to vectors of bits, [N, num_bits]."""
         return actions.reshape(len(actions), -1).astype(np.int8, copy=False)
 
     def distribution(self, outputs: Tensor) -> Bernoulli:
-        """Creates the torch distribution for given network outputs, for use in losses."""
+        """Creates independent Bernoulli distributions from network outputs, for losses in torch."""
         return Bernoulli(outputs)
 
 
 class Bernoulli(Distribution):
-    """Independent Bernoulli distributions (torch).
+    """Independent Bernoulli distributions over the bits of a binary action (torch).
 
     Args:
-        outputs: Logits of the value 1, [..., A].
+        outputs: Logits of the value 1, [..., num_bits].
     """
 
     def __init__(self, outputs: Tensor) -> None:
@@ -75,12 +75,12 @@ class Bernoulli(Distribution):
 
     @override
     def like(self, outputs: Tensor) -> Bernoulli:
-        """Copy of this distribution with other network outputs [..., K]."""
+        """Creates Bernoulli distributions from other logits [..., num_bits]."""
         return Bernoulli(outputs)
 
     @override
     def kl(self, other: Bernoulli) -> Tensor:
-        """KL divergence KL(self || other), summed over the independent Bernoulli variables, [...]."""
+        """KL divergence KL(self || other) for each action of the batch, summed over the independent bits."""
         from torch.nn.functional import logsigmoid
 
         yes = self.outputs.sigmoid()
@@ -90,14 +90,14 @@ class Bernoulli(Distribution):
 
     @override
     def log_prob(self, actions: Tensor) -> Tensor:
-        """Log-probability [...] of binary actions [..., A], summed over the Bernoulli variables."""
+        """Log-probability of each binary action in the batch, summed over its bits."""
         from torch.nn.functional import logsigmoid
 
         return (logsigmoid(self.outputs) - (1 - actions.to(self.outputs.dtype)) * self.outputs).sum(-1)
 
     @override
     def entropy(self) -> Tensor:
-        """Entropy, summed over the Bernoulli variables, [...]."""
+        """Entropy for each action of the batch, summed over the independent bits."""
         from torch.nn.functional import softplus
 
         return (softplus(-self.outputs) + (1 - self.outputs.sigmoid()) * self.outputs).sum(-1)

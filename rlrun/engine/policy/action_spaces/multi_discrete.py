@@ -1,4 +1,4 @@
-"""MultiDiscrete action space: independent categorical distributions."""
+"""MultiDiscrete action space: one independent categorical distribution per choice."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class MultiDiscreteActions(ActionSpace):
-    """Flattened MultiDiscrete actions; outputs are the concatenated logits of independent categoricals.
+    """MultiDiscrete actions flattened to D choices; network outputs concatenate the logits of all choices.
 
     Args:
         space: The env's action space.
@@ -35,20 +35,20 @@ class MultiDiscreteActions(ActionSpace):
         self.cuts = np.cumsum(self.sizes)[:-1]
 
     def noise(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        """Samples standard Gumbel noise, [*shape, K]."""
+        """Samples standard Gumbel noise, one number per logit, [*shape, num_logits]."""
         return gumbel(generator, (*shape, self.num_outputs))
 
     def sample(self, outputs: Floats, noise: Floats) -> Actions:
-        """Samples each categorical by the Gumbel-max trick, [..., D]."""
+        """Samples each of an action's D choices: adds Gumbel noise to its logits and takes the argmax, [..., D]."""
         return self.mode(outputs + noise)
 
     @override
     def mode(self, outputs: Floats) -> Actions:
-        """Mode of each categorical: argmax of its logits, [..., D]."""
+        """Most probable category of each of an action's D choices, [..., D]."""
         return np.stack([part.argmax(-1) for part in np.split(outputs, self.cuts, -1)], -1)
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
-        """Log-probability of actions [..., D], summed over the categoricals."""
+        """Log-probabilities of actions with D choices, [..., D], summed over the choices of each action."""
         parts = np.split(outputs, self.cuts, -1)
         chosen = [
             np.take_along_axis(log_softmax(part), actions[..., i, None], -1)[..., 0] for i, part in enumerate(parts)
@@ -58,23 +58,23 @@ class MultiDiscreteActions(ActionSpace):
 
     @override
     def to_env(self, actions: Actions) -> Actions:
-        """Adds the space's start offsets, and restores the space's shape and type."""
+        """Converts choices numbered from 0 to env actions: adds the space's starts, restores its shape and dtype."""
         result: Actions = (actions + self.starts).astype(self.space_dtype).reshape(len(actions), *self.space_shape)
         return result
 
     @override
     def from_env(self, actions: Actions) -> Actions:
-        """Subtracts the space's start offsets and flattens the actions, [N, D]."""
+        """Converts N env actions to D choices each, numbered from 0, [N, D]."""
         result: Actions = actions.reshape(len(actions), -1).astype(np.int64) - self.starts
         return result
 
     def distribution(self, outputs: Tensor) -> MultiCategorical:
-        """Creates the torch distribution for given network outputs, for use in losses."""
+        """Creates independent categorical distributions from network outputs, for losses in torch."""
         return MultiCategorical(outputs, self.sizes)
 
 
 class MultiCategorical(Distribution):
-    """Independent categorical distributions (torch).
+    """Independent categorical distributions over the choices of a MultiDiscrete action (torch).
 
     Args:
         outputs: Concatenated logits of all categoricals, [..., sum(sizes)].
@@ -90,22 +90,22 @@ class MultiCategorical(Distribution):
 
     @override
     def like(self, outputs: Tensor) -> MultiCategorical:
-        """Copy of this distribution with other network outputs [..., K]."""
+        """Creates categorical distributions from other concatenated logits."""
         return MultiCategorical(outputs, self.sizes)
 
     @override
     def kl(self, other: MultiCategorical) -> Tensor:
-        """KL divergence KL(self || other), summed over the independent categoricals, [...]."""
+        """KL divergence KL(self || other) for each action of the batch, summed over the independent choices."""
         return _added([part.kl(theirs) for part, theirs in zip(self.parts, other.parts, strict=True)])
 
     @override
     def log_prob(self, actions: Tensor) -> Tensor:
-        """Log-probability [...] of int64 actions [..., len(sizes)], summed over the categoricals."""
+        """Log-probability of each int64 action in the batch, [..., len(sizes)], summed over its choices."""
         return _added([part.log_prob(actions[..., i]) for i, part in enumerate(self.parts)])
 
     @override
     def entropy(self) -> Tensor:
-        """Entropy, summed over the independent categoricals, [...]."""
+        """Entropy for each action of the batch, summed over the independent choices."""
         return _added([part.entropy() for part in self.parts])
 
 

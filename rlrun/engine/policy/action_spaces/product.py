@@ -1,4 +1,4 @@
-"""Tuple and Dict action spaces: factorised distributions over independent parts."""
+"""Tuple and Dict action spaces: one independent distribution per entry."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ PartActions = DiscreteActions | MultiDiscreteActions | MultiBinaryActions | Gaus
 
 @dataclass(frozen=True)
 class Part:
-    """Part of a Tuple or Dict action: the part's action space and its slices of the concatenated arrays.
+    """Entry of a Tuple or Dict action space, with its position in the concatenated actions, noise and network outputs.
 
     Attributes:
-        actions: Action space of the part.
-        columns: Slice of the part in the concatenated action.
-        noise: Slice of the part in the concatenated noise.
-        outputs: Slice of the part in the network outputs, without log standard deviations.
-        log_stds: Slice of the part's log standard deviations in the network outputs; empty for a part without any.
+        actions: Action space of the entry.
+        columns: Slice of the entry in the concatenated action.
+        noise: Slice of the entry in the concatenated noise.
+        outputs: Slice of the entry in the network outputs, without log standard deviations.
+        log_stds: Slice of the entry's log standard deviations in the network outputs; empty for an entry without any.
     """
 
     actions: PartActions
@@ -42,12 +42,12 @@ class Part:
     log_stds: slice
 
     def own(self, row: Actions) -> Actions:
-        """Extracts the part's actions [..., *action_shape] from concatenated actions [..., D]."""
+        """Extracts this entry's actions from concatenated actions of the whole Tuple or Dict."""
         taken: Actions = row[..., self.columns].astype(self.actions.action_dtype, copy=False)
         return taken if self.actions.action_shape else taken[..., 0]
 
     def own_outputs(self, outputs: Floats) -> Floats:
-        """Extracts the outputs for the part's distribution from the network outputs [..., K]."""
+        """Extracts this entry's distribution parameters from the network outputs for the whole Tuple or Dict."""
         if isinstance(self.actions, GaussianBoxActions):
             return np.concatenate([outputs[..., self.outputs], outputs[..., self.log_stds]], -1)
         return outputs[..., self.outputs]
@@ -65,14 +65,16 @@ class _Cursor:
 
 
 class ProductActions(ActionSpace):
-    """Factorised action space of a (nested) Tuple or Dict; one action concatenates its parts.
+    """Action space for a (nested) Tuple or Dict, with one independent distribution per entry.
 
-    Concatenated actions are int64 if all parts are discrete, and float32 otherwise. Outputs of Discrete and
-    MultiDiscrete parts come first, as an action mask covers them. The other parts' outputs follow, then all log
+    An action is one vector that concatenates the entries.
+
+    Concatenated actions are int64 if all entries are discrete, and float32 otherwise. Outputs of Discrete and
+    MultiDiscrete entries come first, as an action mask covers them. The other entries' outputs follow, then all log
     standard deviations.
 
     Args:
-        tree: A tree with the space's structure, whose leaves are the action spaces of the parts.
+        tree: A tree with the space's structure, whose leaves are the action spaces of the entries.
     """
 
     def __init__(self, tree: Any) -> None:
@@ -99,33 +101,33 @@ class ProductActions(ActionSpace):
         self.num_noise = noise.at
 
     def noise(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        """Samples the noise of all parts, concatenated, [*shape, num_noise]."""
+        """Draws the random numbers that all entries need for sampling, concatenated, [*shape, num_noise]."""
         return np.concatenate([part.actions.noise(generator, shape) for part in self.parts], -1)
 
     def sample(self, outputs: Floats, noise: Floats) -> Actions:
-        """Samples each part with its slice of the noise, and concatenates the parts, [..., D]."""
+        """Samples each entry with its slice of the noise, and concatenates the sampled entries."""
         parts = [part.actions.sample(part.own_outputs(outputs), noise[..., part.noise]) for part in self.parts]
         return self._row(parts)
 
     @override
     def mode(self, outputs: Floats) -> Actions:
-        """Mode of each part, concatenated, [..., D]."""
+        """Most probable actions of each entry, concatenated."""
         return self._row([part.actions.mode(part.own_outputs(outputs)) for part in self.parts])
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
-        """Joint log-probability: the sum over the independent parts, [...]."""
+        """Joint log-probabilities of actions: the sums over the independent entries."""
         parts = [part.actions.log_prob(part.own_outputs(outputs), part.own(actions)) for part in self.parts]
         result: Floats = np.sum(parts, axis=0, dtype=np.float32)
         return result
 
     @override
     def to_env(self, actions: Actions) -> Any:
-        """Splits concatenated actions [N, D] into the Tuple or Dict structure of the env's action space."""
+        """Splits N concatenated actions into the Tuple or Dict structure of the env's action space."""
         return map_tree(lambda i: self.parts[i].actions.to_env(self.parts[i].own(actions)), self._numbers)
 
     @override
     def from_env(self, actions: Any) -> Actions:
-        """Concatenates the parts of Tuple or Dict actions, [N, D]."""
+        """Concatenates the entries of N Tuple or Dict env actions."""
         own = map_tree(lambda i, part: self.parts[i].actions.from_env(part), self._numbers, actions)
         return self._row(leaves(own))
 
@@ -136,16 +138,18 @@ class ProductActions(ActionSpace):
         return np.concatenate(rows, -1, dtype=self.action_dtype)
 
     def distribution(self, outputs: Tensor) -> Product:
-        """Creates the torch distribution for given network outputs, for use in losses."""
+        """Creates the joint distribution of all entries from network outputs, for losses in torch."""
         return Product(outputs, self.parts)
 
 
 class Product(Distribution):
-    """Joint distribution of independent parts (torch). Its entropy adds discrete and differential entropies.
+    """Joint distribution of the independent entries of a Tuple or Dict action (torch).
+
+    The entropy adds the entropies of discrete entries and the differential entropies of continuous ones.
 
     Args:
         outputs: Network outputs [..., K], in the layout of `ProductActions`.
-        parts: The parts, in the order of `ProductActions.parts`.
+        parts: The entries, in the order of `ProductActions.parts`.
     """
 
     def __init__(self, outputs: Tensor, parts: Sequence[Part]) -> None:
@@ -157,29 +161,29 @@ class Product(Distribution):
 
     @override
     def like(self, outputs: Tensor) -> Product:
-        """Copy of this distribution with other network outputs [..., K]."""
+        """Creates the joint distribution from other network outputs of the same layout."""
         return Product(outputs, self.parts)
 
     @override
     def kl(self, other: Product) -> Tensor:
-        """KL divergence KL(self || other): the sum over the independent parts, [...]."""
+        """KL divergence KL(self || other) for each action of the batch: the sum over the independent entries."""
         pairs = zip(self.distributions, other.distributions, strict=True)
         return _added([own.kl(theirs) for own, theirs in pairs])
 
     @override
     def log_prob(self, actions: Tensor) -> Tensor:
-        """Joint log-probability of concatenated actions [..., D]: the sum over the independent parts, [...]."""
+        """Joint log-probability of each concatenated action in the batch: the sum over the independent entries."""
         pairs = zip(self.distributions, self.parts, strict=True)
         return _added([own.log_prob(_own_actions(actions, part)) for own, part in pairs])
 
     @override
     def entropy(self) -> Tensor:
-        """Joint entropy: the sum over the independent parts, [...]."""
+        """Joint entropy for each action of the batch: the sum over the independent entries."""
         return _added([own.entropy() for own in self.distributions])
 
 
 def is_choice(actions: ActionSpace) -> bool:
-    """Whether an action space is Discrete or MultiDiscrete, so that it can have action masks."""
+    """Whether an action space is Discrete or MultiDiscrete, the kinds that support action masks."""
     return isinstance(actions, DiscreteActions | MultiDiscreteActions)
 
 

@@ -28,10 +28,10 @@ EDGE = 1 - 2.0**-22
 
 
 class SquashedBoxActions(ActionSpace):
-    """Tanh-squashed Gaussian actions in [-1, 1]; outputs are means and log standard deviations before the tanh.
+    """Actions sampled as tanh of a Gaussian; network outputs are the means and log standard deviations before the tanh.
 
     Args:
-        scale: Rescaling of the env's action space, which is fully bounded.
+        scale: Map between [-1, 1] and the finite bounds of the env's action space.
     """
 
     action_dtype = np.float32
@@ -44,22 +44,22 @@ class SquashedBoxActions(ActionSpace):
         self.own_space = gymnasium.spaces.Box(-1.0, 1.0, self.action_shape)
 
     def noise(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        """Samples standard normal noise, [*shape, D]."""
+        """Samples standard normal noise for actions with D coordinates, [*shape, D]."""
         return generator.standard_normal((*shape, self.size), np.float32)
 
     def sample(self, outputs: Floats, noise: Floats) -> Actions:
-        """Samples tanh(mean + std * noise), for standard normal noise [..., D]."""
+        """Samples actions tanh(mean + std * noise) from network outputs and standard normal noise."""
         means, stds = self._parts(outputs)
         actions: Floats = np.tanh(means + stds * noise)
         return actions
 
     @override
     def mode(self, outputs: Floats) -> Actions:
-        """Greedy actions: tanh of the means, [..., D]."""
+        """Greedy actions: tanh of the Gaussians' means."""
         return np.tanh(outputs[..., : self.size])
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
-        """Log-density of actions [..., D], summed over coordinates; actions at a bound are first clipped inwards."""
+        """Log-densities of actions in [-1, 1], summed over coordinates; actions at a bound are moved inwards."""
         means, stds = self._parts(outputs)
         drawn = np.arctanh(actions.clip(-EDGE, EDGE))
         noise = (drawn - means) / stds
@@ -81,18 +81,18 @@ class SquashedBoxActions(ActionSpace):
         return self.scale.from_env(actions).clip(-1, 1)
 
     def distribution(self, outputs: Tensor) -> SquashedGaussian:
-        """Creates the torch distribution for given network outputs, for use in losses."""
+        """Creates tanh-squashed Gaussian distributions from network outputs, for losses in torch."""
         return SquashedGaussian(outputs)
 
 
 class SquashedGaussian:
-    """Tanh-squashed diagonal Gaussian (torch). Its entropy has no closed form.
+    """Tanh-squashed diagonal Gaussian distributions over actions; their entropy has no closed form (torch).
 
     The logarithm of tanh's derivative 1 - tanh(u)^2 is computed as 2 (log 2 - u - softplus(-2 u)). This form remains
     exact where tanh(u) rounds to 1.
 
     Args:
-        outputs: Means and log standard deviations, concatenated, [..., 2 * D].
+        outputs: Means and log standard deviations of D coordinates, concatenated, [..., 2 * D].
     """
 
     def __init__(self, outputs: Tensor) -> None:
@@ -101,18 +101,18 @@ class SquashedGaussian:
         self.log_stds = log_stds.clamp(*LOG_STD_BOUNDS)
 
     def sample_and_log_prob(self, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Reparametrised sample from standard normal noise: actions in [-1, 1], [..., D], and log-densities [...]."""
+        """Reparametrised samples: maps standard normal noise to actions in [-1, 1] and their log-densities."""
         drawn = self.means + self.log_stds.exp() * noise
         densities = self._densities(drawn, noise)
         return drawn.tanh(), densities
 
     def log_prob(self, actions: Tensor) -> Tensor:
-        """Log-density [...] of actions [..., D]; actions at a bound are first clipped inwards."""
+        """Log-density of one action per distribution in the batch; actions at a bound are first clipped inwards."""
         drawn = actions.clamp(-EDGE, EDGE).atanh()
         return self._densities(drawn, (drawn - self.means) * (-self.log_stds).exp())
 
     def kl(self, other: SquashedGaussian) -> Tensor:
-        """KL divergence KL(self || other), [...]: equal to the KL of the Gaussians, since tanh is invertible."""
+        """KL divergence KL(self || other) of each distribution: that of the Gaussians, since tanh is invertible."""
         scale = (2 * (self.log_stds - other.log_stds)).exp()
         shift = (self.means - other.means) * (-other.log_stds).exp()
         return (other.log_stds - self.log_stds + 0.5 * (scale + shift * shift - 1)).sum(-1)

@@ -1,1 +1,1 @@
-"""Exploration strategies of behavior policies, one file per kind."""
+"""Exploration strategies: one file for each way to choose exploratory actions."""

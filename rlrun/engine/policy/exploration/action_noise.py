@@ -45,7 +45,7 @@ class ActionNoise(Exploration):
 
     @override
     def load(self, weights: Weights) -> None:
-        """Updates sigma from the scheduled setting `exploration_noise`."""
+        """Updates the noise's standard deviation from the scheduled setting `exploration_noise`."""
         self.std = value_at(weights.schedules["exploration_noise"], weights.env_steps)
 
     @override
@@ -61,7 +61,7 @@ class ActionNoise(Exploration):
         acts: NDArray[np.bool_] | None,
         mask: ActionMask | None,
     ) -> Actions:
-        """Deterministic actions plus action noise, clipped to [-1, 1], [B, D]."""
+        """Deterministic actions plus noise, clipped to [-1, 1]; Ornstein-Uhlenbeck noise is correlated over steps."""
         outputs = run()["outputs"]
         steps = self.std * noise
         if self.kind == "gaussian":
@@ -74,14 +74,14 @@ class ActionNoise(Exploration):
 
     @override
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
-        """Deterministic actions plus independent Gaussian noise for either kind, clipped to [-1, 1], [B, D]."""
+        """Deterministic actions plus Gaussian noise that is independent at each call, clipped to [-1, 1]."""
         outputs = heads["outputs"]
         noise = self.actions.noise(generator, (len(outputs),))
         return self.actions.shifted(outputs, self.std * noise)
 
     @override
     def state(self) -> dict[str, Any]:
-        """State of the Ornstein-Uhlenbeck process, [B, D]."""
+        """Current value of the Ornstein-Uhlenbeck process in each env slot, for a checkpoint."""
         return {} if self._correlated is None else {"action_noise": self._correlated.copy()}
 
     @override

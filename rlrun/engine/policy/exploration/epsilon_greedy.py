@@ -26,13 +26,13 @@ NUM_DRAWS = 3
 
 
 class EpsilonGreedy(Exploration):
-    """Epsilon-greedy exploration: the greedy action, or with probability `epsilon` a uniform allowed action.
+    """Epsilon-greedy exploration: a uniform allowed action with probability `epsilon`, else the greedy action.
 
     Args:
-        num_actions: A, number of actions.
-        schedule: Name of the scheduled setting for `epsilon`; None for 0.
-        spread: Function to per-slot epsilons, such as `EpsilonLadder`; None for one epsilon in all slots.
-        num_draws: Number of noise variables per step, of which epsilon-greedy uses the first two.
+        num_actions: Number of actions.
+        schedule: Name of the scheduled setting that gives `epsilon`; None for an epsilon of 0.
+        spread: Converts `epsilon` to one value per env slot, such as `EpsilonLadder`; None for the same in all slots.
+        num_draws: Number of random numbers drawn per step; epsilon-greedy uses the first two.
 
     Attributes:
         epsilon: Probability of a uniform action.
@@ -67,7 +67,10 @@ class EpsilonGreedy(Exploration):
 
     @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Samples uniform noise in [0, 1) for exploring, the uniform action and other draws, [T, B, num_draws]."""
+        """Samples uniform noise in [0, 1) for T steps in B env slots, [T, B, num_draws].
+
+        The first two numbers decide whether to explore, and with which action.
+        """
         return generator.random((length, slots, self.num_draws), np.float32)
 
     @override
@@ -79,7 +82,7 @@ class EpsilonGreedy(Exploration):
         acts: NDArray[np.bool_] | None,
         mask: ActionMask | None,
     ) -> Actions:
-        """Uniform actions in the slots that explore, greedy actions elsewhere, [B, ...]."""
+        """Actions of one step: uniform in the env slots that explore, greedy elsewhere."""
         explores = noise[:, _EXPLORES] < self._epsilons(len(noise))
         exploring = np.count_nonzero(explores)
         if exploring == len(explores):
@@ -89,17 +92,17 @@ class EpsilonGreedy(Exploration):
 
     @override
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
-        """Epsilon-greedy actions [B], with the same `epsilon` in all slots."""
+        """Epsilon-greedy actions for B rows of Q values, with the same `epsilon` for all rows."""
         outputs = heads["outputs"]
         noise = self.noise(generator, 1, len(outputs))[0]
         return self.chosen(outputs, noise[:, _EXPLORES] < self.epsilon, noise, mask)
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
-        """Log-probability [B] of actions [B] sampled with masked Q values [B, A]."""
+        """Log-probability with which epsilon-greedy chose each of B actions, given the masked Q values."""
         return self.mixed_log_prob(outputs, actions == outputs.argmax(-1), actions)
 
     def mixed_log_prob(self, outputs: Floats, preferred: NDArray[Any], actions: Actions) -> Floats:
-        """Log-probability [B] of actions that are uniform with probability epsilon, else drawn with `preferred` [B]."""
+        """Log-probability of actions drawn uniformly with probability epsilon, else with the given probability."""
         allowed = outputs > FORBIDDEN
         uniform = np.take_along_axis(allowed, actions[:, None], -1)[:, 0] / allowed.sum(-1).clip(min=1)
         with np.errstate(divide="ignore"):
@@ -108,16 +111,16 @@ class EpsilonGreedy(Exploration):
         return found
 
     def chosen(self, values: Floats, explores: NDArray[np.bool_], noise: Floats, mask: ActionMask | None) -> Actions:
-        """Uniform actions where `explores` [B] is set, and greedy actions by the values [B, A] elsewhere."""
+        """Uniform actions where `explores` [B] is set, and actions with the largest Q value elsewhere."""
         return np.where(explores, self.uniform(noise, mask), self.greedy(values))
 
     def greedy(self, values: Floats) -> Actions:
-        """Greedy actions [B], the argmax of the values [B, A]."""
+        """Actions with the largest Q value, one for each of B rows."""
         best: Actions = values.argmax(-1)
         return best
 
     def uniform(self, noise: Floats, mask: ActionMask | None) -> Actions:
-        """Uniform allowed actions [B] from the noise of a step."""
+        """Uniformly random allowed actions, one per env slot, computed from a step's random numbers."""
         return uniform_choices(noise[:, _CHOICE], self.num_actions, mask)
 
     def _epsilons(self, slots: int) -> float | Floats:
@@ -131,10 +134,10 @@ class EpsilonGreedy(Exploration):
 
 
 class SoftQ(Exploration):
-    """Boltzmann exploration: softmax of Q values / `temperature`, or with probability `epsilon` a uniform action.
+    """Boltzmann exploration: samples from softmax(Q / temperature), or a uniform action with probability `epsilon`.
 
     Args:
-        rest: Epsilon-greedy exploration, which decides where actions are uniform.
+        rest: Epsilon-greedy exploration, which decides in which env slots actions are uniform.
 
     Attributes:
         temperature: Softmax temperature, a scheduled setting.
@@ -152,12 +155,12 @@ class SoftQ(Exploration):
 
     @override
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
-        """Sets the env slots of this worker, for per-slot epsilons."""
+        """Tells which of all workers' env slots this worker has, so that each slot gets its own epsilon."""
         self.rest.assign_envs(first_slot, num_slots)
 
     @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Samples uniform noise in [0, 1): epsilon-greedy draws, then A for Gumbel noise, [T, B, num_draws + A]."""
+        """Samples uniform noise in [0, 1) for T steps in B env slots: draws for epsilon-greedy, then one per action."""
         return generator.random((length, slots, self.rest.num_draws + self.rest.num_actions), np.float32)
 
     @override
@@ -169,21 +172,21 @@ class SoftQ(Exploration):
         acts: NDArray[np.bool_] | None,
         mask: ActionMask | None,
     ) -> Actions:
-        """Uniform actions in the slots that explore, softmax samples elsewhere, [B]."""
+        """Actions of one step: uniform in the env slots that explore, samples of the softmax elsewhere."""
         return self.rest.explore(
             lambda: {"outputs": self._preferences(run()["outputs"], noise)}, noise, episode_starts, acts, mask
         )
 
     @override
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
-        """Softmax actions [B], or uniform actions with the same `epsilon` in all slots."""
+        """Samples of the softmax for B rows of Q values, or uniform actions with the same `epsilon` for all rows."""
         outputs = heads["outputs"]
         noise = self.noise(generator, 1, len(outputs))[0]
         explores = noise[:, _EXPLORES] < self.rest.epsilon
         return self.rest.chosen(self._preferences(outputs, noise), explores, noise, mask)
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
-        """Log-probability [B] of actions [B] sampled with masked Q values [B, A]."""
+        """Log-probability with which this exploration chose each of B actions, given the masked Q values."""
         logs = log_softmax(outputs / np.float32(self.temperature))
         preferred = np.exp(np.take_along_axis(logs, actions[:, None], -1)[:, 0])
         return self.rest.mixed_log_prob(outputs, preferred, actions)

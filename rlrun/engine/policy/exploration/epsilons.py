@@ -1,4 +1,4 @@
-"""Exploration probabilities (epsilon) per env slot, across all workers (NumPy)."""
+"""Distribution of different epsilons over the env slots of all workers (NumPy)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EpsilonSpread = Callable[[float, NDArray[np.int64], int], Floats]
 
 @dataclass(frozen=True)
 class EpsilonLadder:
-    """Ape-X epsilon ladder: epsilon^(1 + exponent * i / (N - 1)) for env slot i of N; a single slot has epsilon.
+    """Ape-X epsilons: env slot i of N explores with epsilon^(1 + exponent * i / (N - 1)); a single slot with epsilon.
 
     Attributes:
         exponent: Difference between the exponents of the last and the first slot.
@@ -42,7 +42,7 @@ class EpsilonLadder:
 
 @dataclass(frozen=True)
 class FinalEpsilons:
-    """Per-slot epsilon decay from 1 to one of several final values, as in asynchronous Q-learning.
+    """Epsilons that decay from 1 to a different final value in each group of env slots, as in asynchronous Q-learning.
 
     The final values are assigned to consecutive env slots, in proportion to their shares.
 

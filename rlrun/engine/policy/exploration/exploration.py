@@ -1,4 +1,4 @@
-"""Base class of exploration strategies, which select actions from network outputs (NumPy)."""
+"""Base class of exploration strategies, which choose actions from network outputs (NumPy)."""
 
 from __future__ import annotations
 
@@ -26,32 +26,32 @@ _LENGTH, _SLOTS = 2, 3
 
 
 class NoiseSource(Protocol):
-    """Protocol of the source of fragments' noise: an exploration strategy, or an object that draws additional noise."""
+    """Interface of objects that draw the random numbers for a whole fragment, such as exploration strategies."""
 
     @property
     def network_noise(self) -> int:
-        """Number of a step's noise variables used by the network itself (gSDE); they come first."""
+        """Number of random numbers per step that the network itself consumes (for gSDE); they precede the others."""
         ...
 
     @property
     def network_noise_every(self) -> int | None:
-        """Number of steps for which the network's noise is held constant."""
+        """Number of steps for which the network's random numbers stay the same."""
         ...
 
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
-        """Assigns this worker's range of env slots: from `first_slot` on, out of `num_slots` in all workers."""
+        """Tells which env slots this worker has: those from `first_slot` on, out of `num_slots` in all workers."""
         ...
 
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Samples the noise of a whole fragment, [T, B, ...]."""
+        """Draws the random numbers for all T steps of a fragment in B env slots, [T, B, ...]."""
         ...
 
 
 class Exploration(ABC):
-    """Exploration strategy: selects actions from network outputs and noise; picklable for rollout workers.
+    """Exploration strategy: chooses actions from network outputs and noise; picklable for rollout workers.
 
     Attributes:
-        network_noise: Number of noise variables of a step for the network, which come first.
+        network_noise: Number of random numbers per step that the network consumes; they precede the others.
         network_noise_every: Steps for which the network's noise is held constant, across fragments; None if only
             `noise` determines when the network's noise changes.
         schedules: Names of the scheduled settings that `load` reads.
@@ -64,23 +64,23 @@ class Exploration(ABC):
     schedules: tuple[str, ...] = ()
 
     def around(self, network: ActingNetwork) -> ActingNetwork:
-        """Wraps the network with which this strategy explores.
+        """Returns the network to explore with: the given one, or a wrapper that adds outputs such as sampled actions.
 
-        Its outputs are already masked if there are action masks.
+        The given network already masks forbidden actions.
         """
         return network
 
     def load(self, weights: Weights) -> None:
-        """Updates the amount of exploration from the scheduled settings."""
+        """Updates the amount of exploration from scheduled settings, such as epsilon."""
         return
 
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
-        """Assigns this worker's range of env slots: from `first_slot` on, out of `num_slots` in all workers."""
+        """Tells which env slots this worker has: those from `first_slot` on, out of `num_slots` in all workers."""
         return
 
     @abstractmethod
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Samples the exploration noise of a whole fragment, [T, B, ...]; ten times cheaper than step by step."""
+        """Draws the random numbers for all T steps of a fragment in B env slots, which is faster than step by step."""
 
     @abstractmethod
     def explore(
@@ -91,7 +91,7 @@ class Exploration(ABC):
         acts: NDArray[np.bool_] | None,
         mask: ActionMask | None,
     ) -> Actions:
-        """Selects the exploratory actions of a step, as the policy's own actions [B, ...].
+        """Chooses the actions of one step in B env slots, in the policy's own representation, [B, ...].
 
         Args:
             run: Function that runs the network on the step's observations; not called if actions do not depend on the
@@ -104,7 +104,9 @@ class Exploration(ABC):
         """
 
     def network_draws(self, generator: np.random.Generator, slots: int) -> Floats | None:
-        """Samples the network's noise of one step outside of fragments, [B, network_noise].
+        """Draws the random numbers that the network consumes in one step, [B, network_noise]; None if it consumes none.
+
+        Used where no fragment is recorded, as in evaluation.
 
         None if there is no such noise.
         """
@@ -112,7 +114,7 @@ class Exploration(ABC):
 
     @abstractmethod
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
-        """Samples exploratory actions [B, ...] outside of fragments, without state across steps.
+        """Chooses exploratory actions where no fragment is recorded, as in evaluation, without state across steps.
 
         Args:
             heads: Outputs of the network's heads by name, [B, K]; `outputs` are masked.
@@ -121,7 +123,7 @@ class Exploration(ABC):
         """
 
     def state(self) -> dict[str, Any]:
-        """State of the exploration across steps; empty by default."""
+        """State that the exploration keeps between steps, for a checkpoint; empty by default."""
         return {}
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -130,7 +132,7 @@ class Exploration(ABC):
 
 
 def custom_exploration(path: str, actions: ActionSpace) -> Exploration:
-    """Instantiates a custom exploration strategy and validates the shape of its noise.
+    """Instantiates a user's exploration class, and validates the shape of the noise that it draws.
 
     Args:
         path: Import path of the exploration class, `package.module:Class`.

@@ -33,13 +33,17 @@ PARAMETER_DRAW = 2
 
 
 def factors(normal: Floats) -> Floats:
-    """Factorised Gaussian noise sign(x) * sqrt(|x|) from standard normal x (arXiv:1706.10295, section 3 (b))."""
+    """Factorised Gaussian noise sign(x) * sqrt(|x|) from standard normal x, as in noisy nets.
+
+    Source:
+        Fortunato et al., arXiv:1706.10295, section 3 (b).
+    """
     shaped: Floats = np.copysign(np.sqrt(np.abs(normal)), normal)
     return shaped
 
 
 class ParameterNoise(ABC):
-    """Parameter noise: a perturbation of the network's parameters that is held for several steps.
+    """Exploration by perturbing the network's parameters; a perturbation lasts for several steps.
 
     Attributes:
         adapts: Whether the noise scale adapts to the induced change of the policy.
@@ -51,11 +55,11 @@ class ParameterNoise(ABC):
 
     @abstractmethod
     def load(self, weights: Weights) -> None:
-        """Loads the unperturbed parameters and the scheduled settings."""
+        """Loads new network parameters, to which the noise is then added, and the scheduled settings."""
 
     @abstractmethod
     def renew(self, noise: Floats, t: int, episode_starts: NDArray[np.bool_]) -> bool:
-        """Resamples the parameter noise if due.
+        """Draws a new perturbation of the parameters if one is due at this step.
 
         Args:
             noise: The step's uniform noise in [0, 1), [B, ...], of which one entry seeds the parameter noise.
@@ -68,14 +72,17 @@ class ParameterNoise(ABC):
 
     @abstractmethod
     def parameters(self) -> Floats:
-        """Perturbed flat parameters, [A]."""
+        """Flat vector of the network's parameters with the current noise added."""
 
     def adapt(self, values: Floats, varied_values: Floats) -> None:
-        """Adapts the noise scale to the difference between a fragment's action values without and with noise [N, A]."""
+        """Adapts the noise scale to how much the noise changed the action values of a fragment.
+
+        Takes the values without and with noise, each [N, num_actions] for N steps.
+        """
         return
 
     def state(self) -> dict[str, Any]:
-        """State of the noise, without the parameters; empty by default."""
+        """State of the noise for a checkpoint, without the network's parameters; empty by default."""
         return {}
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -84,14 +91,14 @@ class ParameterNoise(ABC):
 
 
 def standard_normal(draw: float, size: int) -> Floats:
-    """Samples standard normal noise [size], seeded by a number in [0, 1)."""
+    """Draws a vector of standard normal noise from a generator that is seeded by a number in [0, 1)."""
     seed = int(draw * 2**32)
     return np.random.Generator(np.random.Philox(seed)).standard_normal(size, np.float32)
 
 
 @dataclass(frozen=True)
 class NoisyPart:
-    """Offsets of a noisy layer's means and standard deviations in the flat parameters.
+    """Offsets of a noisy layer's means and standard deviations in the flat vector of all parameters.
 
     Attributes:
         weight: Offset of the weights [outputs, inputs].
@@ -111,7 +118,10 @@ class NoisyPart:
 
 
 class LearnedNoise(ParameterNoise):
-    """Noisy net noise with learned scale, resampled for every fragment (Fortunato et al., arXiv:1706.10295).
+    """Noise of noisy nets, whose scale is learned; drawn anew for every fragment.
+
+    Source:
+        Fortunato et al., arXiv:1706.10295.
 
     Args:
         parts: The noisy layers.
@@ -125,19 +135,19 @@ class LearnedNoise(ParameterNoise):
 
     @override
     def load(self, weights: Weights) -> None:
-        """Loads means and standard deviations."""
+        """Loads the learned means and standard deviations of the noisy layers."""
         self._flat = weights.acting
 
     @override
     def renew(self, noise: Floats, t: int, episode_starts: NDArray[np.bool_]) -> bool:
-        """Resamples the noise if at the first step of a fragment."""
+        """Draws new noise at the first step of a fragment."""
         if t == 0:
             self._noise = factors(standard_normal(float(noise[0, PARAMETER_DRAW]), self.num_noise))
         return t == 0
 
     @override
     def parameters(self) -> Floats:
-        """Perturbed parameters [A]: means plus standard deviations times noise; standard deviations are unchanged."""
+        """Flat parameter vector with noisy means: means plus standard deviations times noise."""
         drawn, flat, start = self._flat.copy(), self._flat, 0
         for part in self.parts:
             middle, end = start + part.inputs, start + part.inputs + part.outputs
@@ -153,14 +163,14 @@ class LearnedNoise(ParameterNoise):
 
 
 class AdaptiveNoise(ParameterNoise):
-    """Adaptive parameter space noise, resampled when an episode starts in the worker's first env.
+    """Gaussian parameter noise with an adaptive scale, drawn anew when an episode starts in the worker's first env.
 
     The standard deviation adapts after every fragment. The target is the KL divergence between the greedy and the
     epsilon-greedy policy. The adapted distance is the KL divergence between the softmax policies of the unperturbed
     and the perturbed network's values.
 
     Args:
-        num_actions: A, number of actions.
+        num_actions: Number of actions.
 
     Attributes:
         std: Standard deviation of the noise.
@@ -182,7 +192,7 @@ class AdaptiveNoise(ParameterNoise):
 
     @override
     def load(self, weights: Weights) -> None:
-        """Loads the unperturbed parameters, and the target KL divergence from the scheduled epsilon."""
+        """Loads new network parameters, and sets the target KL divergence from the scheduled epsilon."""
         self._flat = weights.acting
         epsilon = value_at(weights.schedules["epsilon"], weights.env_steps)
         # The KL divergence between greedy and epsilon-greedy.
@@ -190,27 +200,27 @@ class AdaptiveNoise(ParameterNoise):
 
     @override
     def renew(self, noise: Floats, t: int, episode_starts: NDArray[np.bool_]) -> bool:
-        """Resamples the noise when an episode starts in the first env slot."""
+        """Draws new noise when an episode starts in the worker's first env slot."""
         if episode_starts[0] or self._draw < 0:
             self._draw = float(noise[0, PARAMETER_DRAW])
         return t == 0 or bool(episode_starts[0])
 
     @override
     def parameters(self) -> Floats:
-        """Perturbed parameters [A]: parameters plus isotropic Gaussian noise."""
+        """Flat parameter vector plus isotropic Gaussian noise."""
         varied: Floats = self._flat + np.float32(self.std) * standard_normal(self._draw, len(self._flat))
         return varied
 
     @override
     def adapt(self, values: Floats, varied_values: Floats) -> None:
-        """Increases the standard deviation if the KL divergence is below the target, and decreases it otherwise."""
+        """Increases the noise's standard deviation if the policy changed less than intended, else decreases it."""
         logp, varied_logp = log_softmax(values), log_softmax(varied_values)
         distance = float((np.exp(logp) * (logp - varied_logp)).sum(-1).mean())
         self.std *= ADAPTATION if distance <= self.bound else 1 / ADAPTATION
 
     @override
     def state(self) -> dict[str, Any]:
-        """Seed of the current noise, and its standard deviation."""
+        """Seed of the current noise and its standard deviation, for a checkpoint."""
         return {"draw": self._draw, "std": self.std}
 
     @override

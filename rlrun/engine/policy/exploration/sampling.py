@@ -1,4 +1,4 @@
-"""Exploration by sampling from the policy distribution (NumPy)."""
+"""Exploration by sampling from the policy's action distribution (NumPy)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STATE_DEPENDENT_NOISE = "rlrun.engine.policy.exploration.state_dependent_noise:S
 
 
 class SampledByNetwork(Exploration):
-    """Exploration by sampling inside the network, which consumes all the noise.
+    """Exploration for networks that sample the actions themselves, and consume all of the noise.
 
     Args:
         actions: Action space with the policy's distributions.
@@ -46,22 +46,22 @@ class SampledByNetwork(Exploration):
         acts: NDArray[np.bool_] | None,
         mask: ActionMask | None,
     ) -> Actions:
-        """Actions sampled by the network, [B, ...]."""
+        """Returns the actions that the network sampled in its forward pass."""
         return run()["actions"].copy()  # envs may keep it, and the network may use its memory again
 
     @override
     def network_draws(self, generator: np.random.Generator, slots: int) -> Floats | None:
-        """Samples the noise of the network for a step, [B, num_noise]."""
+        """Draws the random numbers with which the network samples the actions of one step, [B, num_noise]."""
         return self.actions.noise(generator, (slots,))
 
     @override
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
-        """Actions already sampled by the network, [B, ...]."""
+        """Returns the actions that the network sampled in its forward pass."""
         return heads["actions"]
 
 
 class SampleInOrder(SampledByNetwork):
-    """Exploration with an autoregressive network, which samples the parts of an action in order.
+    """Exploration with an autoregressive network, which samples the components of an action in order.
 
     Args:
         actions: Action space with the policy's distributions.
@@ -81,7 +81,7 @@ class SampleActions(SampledByNetwork):
 
 
 class SampledActions(WrappedNetwork):
-    """Acting network with an additional head `actions`, sampled from the action distributions with the given noise.
+    """Acting network with an additional head `actions`: samples from the head `outputs`, with the given noise.
 
     Args:
         network: The network, with a head `outputs`.
@@ -107,12 +107,12 @@ class SampledActions(WrappedNetwork):
 
 
 def sampled(actions: StochasticActions, model: ModelConfig, features: int) -> Exploration:
-    """Creates the exploration that samples from the policy's distributions, of the kind chosen in the settings.
+    """Creates the exploration by sampling that the network's settings ask for: plain, autoregressive or gSDE.
 
     Args:
         actions: Action space with the policy's distributions.
         model: Network settings, such as state-dependent noise or autoregressive actions.
-        features: Number of features before the heads, for state-dependent noise.
+        features: Number of features that enter the network's heads, for state-dependent noise.
     """
     if model.use_sde:
         make = load_internal(STATE_DEPENDENT_NOISE)

@@ -12,7 +12,7 @@ from rlrun.engine.policy.exploration.exploration import Exploration, Heads, RunN
 
 
 class StateDependentNoise(Exploration):
-    """Generalised state-dependent exploration (gSDE): noise that is a fixed function of the observation for some steps.
+    """Generalised state-dependent exploration (gSDE): for some steps, noise is a fixed function of the observation.
 
     The function is linear in the network's last features, with a Gaussian exploration matrix; the network computes the
     noise.
@@ -21,7 +21,7 @@ class StateDependentNoise(Exploration):
         actions: Action space with the policy's distributions.
         features: F, rows of the exploration matrix.
         num_actions: D, columns of the exploration matrix.
-        every: Steps between resampling of the exploration matrix; None for once per block of noise.
+        every: Number of steps for which an exploration matrix is kept; None for a whole fragment.
 
     Source:
         Raffin, Kober and Stulp, arXiv:2005.05719, eqs. 6 to 9.
@@ -36,7 +36,9 @@ class StateDependentNoise(Exploration):
 
     @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Samples exploration matrices [T, B, F * D], repeated for `every` steps, concatenated with action noise.
+        """Draws exploration matrices for T steps in B env slots, and the noise to sample actions.
+
+        Each matrix, flattened to F * D numbers, is repeated for `every` steps.
 
         A new matrix starts at step 0; if necessary, `FragmentNoise` continues the matrix of the previous fragment.
         """
@@ -55,12 +57,12 @@ class StateDependentNoise(Exploration):
         acts: NDArray[np.bool_] | None,
         mask: ActionMask | None,
     ) -> Actions:
-        """Samples the actions of a step with the state-dependent noise of the network, [B, D]."""
+        """Chooses the actions of a step with the state-dependent noise that the network computed."""
         heads = run()
         return self.actions.sample(heads["outputs"], heads["noise"])
 
     @override
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
-        """Samples actions with independent noise, without gSDE, [B, D]."""
+        """Samples actions with independent Gaussian noise instead of state-dependent noise."""
         outputs = heads["outputs"]
         return self.actions.sample(outputs, self.actions.noise(generator, (len(outputs),)))

@@ -1,4 +1,4 @@
-"""Exploration by uniform actions until learning starts (NumPy)."""
+"""Exploration by uniformly random actions until learning starts (NumPy)."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from rlrun.engine.policy.weights import Weights
 
 
 class UniformActions(Protocol):
-    """Protocol of action spaces that allow uniform sampling of the policy's own actions."""
+    """Interface of action spaces from which uniformly random actions can be drawn."""
 
     @property
     def own_space(self) -> gymnasium.Space[Any]:
-        """Gymnasium space of the policy's own actions."""
+        """Gymnasium space of actions in the policy's own representation, such as a Box in [-1, 1]."""
         ...
 
 
 class UniformUntil(Exploration):
-    """Exploration by uniform actions until learning starts, followed by another exploration strategy.
+    """Exploration that takes uniformly random actions at first, and follows another strategy once learning starts.
 
     Args:
         inner: Exploration strategy after the uniform phase.
@@ -55,18 +55,18 @@ class UniformUntil(Exploration):
 
     @override
     def load(self, weights: Weights) -> None:
-        """Ends the uniform phase once it is over, and passes the weights to the inner exploration."""
+        """Ends the uniform phase once it is over, and updates the other strategy's scheduled settings."""
         self.inner.load(weights)
         self.is_uniform = weights.env_steps < self.env_steps
 
     @override
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
-        """Sets the env slots of this worker in the inner exploration."""
+        """Tells the other strategy which of all workers' env slots this worker has."""
         self.inner.assign_envs(first_slot, num_slots)
 
     @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Samples the inner exploration's noise, concatenated with D draws for uniform actions, [T, B, ... + D]."""
+        """Draws the other strategy's random numbers for T steps in B env slots, then those for uniform actions."""
         draws = generator.random((length, slots, self._sampler.num_draws), np.float32)
         return np.concatenate([self.inner.noise(generator, length, slots), draws], -1)
 
@@ -79,7 +79,7 @@ class UniformUntil(Exploration):
         acts: NDArray[np.bool_] | None,
         mask: ActionMask | None,
     ) -> Actions:
-        """Uniform actions in the uniform phase, and actions of the inner exploration afterwards, [B, ...]."""
+        """Actions of one step: uniformly random at first, chosen by the other strategy afterwards."""
         own = self._sampler.num_draws
         if self.is_uniform:
             actions: Actions = self._sampler(noise[:, -own:], mask)
@@ -92,12 +92,12 @@ class UniformUntil(Exploration):
 
     @override
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
-        """Samples actions by the inner exploration, [B, ...]."""
+        """Chooses actions by the other strategy, even while collecting still takes uniform actions."""
         return self.inner.sample(heads, generator, mask)
 
     @override
     def state(self) -> dict[str, Any]:
-        """State of the inner exploration."""
+        """State of the other strategy, for a checkpoint."""
         return self.inner.state()
 
     @override

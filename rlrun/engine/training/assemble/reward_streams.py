@@ -62,6 +62,6 @@ def objectives_of_curiosity(config: AlgorithmConfig) -> list[Objective]:
 
 
 def novelty_loss(outputs: CuriousOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-    """Masked mean of the curiosity networks' loss over sequences [S, L]."""
+    """Masked mean of the curiosity networks' loss over sequences [sequences, steps]."""
     loss = masked_mean(outputs.novelty_losses(), batch["valid"].float())
     return Loss(total=loss, statistics={"loss": loss})

@@ -147,7 +147,7 @@ def load_policy_in_part(trainee: Trainee, content: Content) -> None:
 def _in_common(
     parameters: FlatParameters, flat: NDArray[np.float32], named: Mapping[str, NDArray[np.float32]]
 ) -> NDArray[np.float32]:
-    """Replaces the parameters [P] that a checkpoint has by name, also of an actor-critic next to a reward's networks.
+    """Replaces the parameters that a checkpoint has by name, also of an actor-critic next to a reward's networks.
 
     Raises:
         ValueError: There are none, or one has another shape.

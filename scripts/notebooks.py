@@ -35,7 +35,11 @@ def executed(paths: Sequence[Path]) -> list[NotebookNode]:
 
 
 async def _executed(notebooks: list[NotebookNode]) -> list[NotebookNode]:
-    client = NotebookClient(notebooks[0], extra_arguments=OPTIONS, timeout=300, record_timing=False)
+    # Where the machine is busy, what a cell prints may come late, and in several messages.
+    patience = {"startup_timeout": 300, "timeout": 300, "iopub_timeout": 60, "raise_on_iopub_timeout": True}
+    client = NotebookClient(
+        notebooks[0], extra_arguments=OPTIONS, coalesce_streams=True, record_timing=False, **patience
+    )
     async with client.async_setup_kernel(cwd=str(FOLDER)):
         assert client.kc is not None
         for client.nb in notebooks:

@@ -60,6 +60,7 @@ DATA = "golden-data"
 RESULTS: Mapping[str, str] = {
     "learner/beyond_huber": "learner/huber_excess",
     "learner/critics/beyond_huber": "learner/critics/huber_excess",
+    "policies/default/learner/beyond_huber": "policies/default/learner/huber_excess",
 }
 """Former names of results and their present ones."""
 

@@ -64,7 +64,7 @@ _NAMES = {
     "rlrun.engine.policy.exploration.exploration": "Exploration Heads RunNetwork",
     "rlrun.engine.policy.action_spaces.action_space": "Actions Floats",
     "rlrun.engine.policy.action_spaces.discrete": "DiscreteActions",
-    "rlrun.engine.policy.action_spaces.deterministic_box": "DeterministicBoxActions",
+    "rlrun.engine.policy.action_spaces.box": "DeterministicBoxActions",
     "rlrun.engine.policy.action_spaces.squashed_box": "SquashedBoxActions SquashedGaussian",
     "rlrun.engine.data.uniform_sampler": "uniform_choices",
     "rlrun.algorithms.actor_q.actor_q_nets": "critic_spec",
@@ -113,8 +113,7 @@ _NAMES = {
     "rlrun.engine.messages.errors": "SpecError",
     # What specs name: wrappers, worlds, mappings and rules.
     "rlrun.engine.envs.partial_view": "PartialView HideVelocities Flicker Parts",
-    "rlrun.engine.envs.trials": "Trials",
-    "rlrun.engine.envs.object_level_values": "TrialsWithValues",
+    "rlrun.engine.envs.trials": "Trials TrialsWithValues",
     "rlrun.engine.envs.without_env": "WithoutEnv",
     "rlrun.bridges.openenv": "OpenEnv",
     "rlrun.exact.task_automaton": "StateLabels TaskAutomaton",

@@ -170,7 +170,6 @@ from rlrun.engine.datasets.writer import SetWriter as SetWriter
 from rlrun.engine.envs.json_values import batch_from_json as batch_from_json
 from rlrun.engine.envs.make import make_env as make_env
 from rlrun.engine.envs.make import make_vector_env as make_vector_env
-from rlrun.engine.envs.object_level_values import TrialsWithValues as TrialsWithValues
 from rlrun.engine.envs.partial_view import Flicker as Flicker
 from rlrun.engine.envs.partial_view import HideVelocities as HideVelocities
 from rlrun.engine.envs.partial_view import PartialView as PartialView
@@ -178,6 +177,7 @@ from rlrun.engine.envs.partial_view import Parts as Parts
 from rlrun.engine.envs.spaces import SpaceMismatch as SpaceMismatch
 from rlrun.engine.envs.spaces import Spaces as Spaces
 from rlrun.engine.envs.trials import Trials as Trials
+from rlrun.engine.envs.trials import TrialsWithValues as TrialsWithValues
 from rlrun.engine.envs.vector_env import VectorEnv as VectorEnv
 from rlrun.engine.envs.without_env import WithoutEnv as WithoutEnv
 from rlrun.engine.flow.concurrently import concurrently as concurrently
@@ -236,7 +236,7 @@ from rlrun.engine.policy.action_masks import ActionMask as ActionMask
 from rlrun.engine.policy.action_masks import policy_leaves as policy_leaves
 from rlrun.engine.policy.action_spaces.action_space import Actions as Actions
 from rlrun.engine.policy.action_spaces.action_space import Floats as Floats
-from rlrun.engine.policy.action_spaces.deterministic_box import DeterministicBoxActions as DeterministicBoxActions
+from rlrun.engine.policy.action_spaces.box import DeterministicBoxActions as DeterministicBoxActions
 from rlrun.engine.policy.action_spaces.discrete import DiscreteActions as DiscreteActions
 from rlrun.engine.policy.action_spaces.squashed_box import SquashedBoxActions as SquashedBoxActions
 from rlrun.engine.policy.action_spaces.squashed_box import SquashedGaussian as SquashedGaussian

@@ -29,9 +29,8 @@ from rlrun.algorithms.alphazero.searching import SearchingBehavior
 from rlrun.algorithms.alphazero.tree_search import BatchedSearch, Predict, SearchSettings
 from rlrun.engine.data.action_masks import ACTION_MASK
 from rlrun.engine.policy.weights import Weights
-from rlrun.engine.worlds.games.array_game import ArrayGame, Flags
+from rlrun.engine.worlds.games.array_game import OBSERVATION, ArrayGame, Flags
 from rlrun.engine.worlds.games.searchable import ObjectGame
-from rlrun.engine.worlds.games.symmetries import OBSERVATION
 from rlrun.engine.worlds.world import World
 from rlrun.engine.worlds.world_view import WorldView
 from rlrun.toys.board_games import ConnectFour, Hex, TicTacToe

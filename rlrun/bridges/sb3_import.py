@@ -27,7 +27,7 @@ from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.functional.moments import Moments
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.nn.observation_leaf import ObservationLeaf
-from rlrun.engine.policy.action_spaces.box_scale import BoxScale
+from rlrun.engine.policy.action_spaces.box import BoxScale
 from rlrun.engine.policy.observation_filter import ObservationFilter
 from rlrun.engine.training.assemble.description import Description
 from rlrun.engine.training.running_training import RunningTraining

@@ -9,7 +9,7 @@ from typing import Any
 
 from rlrun.cli.tables import counted
 from rlrun.cli.targets import checkpoint_named, existing
-from rlrun.engine.functional.binomial import exact_interval
+from rlrun.engine.functional.intervals import exact_interval
 from rlrun.engine.league.ratings import Outcomes, total
 from rlrun.engine.league.scripted_opponent import BUILT_IN, names_script
 from rlrun.engine.messages.errors import UsageError, did_you_mean

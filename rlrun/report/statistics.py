@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rlrun.engine.functional.student_t import t_quantile
+from rlrun.engine.functional.intervals import t_quantile
 
 Floats = NDArray[np.float64]
 Strata = Sequence[Floats]

@@ -13,8 +13,7 @@ from typing_extensions import override
 from rlrun.engine.data.action_masks import ACTION_MASK
 from rlrun.engine.envs.env_config import WorldClock
 from rlrun.engine.envs.spaces import Spaces
-from rlrun.engine.worlds.games.array_game import ArrayGame
-from rlrun.engine.worlds.games.symmetries import OBSERVATION
+from rlrun.engine.worlds.games.array_game import OBSERVATION, ArrayGame
 from rlrun.engine.worlds.world import World, WorldStep
 from rlrun.toys.board_rules import CONNECT_FOUR, TIC_TAC_TOE, BoardRules, HexRules
 from rlrun.toys.game_arrays import ConnectFourArrays, HexArrays, TicTacToeArrays

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from rlrun.engine.data.action_masks import ACTION_MASK
-from rlrun.engine.worlds.games.array_game import Flags, Floats, States
-from rlrun.engine.worlds.games.symmetries import OBSERVATION, Indices, Symmetries
+from rlrun.engine.worlds.games.array_game import OBSERVATION, Flags, Floats, Indices, States, Symmetries
 
 _TOP, _BOTTOM = 1, 2
 _FIRST_GROUP = 3

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from rlrun.engine.data.action_masks import ACTION_MASK
 from rlrun.engine.envs.spaces import Spaces
-from rlrun.engine.worlds.games.array_game import Flags
+from rlrun.engine.worlds.games.array_game import OBSERVATION, Flags
 from rlrun.engine.worlds.games.game_tree import CHANCE
-from rlrun.engine.worlds.games.symmetries import OBSERVATION
 from rlrun.engine.worlds.games.tree_world import TreeWorld
 
 PASS, BET = 0, 1

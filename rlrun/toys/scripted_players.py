@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rlrun.engine.data.action_masks import ACTION_MASK
 from rlrun.engine.messages.errors import UsageError
-from rlrun.engine.worlds.games.symmetries import OBSERVATION
+from rlrun.engine.worlds.games.array_game import OBSERVATION
 from rlrun.toys.board_rules import CONNECT_FOUR, TIC_TAC_TOE, BoardRules, HexRules
 
 EXACT_CELLS = 9

@@ -7,7 +7,7 @@ import numpy as np
 from typing_extensions import override
 
 from rlrun.engine.policy.action_spaces.action_space import Actions, Floats
-from rlrun.engine.policy.action_spaces.gaussian_box import GaussianBoxActions
+from rlrun.engine.policy.action_spaces.box import GaussianBoxActions
 
 
 class BoundedGaussianActions(GaussianBoxActions):

@@ -16,8 +16,7 @@ from rlrun.algorithms.actor_q.policy import ActorQPolicy, CriticFactory, Network
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.nn.seen_leaves import actor_leaves, critic_leaves
 from rlrun.engine.policy.action_masks import policy_leaves
-from rlrun.engine.policy.action_spaces.box_scale import bounded_box
-from rlrun.engine.policy.action_spaces.deterministic_box import DeterministicBoxActions
+from rlrun.engine.policy.action_spaces.box import DeterministicBoxActions, bounded_box
 from rlrun.engine.policy.exploration.action_noise import ActionNoise
 
 if TYPE_CHECKING:

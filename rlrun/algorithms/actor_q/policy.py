@@ -20,7 +20,7 @@ from rlrun.engine.nn.network_spec import KEPT_UNITS, NetworkSpec
 from rlrun.engine.nn.observation_leaves import ObservationTree
 from rlrun.engine.nn.torch_network import TorchNetwork
 from rlrun.engine.policy.acting_network import acting_network
-from rlrun.engine.policy.action_spaces.deterministic_box import DeterministicBoxActions
+from rlrun.engine.policy.action_spaces.box import DeterministicBoxActions
 from rlrun.engine.policy.action_spaces.discrete import DiscreteActions
 from rlrun.engine.policy.action_spaces.squashed_box import SquashedBoxActions
 from rlrun.engine.policy.behavior import BehaviorPolicy

@@ -26,7 +26,7 @@ from rlrun.engine.nn.network_spec import LogStds, NetworkSpec
 from rlrun.engine.nn.observation_leaves import ObservationTree
 from rlrun.engine.nn.seen_leaves import actor_leaves, critic_leaves
 from rlrun.engine.policy.action_masks import policy_leaves
-from rlrun.engine.policy.action_spaces.box_scale import bounded_box
+from rlrun.engine.policy.action_spaces.box import bounded_box
 from rlrun.engine.policy.action_spaces.discrete import DiscreteActions
 from rlrun.engine.policy.action_spaces.squashed_box import SquashedBoxActions
 from rlrun.engine.policy.exploration.exploration import Exploration

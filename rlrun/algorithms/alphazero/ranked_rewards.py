@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlrun.engine.worlds.games.array_game import ArrayGame, Flags, Floats, States, Tree
-from rlrun.engine.worlds.games.symmetries import Indices
+from rlrun.engine.worlds.games.array_game import ArrayGame, Flags, Floats, Indices, States, Tree
 
 BAR = "ranked/bar"
 """Name of the win threshold among the statistics that are broadcast with the weights."""

@@ -22,8 +22,7 @@ from rlrun.engine.functional.seeding import child_seed, generator
 from rlrun.engine.rollout.rollout import Episode, Rollout
 from rlrun.engine.rollout.worker import Orders
 from rlrun.engine.rollout.worker_config import WorkerConfig
-from rlrun.engine.worlds.games.array_game import Floats, States
-from rlrun.engine.worlds.games.symmetries import Indices
+from rlrun.engine.worlds.games.array_game import Floats, Indices, States
 from rlrun.engine.worlds.make_worlds import make_world
 
 VISITS, OUTCOMES = "visits", "outcomes"

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.engine.messages.errors import EnvironmentUnusable
-from rlrun.engine.worlds.games.array_game import ArrayGame, Flags, Floats, States
-from rlrun.engine.worlds.games.symmetries import Indices
+from rlrun.engine.worlds.games.array_game import ArrayGame, Flags, Floats, Indices, States
 
 Predict = Callable[[States, Flags], tuple[Floats, Floats]]
 """Leaf evaluation: from unfinished positions [n] and legal actions [n, A] to prior probabilities [n, A] and the mover's

@@ -1,4 +1,8 @@
-"""Operators of ArCHer: initial critics, utterances in replayed sequences, and advantages of new utterances."""
+"""Operators of ArCHer: initial critics, utterances in replayed sequences, and advantages of new utterances.
+
+For an agent that writes one token per env step, an utterance is an action over many steps. An utterance ends with
+certain tokens, or with the episode. The observation after its last token is the first one of the next utterance.
+"""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.nn.network_module import seeded
 from rlrun.engine.policy.action_masks import policy_leaves
+from rlrun.engine.policy.action_spaces.box import GaussianBoxActions
 from rlrun.engine.policy.action_spaces.discrete import DiscreteActions, one_hot
-from rlrun.engine.policy.action_spaces.gaussian_box import GaussianBoxActions
 from rlrun.engine.policy.action_spaces.make import make_action_space
 from rlrun.engine.policy.behavior import BehaviorPolicy
 from rlrun.engine.policy.exploration.sampling import SampleActions

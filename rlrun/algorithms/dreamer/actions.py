@@ -10,9 +10,8 @@ import numpy as np
 from rlrun.algorithms.dreamer.world_model_spec import UNIFORM_SHARE
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.policy.action_spaces.action_space import Actions, Floats
-from rlrun.engine.policy.action_spaces.box_scale import bounded_box
+from rlrun.engine.policy.action_spaces.box import GaussianBoxActions, bounded_box
 from rlrun.engine.policy.action_spaces.discrete import DiscreteActions
-from rlrun.engine.policy.action_spaces.gaussian_box import GaussianBoxActions
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -18,7 +18,7 @@ from rlrun.engine.nn.network_spec import Head, Tower, core_of, network_spec
 from rlrun.engine.nn.torch_network import TorchNetwork
 from rlrun.engine.policy.acting_network import acting_network
 from rlrun.engine.policy.action_masks import policy_leaves
-from rlrun.engine.policy.action_spaces.gaussian_box import GaussianBoxActions
+from rlrun.engine.policy.action_spaces.box import GaussianBoxActions
 from rlrun.engine.policy.action_spaces.make import make_action_space
 from rlrun.engine.policy.behavior import BehaviorPolicy
 from rlrun.engine.policy.flat_parameters import FlatParameters

@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from rlrun.engine.policy.action_masks import ActionMask
 from rlrun.engine.policy.action_spaces.action_space import Actions, ActionSpace, Floats
-from rlrun.engine.policy.action_spaces.box_scale import BoxScale
+from rlrun.engine.policy.action_spaces.box import BoxScale
 from rlrun.engine.policy.exploration.exploration import Exploration, Heads, RunNetwork
 
 

@@ -12,12 +12,12 @@ from typing_extensions import override
 from rlrun.algorithms.gail.settings import EXPERT_ACTIONS, EXPERT_OBS, OWN_ACTIONS, OWN_OBS
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.data.tree import map_tree
-from rlrun.engine.datasets.as_demonstrations import demonstrations_at
+from rlrun.engine.datasets.input_sets import demonstrations_at
 from rlrun.engine.flow.flow import StatefulOperator
 from rlrun.engine.functional.saved_numbers import load_generator
 from rlrun.engine.functional.seeding import child_seed
 from rlrun.engine.messages.errors import UsageError
-from rlrun.engine.policy.action_spaces.gaussian_box import GaussianBoxActions
+from rlrun.engine.policy.action_spaces.box import GaussianBoxActions
 from rlrun.engine.policy.observation_filter import ObservationFilter
 from rlrun.engine.settings.metric import Metric
 

@@ -17,8 +17,8 @@ from rlrun.engine.nn.network_spec import Head, Tower, network_spec
 from rlrun.engine.nn.observation_leaves import encoded_leaves
 from rlrun.engine.nn.torch_network import TorchNetwork
 from rlrun.engine.policy.action_masks import policy_leaves
+from rlrun.engine.policy.action_spaces.box import GaussianBoxActions
 from rlrun.engine.policy.action_spaces.discrete import DiscreteActions, one_hot
-from rlrun.engine.policy.action_spaces.gaussian_box import GaussianBoxActions
 from rlrun.engine.policy.actor_critic import ActorCriticPolicy
 from rlrun.engine.policy.flat_parameters import FlatParameters
 from rlrun.engine.reward_streams.rewarding_policy import RewardingOutputs, RewardingPolicy, Views

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from rlrun.algorithms.model_based.settings import DynamicsConfig
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.messages.errors import TrainingFailed, UsageError
+from rlrun.engine.policy.action_spaces.box import GaussianBoxActions
 from rlrun.engine.policy.action_spaces.discrete import DiscreteActions
-from rlrun.engine.policy.action_spaces.gaussian_box import GaussianBoxActions
 from rlrun.engine.policy.action_spaces.squashed_box import SquashedBoxActions
 from rlrun.engine.settings.registry import load_internal, load_object
 

@@ -23,8 +23,7 @@ from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.nn.acting import ActingNetwork
 from rlrun.engine.nn.observation_leaves import encoded_leaves
 from rlrun.engine.policy.action_masks import policy_leaves
-from rlrun.engine.policy.action_spaces.box_scale import bounded_box
-from rlrun.engine.policy.action_spaces.deterministic_box import DeterministicBoxActions
+from rlrun.engine.policy.action_spaces.box import DeterministicBoxActions, bounded_box
 from rlrun.engine.policy.action_spaces.discrete import DiscreteActions
 from rlrun.engine.policy.exploration.action_noise import ActionNoise
 from rlrun.engine.policy.exploration.exploration import Exploration

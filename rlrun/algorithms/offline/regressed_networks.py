@@ -14,7 +14,7 @@ from rlrun.algorithms.actor_q.networks import ActorQNetworks, action_masks, repe
 from rlrun.algorithms.settings.off_policy import ActorObjective
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.policy.action_masks import masked_tensor
-from rlrun.engine.policy.action_spaces.gaussian_box import DiagonalGaussian
+from rlrun.engine.policy.action_spaces.box import DiagonalGaussian
 
 Baseline = Literal["mean", "max"]
 """State value in an advantage: the mean of the actor's actions' values, or their maximum."""

@@ -27,7 +27,7 @@ from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.nn.network_spec import LogStds, NetworkSpec
 from rlrun.engine.policy.action_masks import policy_leaves
-from rlrun.engine.policy.action_spaces.box_scale import bounded_box
+from rlrun.engine.policy.action_spaces.box import bounded_box
 from rlrun.engine.policy.action_spaces.discrete import DiscreteActions
 from rlrun.engine.policy.exploration.exploration import Exploration
 from rlrun.engine.policy.exploration.sampling import SampleActions

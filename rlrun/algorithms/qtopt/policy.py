@@ -16,8 +16,7 @@ from rlrun.algorithms.qtopt.cross_entropy_search import CrossEntropySearch
 from rlrun.algorithms.qtopt.networks import NOISE, CriticsNetworks
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.policy.action_masks import policy_leaves
-from rlrun.engine.policy.action_spaces.box_scale import bounded_box
-from rlrun.engine.policy.action_spaces.deterministic_box import DeterministicBoxActions
+from rlrun.engine.policy.action_spaces.box import DeterministicBoxActions, bounded_box
 from rlrun.engine.policy.exploration.action_noise import ActionNoise
 
 if TYPE_CHECKING:

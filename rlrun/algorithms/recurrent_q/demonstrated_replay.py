@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.engine.data.sample_batch import SampleBatch, concatenated_rows
-from rlrun.engine.datasets.as_demonstrations import demonstrations_at
+from rlrun.engine.datasets.input_sets import demonstrations_at
 from rlrun.engine.functional.saved_numbers import load_generator
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.replay.replay_config import SequenceReplayConfig

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from rlrun.engine.checkpoint.plain_json import load_json
 from rlrun.engine.data.demonstrations import load_demonstrations
 from rlrun.engine.datasets.arrow_file import arrow_batch
-from rlrun.engine.datasets.as_demonstrations import demonstrations_of
 from rlrun.engine.datasets.data_set import DataSet
+from rlrun.engine.datasets.input_sets import demonstrations_of
 from rlrun.engine.datasets.layout import LOGP, Columns, SetSpaces
 from rlrun.engine.messages.errors import UsageError
 

@@ -6,12 +6,11 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 from rlrun.engine.actors.actor_place import ActorPlace, Call
 from rlrun.engine.actors.actor_shell import ActorShell, Failure
-from rlrun.engine.actors.broadcast_values import BroadcastValues
 from rlrun.engine.messages.errors import TrainingFailed
 
 START_TIMEOUT_S = 300.0
@@ -344,3 +343,34 @@ def _held(reference: Any) -> Any:
         return ray.get(reference)
     except RayError as error:
         return error
+
+
+class BroadcastValues:
+    """Latest value broadcast to actors for each method and topic; each value is stored in Ray's object store once."""
+
+    def __init__(self) -> None:
+        self._values: dict[tuple[str, Hashable], tuple[Any, Any]] = {}  # with its reference
+
+    def tell(self, method: str, value: Any, about: Hashable, shells: Iterable[Any]) -> None:
+        """Calls a method of the actors' objects with a value, which replaces the former value of this method and topic.
+
+        Args:
+            method: Name of the method.
+            value: Its argument; the same object as the last one is not stored again.
+            about: Topic of the value.
+            shells: Ray's handles of the actors; None for an actor between a failure and its restart.
+        """
+        key = method, about
+        if key not in self._values or self._values[key][0] is not value:
+            import ray
+
+            self._values[key] = (value, ray.put(value))
+        _, reference = self._values[key]
+        for shell in shells:
+            if shell is not None:
+                shell.tell.options(num_returns=0).remote(method, reference)
+
+    def repeat(self, shell: Any) -> None:
+        """Calls each method of a restarted actor's object with the latest value, in the order of the broadcasts."""
+        for (method, _), (_, reference) in self._values.items():
+            shell.tell.options(num_returns=0).remote(method, reference)

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
-from rlrun.engine.envs.seed_hash import generator_of, hash_keys
+from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds, generator_of, hash_keys
 
 _BLOCK = 1024
 """Number of seeds hashed per call, for any number of env slots: 0.6 ms."""

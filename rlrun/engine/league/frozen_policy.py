@@ -1,4 +1,4 @@
-"""Frozen policy of another run, for use as an opponent."""
+"""Frozen policy of another run, for use as an opponent, and its weights as plain data for checkpoints."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from rlrun.engine.functional.moments import Moments
+from rlrun.engine.functional.saved_numbers import as_count
 from rlrun.engine.policy.behavior import BehaviorPolicy
 from rlrun.engine.policy.weights import Weights
 
@@ -23,3 +27,32 @@ class FrozenPolicy:
     make: Callable[[], BehaviorPolicy]
     weights: Weights
     copied: Mapping[str, Any]
+
+
+def saved_weights(weights: Weights) -> dict[str, Any]:
+    """Serializes weights to plain data."""
+    return {
+        "version": weights.version,
+        "acting": weights.acting,
+        "filters": {name: moments.state() for name, moments in weights.filters.items()},
+        "env_steps": weights.env_steps,
+        "schedules": dict(weights.schedules),
+    }
+
+
+def loaded_weights(data: Mapping[str, Any]) -> Weights:
+    """Deserializes weights; the inverse of `saved_weights()`.
+
+    Raises:
+        ValueError: The data is not valid.
+    """
+    acting = np.asarray(data["acting"], np.float32)
+    if acting.ndim != 1 or not np.isfinite(acting).all():
+        raise ValueError(f"no weights: {acting.shape}, or with numbers that are not finite")
+    return Weights(
+        version=int(data["version"]),
+        acting=acting,
+        filters={name: Moments.from_state(moments) for name, moments in data["filters"].items()},
+        env_steps=as_count(data["env_steps"]),
+        schedules=dict(data["schedules"]),
+    )

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 from rlrun.engine.functional.saved_numbers import as_count
 from rlrun.engine.functional.seeding import child_seed
-from rlrun.engine.league.frozen_policy import FrozenPolicy
+from rlrun.engine.league.frozen_policy import FrozenPolicy, loaded_weights, saved_weights
 from rlrun.engine.league.league_settings import LeagueSettings, SeatSettings
 from rlrun.engine.league.matches import Matches
 from rlrun.engine.league.ratings import Payoffs, table, total
-from rlrun.engine.league.saved_weights import loaded_weights, saved_weights
 from rlrun.engine.league.scripted_opponent import ScriptedPlayer
 from rlrun.engine.policy.weights import Lineup, Member, Weights
 from rlrun.engine.settings.metric import Metric

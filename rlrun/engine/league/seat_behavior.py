@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.functional.moments import Moments
-from rlrun.engine.league.saved_weights import loaded_weights, saved_weights
+from rlrun.engine.league.frozen_policy import loaded_weights, saved_weights
 from rlrun.engine.league.scripted_opponent import ScriptedOpponent, undecided
 from rlrun.engine.policy.action_spaces.action_space import ActionSpace
 from rlrun.engine.policy.behavior import BehaviorPolicy

@@ -21,7 +21,7 @@ CORES = {
 }
 """Import paths of recurrent cores."""
 
-CUSTOM_NETWORK = "rlrun.engine.nn.custom_modules:load_custom_network"
+CUSTOM_NETWORK = "rlrun.engine.nn.custom_encoders:load_custom_network"
 """Import path of the function that makes a custom network in the place of a `NetworkModule`."""
 
 

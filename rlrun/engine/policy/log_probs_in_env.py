@@ -13,10 +13,8 @@ import numpy as np
 from rlrun.engine.data.action_masks import FORBIDDEN
 from rlrun.engine.functional.normal_tails import log_normal_cdf
 from rlrun.engine.policy.action_spaces.action_space import Actions, Floats, StochasticActions
-from rlrun.engine.policy.action_spaces.box_scale import BoxScale
-from rlrun.engine.policy.action_spaces.deterministic_box import DeterministicBoxActions
+from rlrun.engine.policy.action_spaces.box import LOG_2PI, BoxScale, DeterministicBoxActions, GaussianBoxActions
 from rlrun.engine.policy.action_spaces.discrete import DiscreteActions
-from rlrun.engine.policy.action_spaces.gaussian_box import LOG_2PI, GaussianBoxActions
 from rlrun.engine.policy.action_spaces.product import ProductActions
 from rlrun.engine.policy.action_spaces.squashed_box import SquashedBoxActions
 from rlrun.engine.policy.behavior import BehaviorPolicy

@@ -13,8 +13,8 @@ from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.nn.network_spec import Head
 from rlrun.engine.nn.numpy_network import NumpyNetwork, only_head
 from rlrun.engine.nn.observation_leaf import ObservationLeaf
+from rlrun.engine.policy.action_spaces.box import GaussianBoxActions
 from rlrun.engine.policy.action_spaces.discrete import DiscreteActions
-from rlrun.engine.policy.action_spaces.gaussian_box import GaussianBoxActions
 from rlrun.engine.policy.behavior import BehaviorPolicy
 from rlrun.engine.policy.exploration.sampling import SampleActions, SampledActions
 from rlrun.engine.policy.observation_filter import EPSILON

@@ -31,7 +31,7 @@ from rlrun.engine.worlds.vector_world import SlotRows, VectorWorld, place_of
 if TYPE_CHECKING:
     import pandas
 
-EXACT_INTERVAL = "rlrun.engine.functional.binomial:exact_interval"
+EXACT_INTERVAL = "rlrun.engine.functional.intervals:exact_interval"
 """Import path of the confidence interval of a rate."""
 
 ENV_SLOTS = 8

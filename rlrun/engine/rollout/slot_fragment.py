@@ -23,8 +23,7 @@ from typing_extensions import override
 from rlrun.engine.data.sample_batch import ACTS, CLOSING_COLUMNS, EPISODE_STEPS, LOGGED, SampleBatch
 from rlrun.engine.data.tree import leaves, map_tree
 from rlrun.engine.data.views import NOT_SHOWN
-from rlrun.engine.rollout.slot_owners import SlotOwners
-from rlrun.engine.rollout.slot_rows import RowBuffers, RowForm
+from rlrun.engine.rollout.slot_rows import RowBuffers, RowForm, SlotOwners
 from rlrun.engine.worlds.vector_world import SlotRows
 
 Flags = NDArray[np.bool_]

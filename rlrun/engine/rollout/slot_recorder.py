@@ -25,8 +25,7 @@ from rlrun.engine.rollout.episode_sums import EpisodeSums
 from rlrun.engine.rollout.recorder import AgentRows, Recorded
 from rlrun.engine.rollout.rollout import Episode
 from rlrun.engine.rollout.slot_fragment import DecisionFragment, PendingSteps, SlotFragment, StepFragment
-from rlrun.engine.rollout.slot_owners import SlotOwners
-from rlrun.engine.rollout.slot_rows import RowForm
+from rlrun.engine.rollout.slot_rows import RowForm, SlotOwners
 from rlrun.engine.rollout.worker_behavior import WorkerBehavior
 from rlrun.engine.worlds.make import make_vector_world
 from rlrun.engine.worlds.vector_world import VectorWorld, WorldRows

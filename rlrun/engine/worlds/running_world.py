@@ -15,7 +15,6 @@ from rlrun.engine.envs.spaces import SpaceMismatch, Spaces, mismatch
 from rlrun.engine.envs.step_columns import column_number
 from rlrun.engine.envs.vector_env import BadReturn, close_or_warn, env_error
 from rlrun.engine.messages.errors import RlrunError
-from rlrun.engine.worlds.early_rewards import MOST_ENDED, EarlyRewards
 from rlrun.engine.worlds.mapping import PolicyMapping
 from rlrun.engine.worlds.policy_slots import PolicySlots, Seat
 from rlrun.engine.worlds.world import World
@@ -29,6 +28,9 @@ from rlrun.engine.worlds.world_checks import (
     strange_reward,
     taken_slots,
 )
+
+MOST_ENDED = 65_536
+"""Limit on the number of remembered agents that ended in the current episode; the latest are kept."""
 
 _REMEMBERED = 4096
 """Cache size for agents with validated spaces: a world may give every agent a new id."""
@@ -331,3 +333,39 @@ class RunningWorld:
 
     def _where(self) -> str:
         return f"worker {self._worker_index}, world {self._number}, {self.place}"
+
+
+class EarlyRewards:
+    """Rewards of one episode for agents that are not yet born.
+
+    Attributes:
+        rewards: Sum and number of the rewards so far, by agent.
+        ended: Agents that have ended in the episode, in order.
+    """
+
+    def __init__(self) -> None:
+        self.rewards: dict[str, tuple[float, int]] = {}
+        self.ended: dict[str, None] = {}
+
+    def keep_or_drop(self, agent: str, reward: float) -> int:
+        """Keeps a reward for an agent that is not yet born; returns 1 for an agent that has ended, else 0."""
+        if agent in self.ended:
+            return 1
+        total, number = self.rewards.get(agent, (0.0, 0))
+        self.rewards[agent] = total + float(reward), number + 1
+        return 0
+
+    def take(self, agent: str) -> float:
+        """Removes and returns the sum of the rewards kept for an agent, which has just been born."""
+        return self.rewards.pop(agent, (0.0, 0))[0]
+
+    def drop(self) -> int:
+        """Drops all rewards at the episode's end, and returns their number."""
+        dropped = sum(number for _, number in self.rewards.values())
+        self.rewards = {}
+        return dropped
+
+    def forget_oldest(self) -> None:
+        """Forgets the agents that ended first, so that at most `MOST_ENDED` are remembered."""
+        while len(self.ended) > MOST_ENDED:
+            del self.ended[next(iter(self.ended))]

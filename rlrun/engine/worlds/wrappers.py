@@ -15,7 +15,7 @@ from rlrun.engine.data.action_masks import ACTION_MASK, has_action_mask
 from rlrun.engine.data.tree import map_tree
 from rlrun.engine.envs.spaces import Spaces, empty_batch
 from rlrun.engine.messages.errors import EnvironmentUnusable
-from rlrun.engine.worlds.games.symmetries import OBSERVATION
+from rlrun.engine.worlds.games.array_game import OBSERVATION
 from rlrun.engine.worlds.world import Info, World, WorldStep
 
 AGENT = "agent"

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.engine.functional.intervals import t_quantile
 from rlrun.engine.functional.returns import Doubles
-from rlrun.engine.functional.student_t import t_quantile
 
 LARGEST_LOG_WEIGHT = 300.0
 """Clipping bound of the log of an unnormalised importance weight, so that its square is a finite float."""

@@ -1,4 +1,7 @@
-"""Results of regression runs: a case for each seed, a verdict for each experiment."""
+"""Results of regression runs: a case for each seed, a verdict for each experiment.
+
+Seeds are not paired, since a change of the code changes the random numbers of a seed.
+"""
 
 from __future__ import annotations
 

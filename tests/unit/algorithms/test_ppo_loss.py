@@ -6,8 +6,8 @@ import rlrun
 from rlrun.algorithms.ppo import PPO, PPOConfig
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.messages.errors import SpecError
+from rlrun.engine.policy.action_spaces.box import DiagonalGaussian
 from rlrun.engine.policy.action_spaces.discrete import Categorical
-from rlrun.engine.policy.action_spaces.gaussian_box import DiagonalGaussian
 from rlrun.engine.policy.actor_critic_outputs import ActorCriticOutputs
 from tests.rounding import rounding_error
 

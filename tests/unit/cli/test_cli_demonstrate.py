@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 from rlrun import DQN, PPO, R2D2, Training
 from rlrun.cli.main import cli
 from rlrun.engine.data.demonstrations import load_demonstrations
-from rlrun.engine.datasets.as_demonstrations import demonstrations_at
 from rlrun.engine.datasets.data_set import DataSet
+from rlrun.engine.datasets.input_sets import demonstrations_at
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.rollout.demonstrating import demonstrate as record_demonstrations

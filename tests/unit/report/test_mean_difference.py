@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from rlrun.engine.functional.student_t import t_quantile
+from rlrun.engine.functional.intervals import t_quantile
 from rlrun.report.statistics import mean_difference
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     AnyActions: TypeAlias = PartActions | ProductActions
 
 ACTION_SPACES = {
-    "Box": "rlrun.engine.policy.action_spaces.gaussian_box:GaussianBoxActions",
+    "Box": "rlrun.engine.policy.action_spaces.box:GaussianBoxActions",
     "Discrete": "rlrun.engine.policy.action_spaces.discrete:DiscreteActions",
     "MultiBinary": "rlrun.engine.policy.action_spaces.multi_binary:MultiBinaryActions",
     "MultiDiscrete": "rlrun.engine.policy.action_spaces.multi_discrete:MultiDiscreteActions",

@@ -12,8 +12,8 @@ from typing_extensions import override
 
 from rlrun.engine.data.tree import leaves, map_tree
 from rlrun.engine.policy.action_spaces.action_space import Actions, ActionSpace, Distribution, Floats
+from rlrun.engine.policy.action_spaces.box import GaussianBoxActions
 from rlrun.engine.policy.action_spaces.discrete import DiscreteActions
-from rlrun.engine.policy.action_spaces.gaussian_box import GaussianBoxActions
 from rlrun.engine.policy.action_spaces.multi_binary import MultiBinaryActions
 from rlrun.engine.policy.action_spaces.multi_discrete import MultiDiscreteActions
 

@@ -14,8 +14,7 @@ import numpy as np
 from typing_extensions import override
 
 from rlrun.engine.policy.action_spaces.action_space import Actions, ActionSpace, Floats
-from rlrun.engine.policy.action_spaces.box_scale import BoxScale
-from rlrun.engine.policy.action_spaces.gaussian_box import LOG_2PI
+from rlrun.engine.policy.action_spaces.box import LOG_2PI, BoxScale
 
 if TYPE_CHECKING:
     from torch import Tensor

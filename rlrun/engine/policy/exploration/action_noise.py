@@ -11,7 +11,7 @@ from typing_extensions import override
 from rlrun.engine.functional.schedules import value_at
 from rlrun.engine.policy.action_masks import ActionMask
 from rlrun.engine.policy.action_spaces.action_space import Actions, Floats
-from rlrun.engine.policy.action_spaces.deterministic_box import DeterministicBoxActions
+from rlrun.engine.policy.action_spaces.box import DeterministicBoxActions
 from rlrun.engine.policy.exploration.exploration import Exploration, Heads, RunNetwork
 from rlrun.engine.policy.weights import Weights
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from rlrun.engine.flow.trainee import Trainee
 
 PARTS = {
-    "constraint": "rlrun.engine.flow.operators.constraint:with_constraint",
-    "curiosity": "rlrun.engine.flow.operators.curiosity:IntrinsicRewards",
+    "constraint": "rlrun.engine.flow.operators.reward_streams:with_constraint",
+    "curiosity": "rlrun.engine.flow.operators.reward_streams:IntrinsicRewards",
     "custom operator": "rlrun.engine.training.assemble.custom_operators:custom_operator",
 }
 """Import paths of what only some settings add to a dataflow."""

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from rlrun.engine.data.tree import leaves, map_tree
 from rlrun.engine.messages.errors import EnvironmentUnusable
-from rlrun.engine.worlds.games.array_game import Flags, Floats, States, Tree
-from rlrun.engine.worlds.games.symmetries import Indices, Symmetries
+from rlrun.engine.worlds.games.array_game import Flags, Floats, Indices, States, Symmetries, Tree
 
 CHECKED_ACTIONS = 20
 """Number of actions in the check that a clone's observations equal the original's."""

@@ -11,7 +11,7 @@ from rlrun.algorithms.alphazero.searching import SearchingBehavior
 from rlrun.algorithms.alphazero.tree_search import BatchedSearch, SearchSettings
 from rlrun.engine.data.action_masks import ACTION_MASK
 from rlrun.engine.policy.weights import Weights
-from rlrun.engine.worlds.games.symmetries import OBSERVATION
+from rlrun.engine.worlds.games.array_game import OBSERVATION
 from rlrun.engine.worlds.world_view import WorldView
 from rlrun.toys.board_games import TicTacToe
 from rlrun.toys.game_arrays import TicTacToeArrays

@@ -13,7 +13,7 @@ from rlrun.algorithms.alphazero.self_play import BroadcastAccepted, MoveBySymmet
 from rlrun.engine.data.action_masks import ACTION_MASK
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.policy.weights import Weights
-from rlrun.engine.worlds.games.symmetries import OBSERVATION
+from rlrun.engine.worlds.games.array_game import OBSERVATION
 from rlrun.toys.game_arrays import TicTacToeArrays
 
 GAME = TicTacToeArrays()

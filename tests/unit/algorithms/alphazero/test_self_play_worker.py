@@ -20,7 +20,7 @@ from rlrun.engine.policy.weights import Weights
 from rlrun.engine.rollout.worker import Orders
 from rlrun.engine.training.assemble.assembly import assemble
 from rlrun.engine.training.assemble.policies import Policies
-from rlrun.engine.worlds.games.symmetries import OBSERVATION
+from rlrun.engine.worlds.games.array_game import OBSERVATION
 from rlrun.toys.game_arrays import TicTacToeArrays
 from tests.rounding import rounding_error
 

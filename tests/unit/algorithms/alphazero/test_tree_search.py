@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from rlrun.algorithms.alphazero.tree_search import BatchedSearch, SearchSettings
-from rlrun.engine.worlds.games.array_game import ArrayGame, Flags, Floats, States
-from rlrun.engine.worlds.games.symmetries import Symmetries
+from rlrun.engine.worlds.games.array_game import ArrayGame, Flags, Floats, States, Symmetries
 from rlrun.toys.game_arrays import ConnectFourArrays, HexArrays, TicTacToeArrays
 from tests.unit.engine.worlds.random_play import RandomPlay, uniform
 

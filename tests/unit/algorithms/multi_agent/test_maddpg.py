@@ -19,7 +19,7 @@ from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.learner.executors.execution import flattened_arguments, traceable
 from rlrun.engine.learner.update import Parameters, Update, fresh_state
 from rlrun.engine.messages.errors import UsageError
-from rlrun.engine.policy.action_spaces.box_scale import BoxScale
+from rlrun.engine.policy.action_spaces.box import BoxScale
 from rlrun.engine.policy.policy import Policy
 from rlrun.engine.policy.weights import Weights
 from rlrun.engine.training.training import Training

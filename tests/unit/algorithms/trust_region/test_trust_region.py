@@ -27,8 +27,8 @@ from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.messages.errors import SpecError
 from rlrun.engine.policy.action_spaces.action_space import Distribution
+from rlrun.engine.policy.action_spaces.box import DiagonalGaussian
 from rlrun.engine.policy.action_spaces.discrete import Categorical
-from rlrun.engine.policy.action_spaces.gaussian_box import DiagonalGaussian
 from rlrun.engine.policy.policy import Policy
 from rlrun.engine.training.training import Training
 from tests.results import numbers

@@ -13,12 +13,11 @@ from gymnasium.spaces import Box, Discrete
 
 from rlrun.bridges.datasets.conversion import folder_at
 from rlrun.engine.datasets import data_cache
-from rlrun.engine.datasets.as_demonstrations import demonstrations_at
 from rlrun.engine.datasets.check import check_set
 from rlrun.engine.datasets.data_cache import LIMIT_VARIABLE, limit_bytes
 from rlrun.engine.datasets.data_set import DataSet
 from rlrun.engine.datasets.input_config import InputConfig
-from rlrun.engine.datasets.input_sets import data_at, opened, within_data
+from rlrun.engine.datasets.input_sets import data_at, demonstrations_at, opened, within_data
 from rlrun.engine.datasets.shuffle_window import ShuffleWindow
 from rlrun.engine.datasets.transitions import Steps
 from rlrun.engine.datasets.writer import SetWriter

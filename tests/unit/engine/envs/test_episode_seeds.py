@@ -9,8 +9,7 @@ import pytest
 from gymnasium.utils import seeding
 
 from rlrun.engine.envs.episode_ledger import EpisodeLedger
-from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
-from rlrun.engine.envs.seed_hash import hash_keys, split_words
+from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds, hash_keys, split_words
 
 
 def test_seeds_never_change_between_versions() -> None:

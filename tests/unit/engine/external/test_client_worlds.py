@@ -29,7 +29,7 @@ from rlrun.engine.flow.operators.advantages import ComputeAdvantages
 from rlrun.engine.functional.moments import Moments
 from rlrun.engine.messages.errors import SpecError, UsageError
 from rlrun.engine.nn.model_config import ModelConfig
-from rlrun.engine.policy.action_spaces.gaussian_box import GaussianBoxActions
+from rlrun.engine.policy.action_spaces.box import GaussianBoxActions
 from rlrun.engine.policy.actor_critic import ActorCriticPolicy
 from rlrun.engine.policy.weights import Weights
 from rlrun.engine.rollout.client_weights import policy_in_json

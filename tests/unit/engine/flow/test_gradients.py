@@ -12,7 +12,7 @@ from rlrun.engine.flow.flow import WorkerOperator
 from rlrun.engine.flow.operators.advantages import ComputeAdvantages
 from rlrun.engine.flow.operators.gradients import ApplyGradients, ComputeGradients
 from rlrun.engine.flow.operators.training import TrainOnBatch
-from rlrun.engine.flow.sources.operator_chain import OperatorChain
+from rlrun.engine.flow.policy_workers import OperatorChain
 from rlrun.engine.functional.masked import standardized
 from rlrun.engine.rollout.worker import Orders
 from tests.rounding import rounding_error

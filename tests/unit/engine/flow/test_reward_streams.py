@@ -14,8 +14,7 @@ from rlrun.engine.checkpoint.state_codec import decode, encode
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.flow.flow import StatefulOperator
 from rlrun.engine.flow.operators.advantages import ComputeAdvantages, with_advantages
-from rlrun.engine.flow.operators.constraint import LagrangianAdvantages
-from rlrun.engine.flow.operators.curiosity import IntrinsicRewards
+from rlrun.engine.flow.operators.reward_streams import IntrinsicRewards, LagrangianAdvantages
 from rlrun.engine.reward_streams.settings import ConstraintConfig, CuriosityConfig
 from rlrun.engine.reward_streams.streams import RewardStream, RewardStreams, weighted_advantages
 from tests.rounding import rounding_error

@@ -17,7 +17,7 @@ from rlrun.engine.datasets.data_set import DataSet
 from rlrun.engine.datasets.layout import LOGP, LOGP_FORM
 from rlrun.engine.datasets.transitions import Sequences, Steps, Transitions
 from rlrun.engine.datasets.writer import SetWriter
-from rlrun.engine.flow.sources.viewed_set import ViewedSet
+from rlrun.engine.flow.sources.data_minibatches import ViewedSet
 from rlrun.engine.policy.actor_critic import ActorCriticPolicy
 from rlrun.engine.replay.ring import ReplayRing
 from rlrun.engine.rollout.rollout_worker import RolloutWorker

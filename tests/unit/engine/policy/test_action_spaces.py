@@ -6,8 +6,7 @@ from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Text
 
 from rlrun.algorithms.evolution.box_mean import BoxMeanActions
 from rlrun.engine.messages.errors import UsageError
-from rlrun.engine.policy.action_spaces.box_scale import BoxScale, bounded_box
-from rlrun.engine.policy.action_spaces.deterministic_box import DeterministicBoxActions
+from rlrun.engine.policy.action_spaces.box import BoxScale, DeterministicBoxActions, bounded_box
 from rlrun.engine.policy.action_spaces.make import make_action_space
 from rlrun.engine.policy.action_spaces.squashed_box import SquashedBoxActions, SquashedGaussian
 from rlrun.engine.policy.log_probs_in_env import log_probs_in_env

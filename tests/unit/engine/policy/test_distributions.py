@@ -4,8 +4,8 @@ from torch.distributions import Bernoulli as TorchBernoulli
 from torch.distributions import Categorical as TorchCategorical
 from torch.distributions import Normal, kl_divergence
 
+from rlrun.engine.policy.action_spaces.box import DiagonalGaussian
 from rlrun.engine.policy.action_spaces.discrete import Categorical
-from rlrun.engine.policy.action_spaces.gaussian_box import DiagonalGaussian
 from rlrun.engine.policy.action_spaces.multi_binary import Bernoulli
 from rlrun.engine.policy.action_spaces.multi_discrete import MultiCategorical
 

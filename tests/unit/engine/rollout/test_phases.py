@@ -10,7 +10,7 @@ from gymnasium.spaces import Box, Discrete
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.flow.flow import Operator
-from rlrun.engine.flow.sources.operator_chain import OperatorChain
+from rlrun.engine.flow.policy_workers import OperatorChain
 from rlrun.engine.nn.model_config import ModelConfig
 from rlrun.engine.policy.actor_critic import ActorCriticPolicy
 from rlrun.engine.policy.weights import Weights

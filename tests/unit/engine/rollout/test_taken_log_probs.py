@@ -20,8 +20,7 @@ from rlrun.engine.datasets.layout import LOGP
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.make import spaces_of
 from rlrun.engine.functional.softmax import log_softmax
-from rlrun.engine.policy.action_spaces.box_scale import BoxScale
-from rlrun.engine.policy.action_spaces.deterministic_box import DeterministicBoxActions
+from rlrun.engine.policy.action_spaces.box import BoxScale, DeterministicBoxActions
 from rlrun.engine.policy.exploration.action_noise import ActionNoise
 from rlrun.engine.policy.log_probs_in_env import behavior_log_probs
 from rlrun.engine.policy.weights import Weights

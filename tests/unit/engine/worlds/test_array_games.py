@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from rlrun.engine.data.action_masks import ACTION_MASK
-from rlrun.engine.worlds.games.array_game import ArrayGame
-from rlrun.engine.worlds.games.symmetries import OBSERVATION
+from rlrun.engine.worlds.games.array_game import OBSERVATION, ArrayGame
 from rlrun.engine.worlds.world import World
 from rlrun.toys.board_games import ConnectFour, Hex, TicTacToe
 from rlrun.toys.game_arrays import ConnectFourArrays, HexArrays, TicTacToeArrays

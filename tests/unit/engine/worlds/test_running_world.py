@@ -14,8 +14,10 @@ from rlrun.engine.envs.env_watch import waits_for
 from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.envs.vector_env import EnvError
+from rlrun.engine.worlds import running_world
 from rlrun.engine.worlds.loop_worlds import LoopWorlds
 from rlrun.engine.worlds.mapping import PolicyMapping
+from rlrun.engine.worlds.running_world import EarlyRewards
 from rlrun.engine.worlds.world import World, WorldStep
 
 SPACES = Spaces(Box(-1, 1, (1,)), Discrete(2))
@@ -134,3 +136,28 @@ def test_rewards_are_taken_for_agents_that_are_born_later_or_never_and_for_those
 def test_two_agents_whose_rewards_only_together_are_infinite_are_taken() -> None:
     vector = stepped(Scripted(rewards={"runner_0": 1e308, "runner_1": 1e308}), 1)
     assert vector.step({"p": np.zeros(3, int)}).policies["p"].rewards.tolist() == [1e308, 1e308, 0.0]
+
+
+def test_an_agent_gets_the_sum_of_its_rewards_once_at_its_birth() -> None:
+    early = EarlyRewards()
+    assert [early.keep_or_drop("a", reward) for reward in (1.0, 2.5)] == [0, 0]
+    assert early.take("a") == 3.5
+    assert early.take("a") == 0.0
+
+
+def test_rewards_of_ended_agents_are_dropped_at_once_and_others_at_the_end() -> None:
+    early = EarlyRewards()
+    early.ended["a"] = None
+    assert early.keep_or_drop("a", 1.0) == 1
+    for agent in ("b", "b", "c"):
+        early.keep_or_drop(agent, 1.0)
+    assert early.drop() == 3
+    assert (early.rewards, early.drop()) == ({}, 0)
+
+
+def test_only_the_latest_ended_agents_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running_world, "MOST_ENDED", 2)
+    early = EarlyRewards()
+    early.ended.update(dict.fromkeys("abc"))
+    early.forget_oldest()
+    assert list(early.ended) == ["b", "c"]

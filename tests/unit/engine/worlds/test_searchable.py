@@ -11,9 +11,8 @@ import pytest
 from rlrun.algorithms.alphazero.tree_search import BatchedSearch, SearchSettings
 from rlrun.engine.data.action_masks import ACTION_MASK
 from rlrun.engine.messages.errors import EnvironmentUnusable
-from rlrun.engine.worlds.games.array_game import ArrayGame, Flags, Floats, States
+from rlrun.engine.worlds.games.array_game import OBSERVATION, ArrayGame, Flags, Floats, States
 from rlrun.engine.worlds.games.searchable import ObjectGame
-from rlrun.engine.worlds.games.symmetries import OBSERVATION
 from rlrun.toys.board_rules import CONNECT_FOUR
 from rlrun.toys.game_arrays import ConnectFourArrays
 from rlrun.toys.scripted_players import position_of

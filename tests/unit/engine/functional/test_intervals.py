@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlrun.engine.functional.binomial import beta_cdf, exact_interval
+from rlrun.engine.functional.intervals import beta_cdf, exact_interval
 
 
 @pytest.mark.parametrize("trials", [1, 10, 400, 100_000])

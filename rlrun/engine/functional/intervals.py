@@ -1,14 +1,35 @@
-"""Exact confidence interval of a probability from counts (Clopper-Pearson)."""
+"""Exact intervals of probabilities from counts (Clopper-Pearson), and quantiles of Student's t distribution (NumPy)."""
 
 from __future__ import annotations
 
 import math
+
+import numpy as np
 
 _TAIL = 0.025
 """Probability beyond each end of a 95 % interval."""
 
 _HALVINGS, _MOST_TERMS = 60, 10_000
 _TINY, _PRECISION = 1e-300, 1e-15
+
+_ANGLES = 4001
+"""Grid of angles from 0 to pi / 2 for the numerical integral."""
+
+
+def t_quantile(degrees: float) -> float:
+    """97.5 % quantile of Student's t, by integrating the density over the angle arctan(t / sqrt(degrees)).
+
+    Args:
+        degrees: Degrees of freedom, at least 1; need not be an integer.
+
+    Examples:
+        >>> [round(t_quantile(degrees), 3) for degrees in (1, 2, 4, 8, 18, 1000)]
+        [12.706, 4.303, 2.776, 2.306, 2.101, 1.962]
+    """
+    angles = np.linspace(0, np.pi / 2, _ANGLES)
+    density = np.cos(angles) ** (degrees - 1)
+    below = np.concatenate([[0], np.cumsum(density[1:] + density[:-1])])
+    return math.sqrt(degrees) * math.tan(np.interp(0.95 * below[-1], below, angles))
 
 
 def exact_interval(successes: int, trials: int) -> tuple[float, float]:

@@ -1,0 +1,209 @@
+"""Actions in a Box, rescaled to [-1, 1] by the bounds: Gaussian, or deterministic with additive noise (NumPy)."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+import numpy as np
+from typing_extensions import override
+
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.policy.action_spaces.action_space import Actions, ActionSpace, Distribution, Floats
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+LOG_2PI = math.log(2 * math.pi)
+
+
+class BoxScale:
+    """Affine map between a Box's bounds and [-1, 1].
+
+    Coordinates without two finite bounds are not rescaled.
+
+    Args:
+        space: The env's action space.
+
+    Attributes:
+        size: Number of coordinates.
+        bounded: Mask of the coordinates with two finite bounds, [size].
+    """
+
+    def __init__(self, space: gymnasium.spaces.Box) -> None:
+        self.space_shape, self.space_dtype = space.shape, space.dtype
+        self.low, self.high = space.low.ravel(), space.high.ravel()
+        self.size = len(self.low)
+        self.bounded = np.isfinite(self.low) & np.isfinite(self.high)
+        low, high = np.where(self.bounded, self.low, -1.0), np.where(self.bounded, self.high, 1.0)
+        # Halved first: the sum or difference of bounds may be beyond what their type holds.
+        self.middle, self.half_range = (low / 2 + high / 2).astype(np.float32), (high / 2 - low / 2).astype(np.float32)
+
+    def to_env(self, actions: Actions) -> Actions:
+        """Rescales vectors in [-1, 1], [N, size], to N actions of the Box's shape, and clips them to its bounds."""
+        scaled = np.clip(actions * self.half_range + self.middle, self.low, self.high)
+        result: Actions = scaled.astype(self.space_dtype).reshape(len(actions), *self.space_shape)
+        return result
+
+    def from_env(self, actions: Actions) -> Floats:
+        """Rescales N env actions to vectors in [-1, 1], [N, size]; 0 where the lower bound equals the upper."""
+        own = actions.reshape(len(actions), self.size).astype(np.float32)
+        scaled: Floats = np.divide(
+            own - self.middle, self.half_range, out=np.zeros_like(own), where=self.half_range > 0
+        )
+        return scaled
+
+
+def bounded_box(space: gymnasium.Space[Any], family: str) -> BoxScale:
+    """Creates the map between [-1, 1] and the bounds of a Box action space, all of which must be finite.
+
+    Args:
+        space: The action space.
+        family: Name of the policy family that needs bounds, for the error message.
+
+    Raises:
+        UsageError: If the space is not a Box of floats with finite bounds.
+    """
+    if not isinstance(space, gymnasium.spaces.Box) or not np.issubdtype(space.dtype, np.floating):
+        raise UsageError(f"{family} acts in a Box of floats, not in {space}")
+    scale = BoxScale(space)
+    if not scale.bounded.all():
+        raise UsageError(
+            f"{family} needs finite bounds of every action, which are what -1 and 1 stand for; {space} has none for "
+            f"{int((~scale.bounded).sum())} of {scale.size} numbers: have the env state bounds, or take an algorithm "
+            "with unbounded actions, such as ppo"
+        )
+    return scale
+
+
+class DeterministicBoxActions(ActionSpace):
+    """Action space in which network outputs [..., D] are the actions themselves, rescaled to [-1, 1].
+
+    Args:
+        scale: Map between [-1, 1] and the finite bounds of the env's action space.
+        squashes: Whether tanh is applied to the outputs; without it, outputs must already lie in [-1, 1].
+    """
+
+    action_dtype = np.float32
+    is_deterministic = True
+
+    def __init__(self, scale: BoxScale, *, squashes: bool = True) -> None:
+        self.scale = scale
+        self.squashes = squashes
+        self.size = self.num_outputs = scale.size
+        self.action_shape = (self.size,)
+        self.own_space = gymnasium.spaces.Box(-1.0, 1.0, self.action_shape)
+
+    def noise(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+        """Samples standard normal noise for actions with D coordinates, [*shape, D]."""
+        return generator.standard_normal((*shape, self.size), np.float32)
+
+    @override
+    def mode(self, outputs: Floats) -> Actions:
+        """Actions in [-1, 1] computed from network outputs [..., D]: their tanh, or the outputs themselves."""
+        return np.tanh(outputs) if self.squashes else outputs
+
+    def shifted(self, outputs: Floats, by: Floats) -> Actions:
+        """Adds noise [B, D] to the deterministic actions and clips the sum to [-1, 1]."""
+        shifted: Floats = self.mode(outputs) + by
+        return shifted.clip(-1, 1)
+
+    @override
+    def to_env(self, actions: Actions) -> Actions:
+        """Rescales actions [N, D] from [-1, 1] to the env's bounds."""
+        return self.scale.to_env(actions)
+
+    @override
+    def from_env(self, actions: Actions) -> Actions:
+        """Rescales env actions [N, *shape] to [-1, 1] and clips them, [N, D]."""
+        return self.scale.from_env(actions).clip(-1, 1)
+
+
+class GaussianBoxActions(ActionSpace):
+    """Diagonal Gaussian actions without squashing; outputs are concatenated means and log standard deviations.
+
+    The bounds of a bounded coordinate map to -1 and 1. Actions are clipped only by `to_env`, so log-probabilities refer
+    to the unclipped sample.
+
+    Args:
+        space: The env's action space.
+    """
+
+    action_dtype = np.float32
+
+    def __init__(self, space: gymnasium.spaces.Box) -> None:
+        self.scale = BoxScale(space)
+        self.size = self.num_noise = self.num_log_stds = self.scale.size
+        self.num_outputs = 2 * self.size
+        self.action_shape = (self.size,)
+
+    def noise(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+        """Samples standard normal noise for actions with D coordinates, [*shape, D]."""
+        return generator.standard_normal((*shape, self.size), np.float32)
+
+    def sample(self, outputs: Floats, noise: Floats) -> Actions:
+        """Samples actions mean + std * noise from network outputs and standard normal noise."""
+        return outputs[..., : self.size] + np.exp(outputs[..., self.size :]) * noise
+
+    @override
+    def mode(self, outputs: Floats) -> Actions:
+        """Most probable actions: the means of the Gaussians."""
+        return outputs[..., : self.size].copy()
+
+    def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
+        """Log-densities of actions before clipping, summed over the coordinates of each action."""
+        means, log_stds = outputs[..., : self.size], outputs[..., self.size :]
+        scaled = (actions - means) * np.exp(-log_stds)
+        result: Floats = (-0.5 * (scaled * scaled + LOG_2PI) - log_stds).sum(-1, dtype=np.float32)
+        return result
+
+    @override
+    def to_env(self, actions: Actions) -> Actions:
+        """Rescales N actions from [-1, 1] to the env's bounds, and clips them."""
+        return self.scale.to_env(actions)
+
+    @override
+    def from_env(self, actions: Actions) -> Actions:
+        """Rescales N env actions to flat vectors with bounds -1 and 1."""
+        return self.scale.from_env(actions)
+
+    def distribution(self, outputs: Tensor) -> DiagonalGaussian:
+        """Creates diagonal Gaussian distributions from network outputs, for losses in torch."""
+        return DiagonalGaussian(outputs)
+
+
+class DiagonalGaussian(Distribution):
+    """Diagonal Gaussian distributions over continuous actions (torch).
+
+    Args:
+        outputs: Means and log standard deviations of D coordinates, concatenated, [..., 2 * D].
+    """
+
+    def __init__(self, outputs: Tensor) -> None:
+        self.outputs = outputs
+        self.means, self.log_stds = outputs.chunk(2, -1)
+
+    @override
+    def like(self, outputs: Tensor) -> DiagonalGaussian:
+        """Creates Gaussian distributions from other means and log standard deviations."""
+        return DiagonalGaussian(outputs)
+
+    @override
+    def kl(self, other: DiagonalGaussian) -> Tensor:
+        """KL divergence KL(self || other) of each distribution in the batch, summed over coordinates."""
+        scale = (2 * (self.log_stds - other.log_stds)).exp()
+        shift = (self.means - other.means) * (-other.log_stds).exp()
+        return (other.log_stds - self.log_stds + 0.5 * (scale + shift * shift - 1)).sum(-1)
+
+    @override
+    def log_prob(self, actions: Tensor) -> Tensor:
+        """Log-density of one action, rescaled to [-1, 1], per distribution in the batch; summed over coordinates."""
+        scaled = (actions - self.means) * (-self.log_stds).exp()
+        return (-0.5 * (scaled * scaled + LOG_2PI) - self.log_stds).sum(-1)
+
+    @override
+    def entropy(self) -> Tensor:
+        """Differential entropy of each distribution in the batch, summed over coordinates."""
+        return (self.log_stds + 0.5 * (1 + LOG_2PI)).sum(-1)

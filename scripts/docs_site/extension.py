@@ -6,6 +6,7 @@ import ast
 import builtins
 import functools
 import inspect
+import re
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 LONG_SIGNATURE = 200
 """Characters of a class's signature from which on it names parameters only."""
+
+FUNCTION = re.compile(r"<m[io]>([a-z]{2,})</m[io]>")
+"""Name of a function in MathML, such as "log"."""
 
 OTHERS = frozenset(
     {"numpy", "np", "torch", "gymnasium", "gym", "ray", "pydantic", "pathlib", "typing", "collections", "abc", "types"}
@@ -45,12 +49,19 @@ def write_formula(translator: Any, node: nodes.math | nodes.math_block) -> None:
         SkipNode: Always, since the formula's children are written.
     """
     from docutils import nodes
-    from latex2mathml.converter import convert
 
     is_block = isinstance(node, nodes.math_block)
-    math = convert(node.astext(), display="block" if is_block else "inline")
+    math = mathml(node.astext(), is_block=is_block)
     translator.body.append(f'<div class="formula">{math}</div>' if is_block else math)
     raise nodes.SkipNode
+
+
+def mathml(latex: str, *, is_block: bool) -> str:
+    """MathML of a formula, with TeX's thin spaces around names of functions."""
+    from latex2mathml.converter import convert
+
+    math: str = convert(latex, display="block" if is_block else "inline")
+    return FUNCTION.sub(r'<mo lspace="0.167em" rspace="0.167em">\1</mo>', math)
 
 
 def converted(app: Sphinx, what: str, name: str, found: object, options: object, lines: list[str]) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import html
 import re
 from xml.etree import ElementTree
 
 import pytest
 import yaml
+from markdown_it import MarkdownIt
+from mdit_py_plugins.dollarmath import dollarmath_plugin
 
 from rlrun import PPO
 from rlrun.cli.main import COMMANDS
@@ -20,7 +23,7 @@ from scripts.docs_site.commands import command_named, command_page, command_page
 from scripts.docs_site.contents import KEYWORDS, section_page
 from scripts.docs_site.curves import curve_picture
 from scripts.docs_site.docstrings import fields, rst
-from scripts.docs_site.extension import short_signature
+from scripts.docs_site.extension import mathml, short_signature
 from scripts.docs_site.page import ROOT, Page, inserted
 from scripts.docs_site.places import Places
 from scripts.docs_site.plan_picture import Picture
@@ -223,3 +226,22 @@ def test_the_site_has_a_page_of_every_algorithm(written: dict[str, Page]) -> Non
     rows = re.findall(r"^\| \[`(\w+)`\]\((algorithms/\w+)\.md\) \|", written["algorithms"].markdown, re.MULTILINE)
     assert {name for name, _ in rows} == set(BUILT_IN)
     assert {page for _, page in rows} <= set(written)
+
+
+def test_formulas_become_mathml_without_a_rest_of_latex_and_no_code_is_indented() -> None:
+    parser = MarkdownIt("commonmark").enable("table").use(dollarmath_plugin)
+    for path in (ROOT / "docs").rglob("*.md"):
+        blocks = parser.parse(path.read_text(encoding="utf-8"))
+        assert "code_block" not in {block.type for block in blocks}, path
+        for token in [*blocks, *(child for block in blocks for child in block.children or [])]:
+            if token.type in ("math_block", "math_inline"):
+                latex, is_block = token.content, token.type == "math_block"
+                math = mathml(latex, is_block=is_block)
+                assert not {"\\", "&", "$"} & set(html.unescape(re.sub("<[^>]*>", "", math))), latex
+                assert math.count("<mtr>") == (latex.count(r"\\") + 1 if "align" in latex else 0), latex
+                assert r"\operatorname" not in latex, "GitHub refuses it: use \\text"
+                assert is_block or "\n" not in latex, latex
+
+
+def test_names_of_functions_have_thin_spaces() -> None:
+    assert '<mo lspace="0.167em" rspace="0.167em">log</mo><mi>x</mi>' in mathml(r"\log x", is_block=False)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import html
+import json
 import re
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -24,6 +26,7 @@ from scripts.docs_site.contents import KEYWORDS, section_page
 from scripts.docs_site.curves import curve_picture
 from scripts.docs_site.docstrings import fields, rst
 from scripts.docs_site.extension import mathml, short_signature
+from scripts.docs_site.notebook_pages import notebook_page
 from scripts.docs_site.page import ROOT, Page, inserted
 from scripts.docs_site.places import Places
 from scripts.docs_site.plan_picture import Picture
@@ -63,6 +66,21 @@ def test_a_page_that_no_section_leads_to_is_an_error(wording) -> None:
     pages = {**{name: Page(name, "# A page") for name in places.names.values()}}
     with wording.raised(ValueError, "docs/README.md"):
         sections(places, pages)
+
+
+def test_a_notebook_is_a_page_of_its_text_code_and_outputs(tmp_path: Path) -> None:
+    file = tmp_path / "sum.ipynb"
+    picture = {"output_type": "display_data", "data": {"text/plain": ["<Figure>"], "image/png": "iVBO\nRw0K"}}
+    cells = [
+        {"cell_type": "markdown", "source": ["# A sum\n", "\n", "Two numbers."]},
+        {"cell_type": "code", "source": ["print(1)\n", "2"], "outputs": [{"name": "stdout", "text": ["1\n"]}, picture]},
+    ]
+    file.write_text(json.dumps({"cells": cells}))
+    text, pictures = notebook_page(file)
+    shown = "*Picture 1, which the notebook shows*"
+    assert text == f"# A sum\n\nTwo numbers.\n\n```python\nprint(1)\n2\n```\n\n```text\n1\n```\n\n{shown}\n"
+    assert set(pictures) == {shown}
+    assert "src='data:image/png;base64,iVBORw0K'" in pictures[shown]
 
 
 def test_links_lead_to_pages_to_specs_and_to_pages_that_show_files(wording) -> None:

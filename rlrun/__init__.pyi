@@ -206,8 +206,8 @@ class A2C(_A2C):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
-            normalize_rewards: Reward normalisation: whether rewards are divided by the running standard deviation of
+            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_rewards: Reward normalization: whether rewards are divided by the running standard deviation of
                 discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
@@ -236,7 +236,7 @@ class A2C(_A2C):
             curiosity: Intrinsic rewards for novelty, in addition to the env's rewards.
             constraint: Constraint on the mean cost of an episode.
             gae_lambda: Lambda of GAE, between one-step (0) and n-step (1) advantages.
-            standardize_advantages: Whether advantages are standardised (mean 0, standard deviation 1) over a batch.
+            standardize_advantages: Whether advantages are standardized (mean 0, standard deviation 1) over a batch.
             vf_loss_coeff: Weight of the value loss.
             entropy_coeff: Weight of the entropy bonus.
         """
@@ -283,8 +283,8 @@ class A3C(_A3C):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
-            normalize_rewards: Reward normalisation: whether rewards are divided by the running standard deviation of
+            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_rewards: Reward normalization: whether rewards are divided by the running standard deviation of
                 discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
@@ -309,7 +309,7 @@ class A3C(_A3C):
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
                 time, at most a fragment.
             gae_lambda: Lambda of GAE, between one-step (0) and n-step (1) advantages.
-            standardize_advantages: Whether advantages are standardised (mean 0, standard deviation 1) over a batch.
+            standardize_advantages: Whether advantages are standardized (mean 0, standard deviation 1) over a batch.
             vf_loss_coeff: Weight of the value loss.
             entropy_coeff: Weight of the entropy bonus.
         """
@@ -369,8 +369,8 @@ class APPO(_APPO):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
-            normalize_rewards: Reward normalisation: whether rewards are divided by the running standard deviation of
+            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_rewards: Reward normalization: whether rewards are divided by the running standard deviation of
                 discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
@@ -443,7 +443,7 @@ class ARS(_ARS):
         Args:
             config: Parsed settings, instead of settings by name.
             lr: Learning rate.
-            normalize_observations: Observation normalisation by running mean and standard deviation.
+            normalize_observations: Observation normalization by running mean and standard deviation.
             model: Network architecture.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
                 package.module:Class, or {package.module:Class: SETTINGS}.
@@ -513,7 +513,7 @@ class AWAC(_AWAC):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
+            normalize_observations: Observation normalization by running mean and standard deviation.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
@@ -541,7 +541,7 @@ class AWAC(_AWAC):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value of its actions that the actor maximises: that of the `first` critic, the `minimum` of
+            actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
                 all critics, or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             input: Data sets to learn from, each with its `share` of a minibatch.
@@ -695,7 +695,7 @@ class Apex(_Apex):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
+            normalize_observations: Observation normalization by running mean and standard deviation.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
@@ -797,7 +797,7 @@ class ApexDDPG(_ApexDDPG):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
+            normalize_observations: Observation normalization by running mean and standard deviation.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of the critic.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
@@ -825,7 +825,7 @@ class ApexDDPG(_ApexDDPG):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value of its actions that the actor maximises: that of the `first` critic, the `minimum` of
+            actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
                 all critics, or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration noise of actions in training: Gaussian, independent at each step, or an Ornstein-
@@ -963,7 +963,7 @@ class AsyncDQN(_AsyncDQN):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_rewards: Reward normalisation: whether rewards are divided by the running standard deviation of
+            normalize_rewards: Reward normalization: whether rewards are divided by the running standard deviation of
                 discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
@@ -995,7 +995,7 @@ class AsyncDQN(_AsyncDQN):
         """
 
 class BC(_BC):
-    """Behavioral cloning: the policy maximises the likelihood of the recorded actions."""
+    """Behavioral cloning: the policy maximizes the likelihood of the recorded actions."""
     def __init__(
         self,
         config: BCConfig | None = None,
@@ -1019,13 +1019,13 @@ class BC(_BC):
         burn_in: int = 32,
         entropy_coeff: float | Sequence[Sequence[float]] = 0.0,
     ) -> None:
-        """Behavioral cloning: the policy maximises the likelihood of the recorded actions.
+        """Behavioral cloning: the policy maximizes the likelihood of the recorded actions.
 
         Args:
             config: Parsed settings, instead of settings by name.
             lr: Learning rate.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
+            normalize_observations: Observation normalization by running mean and standard deviation.
             model: Network architecture.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
                 package.module:Class, or {package.module:Class: SETTINGS}.
@@ -1089,12 +1089,12 @@ class BCQ(_BCQ):
 
         Args:
             config: Parsed settings, instead of settings by name.
-            lr: Learning rate of the behaviour policy.
+            lr: Learning rate of the behavior policy.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
+            normalize_observations: Observation normalization by running mean and standard deviation.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
-            model: Network architecture of each critic and of the behaviour policy.
+            model: Network architecture of each critic and of the behavior policy.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_gpus: Total number of GPUs of the learner or learners.
@@ -1124,7 +1124,7 @@ class BCQ(_BCQ):
             sgd_steps_per_iteration: SGD steps per iteration in training from data alone, whose clock counts SGD steps.
             huber: Bound of the Huber loss of TD errors, beyond which the loss is linear.
             exploration: Exploration in training: `sampled` samples from a softmax of the likely actions' values.
-            threshold: Threshold tau: actions are chosen among those whose probability by the behaviour policy is at
+            threshold: Threshold tau: actions are chosen among those whose probability by the behavior policy is at
                 least this fraction of the largest one.
         """
 
@@ -1156,7 +1156,7 @@ class CEM(_CEM):
 
         Args:
             config: Parsed settings, instead of settings by name.
-            normalize_observations: Observation normalisation by running mean and standard deviation.
+            normalize_observations: Observation normalization by running mean and standard deviation.
             model: Network architecture.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
                 package.module:Class, or {package.module:Class: SETTINGS}.
@@ -1202,7 +1202,7 @@ class CMAES(_CMAES):
 
         Args:
             config: Parsed settings, instead of settings by name.
-            normalize_observations: Observation normalisation by running mean and standard deviation.
+            normalize_observations: Observation normalization by running mean and standard deviation.
             model: Network architecture.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
                 package.module:Class, or {package.module:Class: SETTINGS}.
@@ -1275,7 +1275,7 @@ class CQL(_CQL):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
+            normalize_observations: Observation normalization by running mean and standard deviation.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
@@ -1303,7 +1303,7 @@ class CQL(_CQL):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value of its actions that the actor maximises: that of the `first` critic, the `minimum` of
+            actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
                 all critics, or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration in training: `sampled` samples actions from the actor's distribution.
@@ -1314,14 +1314,14 @@ class CQL(_CQL):
             target_entropy: Target entropy in nats, for actions in units of half the distance between their bounds.
             input: Data sets to learn from, each with its `share` of a minibatch.
             sgd_steps_per_iteration: SGD steps per iteration in training from data alone, whose clock counts SGD steps.
-            conservative_weight: Weight alpha of the conservative regulariser.
-            num_sampled_actions: Number N of actions from each of three distributions that the regulariser samples.
-            calibrated: Calibrated values (Cal-QL, Nakamoto et al., arXiv:2303.05479): in the regulariser, values of the
+            conservative_weight: Weight alpha of the conservative regularizer.
+            num_sampled_actions: Number N of actions from each of three distributions that the regularizer samples.
+            calibrated: Calibrated values (Cal-QL, Nakamoto et al., arXiv:2303.05479): in the regularizer, values of the
                 actor's actions are at least the return of the recorded episode from there.
         """
 
 class CRR(_CRR):
-    """Critic-regularised regression: imitates the recorded actions that the critics rate higher than the actor's own."""
+    """Critic-regularized regression: imitates the recorded actions that the critics rate higher than the actor's own."""
     def __init__(
         self,
         config: CRRConfig | None = None,
@@ -1367,14 +1367,14 @@ class CRR(_CRR):
         weighting: Literal["exp", "binary"] = "exp",
         baseline: Literal["mean", "max"] = "mean",
     ) -> None:
-        """Critic-regularised regression: imitates the recorded actions that the critics rate higher than the actor's own.
+        """Critic-regularized regression: imitates the recorded actions that the critics rate higher than the actor's own.
 
         Args:
             config: Parsed settings, instead of settings by name.
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
+            normalize_observations: Observation normalization by running mean and standard deviation.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
@@ -1402,7 +1402,7 @@ class CRR(_CRR):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value of its actions that the actor maximises: that of the `first` critic, the `minimum` of
+            actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
                 all critics, or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             input: Data sets to learn from, each with its `share` of a minibatch.
@@ -1472,7 +1472,7 @@ class CrossQ(_ExtendedSAC):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
+            normalize_observations: Observation normalization by running mean and standard deviation.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
@@ -1498,7 +1498,7 @@ class CrossQ(_ExtendedSAC):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value of its actions that the actor maximises: that of the `first` critic, the `minimum` of
+            actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
                 all critics, or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration in training: `sampled` samples actions from the actor's distribution.
@@ -1559,7 +1559,7 @@ class DAgger(_DAgger):
             config: Parsed settings, instead of settings by name.
             lr: Learning rate.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
+            normalize_observations: Observation normalization by running mean and standard deviation.
             model: Network architecture.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
                 package.module:Class, or {package.module:Class: SETTINGS}.
@@ -1634,7 +1634,7 @@ class DDPG(_DDPG):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
+            normalize_observations: Observation normalization by running mean and standard deviation.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
@@ -1662,7 +1662,7 @@ class DDPG(_DDPG):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value of its actions that the actor maximises: that of the `first` critic, the `minimum` of
+            actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
                 all critics, or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration noise of actions in training: Gaussian, independent at each step, or an Ornstein-
@@ -1721,8 +1721,8 @@ class DDPPO(_DDPPO):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
-            normalize_rewards: Reward normalisation: whether rewards are divided by the running standard deviation of
+            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_rewards: Reward normalization: whether rewards are divided by the running standard deviation of
                 discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
@@ -1752,7 +1752,7 @@ class DDPPO(_DDPPO):
             entropy_coeff: Weight of the entropy bonus (eq. 9's c2).
             kl_target: Early stopping: no further epoch begins once the mean KL divergence of an epoch exceeds 1.5 times
                 this.
-            standardize_advantages: Whether advantages are standardised (mean 0, standard deviation 1) over all workers'
+            standardize_advantages: Whether advantages are standardized (mean 0, standard deviation 1) over all workers'
                 batches.
         """
 
@@ -1872,7 +1872,7 @@ class DQN(_DQN):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
+            normalize_observations: Observation normalization by running mean and standard deviation.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
@@ -1955,7 +1955,7 @@ class DT(_DT):
             config: Parsed settings, instead of settings by name.
             lr: Learning rate.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
+            normalize_observations: Observation normalization by running mean and standard deviation.
             model: Settings of the observations as inputs of the transformer.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
                 package.module:Class, or {package.module:Class: SETTINGS}.
@@ -2017,7 +2017,7 @@ class Distill(_Distill):
             config: Parsed settings, instead of settings by name.
             lr: Learning rate.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
+            normalize_observations: Observation normalization by running mean and standard deviation.
             model: Network architecture of the student.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
                 package.module:Class, or {package.module:Class: SETTINGS}.
@@ -2184,7 +2184,7 @@ class DroQ(_ExtendedSAC):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
+            normalize_observations: Observation normalization by running mean and standard deviation.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
@@ -2212,7 +2212,7 @@ class DroQ(_ExtendedSAC):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value of its actions that the actor maximises: that of the `first` critic, the `minimum` of
+            actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
                 all critics, or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration in training: `sampled` samples actions from the actor's distribution.
@@ -2267,7 +2267,7 @@ class ES(_ES):
         Args:
             config: Parsed settings, instead of settings by name.
             lr: Learning rate.
-            normalize_observations: Observation normalisation by running mean and standard deviation.
+            normalize_observations: Observation normalization by running mean and standard deviation.
             model: Network architecture.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
                 package.module:Class, or {package.module:Class: SETTINGS}.
@@ -2329,8 +2329,8 @@ class FilteredBC(_FilteredBC):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
-            normalize_rewards: Reward normalisation: whether rewards are divided by the running standard deviation of
+            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_rewards: Reward normalization: whether rewards are divided by the running standard deviation of
                 discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
@@ -2414,7 +2414,7 @@ class GAIL(_GAIL):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
+            normalize_observations: Observation normalization by running mean and standard deviation.
             model: Network architecture.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
                 package.module:Class, or {package.module:Class: SETTINGS}.
@@ -2557,7 +2557,7 @@ class Gorila(_Gorila):
         """
 
 class IPPO(_IPPO):
-    """Independent PPO: value functions of each agent's own observation, normalised as in MAPPO (arXiv:2011.09533)."""
+    """Independent PPO: value functions of each agent's own observation, normalized as in MAPPO (arXiv:2011.09533)."""
     def __init__(
         self,
         config: IPPOConfig | None = None,
@@ -2598,15 +2598,15 @@ class IPPO(_IPPO):
         kl_target: float | None = None,
         huber_delta: float = 10.0,
     ) -> None:
-        """Independent PPO: value functions of each agent's own observation, normalised as in MAPPO (arXiv:2011.09533).
+        """Independent PPO: value functions of each agent's own observation, normalized as in MAPPO (arXiv:2011.09533).
 
         Args:
             config: Parsed settings, instead of settings by name.
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
-            normalize_rewards: Reward normalisation: whether rewards are divided by the running standard deviation of
+            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_rewards: Reward normalization: whether rewards are divided by the running standard deviation of
                 discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the policy and of the value network.
@@ -2696,7 +2696,7 @@ class IQL(_IQL):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
+            normalize_observations: Observation normalization by running mean and standard deviation.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
@@ -2724,7 +2724,7 @@ class IQL(_IQL):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value of its actions that the actor maximises: that of the `first` critic, the `minimum` of
+            actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
                 all critics, or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             input: Data sets to learn from, each with its `share` of a minibatch.
@@ -2793,7 +2793,7 @@ class IQN(_IQN):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
+            normalize_observations: Observation normalization by running mean and standard deviation.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
@@ -2892,8 +2892,8 @@ class Impala(_Impala):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
-            normalize_rewards: Reward normalisation: whether rewards are divided by the running standard deviation of
+            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_rewards: Reward normalization: whether rewards are divided by the running standard deviation of
                 discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
@@ -3012,7 +3012,7 @@ class LinUCB(_LinUCB):
         """
 
 class MADDPG(_MADDPG):
-    """Multi-agent DDPG: centralised critics, decentralised actors (arXiv:1706.02275)."""
+    """Multi-agent DDPG: centralized critics, decentralized actors (arXiv:1706.02275)."""
     def __init__(
         self,
         config: MADDPGConfig | None = None,
@@ -3049,7 +3049,7 @@ class MADDPG(_MADDPG):
         share_actor: bool = False,
         output_penalty: float = 0.001,
     ) -> None:
-        """Multi-agent DDPG: centralised critics, decentralised actors (arXiv:1706.02275).
+        """Multi-agent DDPG: centralized critics, decentralized actors (arXiv:1706.02275).
 
         Args:
             config: Parsed settings, instead of settings by name.
@@ -3158,7 +3158,7 @@ class MAML(_MAML):
         """
 
 class MAPPO(_MAPPO):
-    """Multi-agent PPO with a centralised value function, normalised by running moments (arXiv:2103.01955)."""
+    """Multi-agent PPO with a centralized value function, normalized by running moments (arXiv:2103.01955)."""
     def __init__(
         self,
         config: MAPPOConfig | None = None,
@@ -3202,15 +3202,15 @@ class MAPPO(_MAPPO):
         value_sees_observation: bool = True,
         huber_delta: float = 10.0,
     ) -> None:
-        """Multi-agent PPO with a centralised value function, normalised by running moments (arXiv:2103.01955).
+        """Multi-agent PPO with a centralized value function, normalized by running moments (arXiv:2103.01955).
 
         Args:
             config: Parsed settings, instead of settings by name.
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
-            normalize_rewards: Reward normalisation: whether rewards are divided by the running standard deviation of
+            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_rewards: Reward normalization: whether rewards are divided by the running standard deviation of
                 discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the policy and of the value network.
@@ -3247,8 +3247,8 @@ class MAPPO(_MAPPO):
                 instead of waiting.
             kl_target: Early stopping: no further epoch begins once the mean KL divergence of an epoch exceeds 1.5 times
                 this.
-            centralised_value: Whether the value is centralised, a function of the world's state.
-            value_sees_observation: Whether the agent's own observation is an additional input of the centralised value.
+            centralised_value: Whether the value is centralized, a function of the world's state.
+            value_sees_observation: Whether the agent's own observation is an additional input of the centralized value.
             huber_delta: Threshold of the Huber value loss, above which it is linear.
         """
 
@@ -3289,7 +3289,7 @@ class MARWIL(_MARWIL):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
+            normalize_observations: Observation normalization by running mean and standard deviation.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
@@ -3469,7 +3469,7 @@ class MBPO(_MBPO):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value of its actions that the actor maximises: that of the `first` critic, the `minimum` of
+            actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
                 all critics, or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration in training: `sampled` samples actions from the actor's distribution.
@@ -3529,8 +3529,8 @@ class NPG(_NPG):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
-            normalize_rewards: Reward normalisation: whether rewards are divided by the running standard deviation of
+            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_rewards: Reward normalization: whether rewards are divided by the running standard deviation of
                 discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the policy and of the values.
@@ -3604,8 +3604,8 @@ class PG(_PG):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
-            normalize_rewards: Reward normalisation: whether rewards are divided by the running standard deviation of
+            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_rewards: Reward normalization: whether rewards are divided by the running standard deviation of
                 discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
@@ -3633,7 +3633,7 @@ class PG(_PG):
                 time, at most a fragment.
             constraint: Constraint on the mean cost of an episode.
             use_baseline: Whether a value baseline is subtracted from returns.
-            standardize_advantages: Whether advantages are standardised (mean 0, standard deviation 1) over a batch.
+            standardize_advantages: Whether advantages are standardized (mean 0, standard deviation 1) over a batch.
             vf_loss_coeff: Weight of the baseline's value loss (squared error).
             entropy_coeff: Weight of the entropy bonus.
         """
@@ -3690,8 +3690,8 @@ class PPG(_PPG):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
-            normalize_rewards: Reward normalisation: whether rewards are divided by the running standard deviation of
+            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_rewards: Reward normalization: whether rewards are divided by the running standard deviation of
                 discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the policy and of the values.
@@ -3785,8 +3785,8 @@ class PPO(_PPO):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
-            normalize_rewards: Reward normalisation: whether rewards are divided by the running standard deviation of
+            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_rewards: Reward normalization: whether rewards are divided by the running standard deviation of
                 discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
@@ -3872,8 +3872,8 @@ class PQN(_PQN):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
-            normalize_rewards: Reward normalisation: whether rewards are divided by the running standard deviation of
+            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_rewards: Reward normalization: whether rewards are divided by the running standard deviation of
                 discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
@@ -3935,7 +3935,7 @@ class QLearning(_QLearning):
             config: Parsed settings, instead of settings by name.
             lr: Learning rate.
             gamma: Discount factor.
-            normalize_rewards: Reward normalisation: whether rewards are divided by the running standard deviation of
+            normalize_rewards: Reward normalization: whether rewards are divided by the running standard deviation of
                 discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
@@ -3954,7 +3954,7 @@ class QLearning(_QLearning):
         """
 
 class QMIX(_QMIX):
-    """Monotonic value factorisation: a mixing network of the members' Q values (arXiv:1803.11485)."""
+    """Monotonic value factorization: a mixing network of the members' Q values (arXiv:1803.11485)."""
     def __init__(
         self,
         config: QMIXConfig | None = None,
@@ -3993,7 +3993,7 @@ class QMIX(_QMIX):
         epsilon: float | Sequence[Sequence[float]] = ((0, 1.0), (50000, 0.05)),
         mixer_hidden: int = 32,
     ) -> None:
-        """Monotonic value factorisation: a mixing network of the members' Q values (arXiv:1803.11485).
+        """Monotonic value factorization: a mixing network of the members' Q values (arXiv:1803.11485).
 
         Args:
             config: Parsed settings, instead of settings by name.
@@ -4036,7 +4036,7 @@ class QMIX(_QMIX):
         """
 
 class QTOpt(_QTOpt):
-    """Off-policy Q-learning of continuous actions, maximised by the cross-entropy method (arXiv:1806.10293)."""
+    """Off-policy Q-learning of continuous actions, maximized by the cross-entropy method (arXiv:1806.10293)."""
     def __init__(
         self,
         config: QTOptConfig | None = None,
@@ -4076,14 +4076,14 @@ class QTOpt(_QTOpt):
         cem_elites: int = 6,
         asynchrony: AsynchronyConfig | Mapping[str, Any] = ...,
     ) -> None:
-        """Off-policy Q-learning of continuous actions, maximised by the cross-entropy method (arXiv:1806.10293).
+        """Off-policy Q-learning of continuous actions, maximized by the cross-entropy method (arXiv:1806.10293).
 
         Args:
             config: Parsed settings, instead of settings by name.
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
+            normalize_observations: Observation normalization by running mean and standard deviation.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of each of the two critics.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
@@ -4161,7 +4161,7 @@ class R2D2(_R2D2):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
+            normalize_observations: Observation normalization by running mean and standard deviation.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
@@ -4236,7 +4236,7 @@ class R2D3(_R2D3):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
+            normalize_observations: Observation normalization by running mean and standard deviation.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
@@ -4326,7 +4326,7 @@ class REDQ(_ExtendedSAC):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
+            normalize_observations: Observation normalization by running mean and standard deviation.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
@@ -4354,7 +4354,7 @@ class REDQ(_ExtendedSAC):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value of its actions that the actor maximises: that of the `first` critic, the `minimum` of
+            actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
                 all critics, or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration in training: `sampled` samples actions from the actor's distribution.
@@ -4467,7 +4467,7 @@ class RLHF(_RLHF):
         """
 
 class RLPD(_RLPD):
-    """Reinforcement learning with prior data: SAC with layer normalisation, many critics and symmetric sampling."""
+    """Reinforcement learning with prior data: SAC with layer normalization, many critics and symmetric sampling."""
     def __init__(
         self,
         config: RLPDConfig | None = None,
@@ -4512,14 +4512,14 @@ class RLPD(_RLPD):
         input: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] | None = None,
         sgd_steps_per_iteration: int = 1000,
     ) -> None:
-        """Reinforcement learning with prior data: SAC with layer normalisation, many critics and symmetric sampling.
+        """Reinforcement learning with prior data: SAC with layer normalization, many critics and symmetric sampling.
 
         Args:
             config: Parsed settings, instead of settings by name.
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
+            normalize_observations: Observation normalization by running mean and standard deviation.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
@@ -4547,7 +4547,7 @@ class RLPD(_RLPD):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value of its actions that the actor maximises: that of the `first` critic, the `minimum` of
+            actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
                 all critics, or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration in training: `sampled` samples actions from the actor's distribution.
@@ -4697,7 +4697,7 @@ class SAC(_SAC):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
+            normalize_observations: Observation normalization by running mean and standard deviation.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
@@ -4725,7 +4725,7 @@ class SAC(_SAC):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value of its actions that the actor maximises: that of the `first` critic, the `minimum` of
+            actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
                 all critics, or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration in training: `sampled` samples actions from the actor's distribution.
@@ -4795,7 +4795,7 @@ class SimBa(_ExtendedSAC):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
+            normalize_observations: Observation normalization by running mean and standard deviation.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
@@ -4823,7 +4823,7 @@ class SimBa(_ExtendedSAC):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value of its actions that the actor maximises: that of the `first` critic, the `minimum` of
+            actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
                 all critics, or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration in training: `sampled` samples actions from the actor's distribution.
@@ -4969,7 +4969,7 @@ class TD3(_TD3):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
+            normalize_observations: Observation normalization by running mean and standard deviation.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
@@ -4997,7 +4997,7 @@ class TD3(_TD3):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value of its actions that the actor maximises: that of the `first` critic, the `minimum` of
+            actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
                 all critics, or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration noise of actions in training: Gaussian, independent at each step, or an Ornstein-
@@ -5066,7 +5066,7 @@ class TD3BC(_TD3BC):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
+            normalize_observations: Observation normalization by running mean and standard deviation.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
@@ -5094,7 +5094,7 @@ class TD3BC(_TD3BC):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value of its actions that the actor maximises: that of the `first` critic, the `minimum` of
+            actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
                 all critics, or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration noise of actions in training: Gaussian, independent at each step, or an Ornstein-
@@ -5108,7 +5108,7 @@ class TD3BC(_TD3BC):
             target_noise_clip: Clip bound of the target policy smoothing noise.
             input: Data sets to learn from, each with its `share` of a minibatch.
             sgd_steps_per_iteration: SGD steps per iteration in training from data alone, whose clock counts SGD steps.
-            value_weight: Weight alpha of the normalised values against the squared distance to recorded actions.
+            value_weight: Weight alpha of the normalized values against the squared distance to recorded actions.
             critic_penalty: Weight of the squared distance between the target actor's next action and the recorded one,
                 subtracted from the next value (ReBRAC's beta_2).
         """
@@ -5172,7 +5172,7 @@ class TQC(_ExtendedSAC):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
+            normalize_observations: Observation normalization by running mean and standard deviation.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
@@ -5200,7 +5200,7 @@ class TQC(_ExtendedSAC):
             num_critics: Number of critics (Q functions), N.
             num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
                 minibatch (REDQ, arXiv:2101.05982, algorithm 1).
-            actor_objective: Value of its actions that the actor maximises: that of the `first` critic, the `minimum` of
+            actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
                 all critics, or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
             exploration: Exploration in training: `sampled` samples actions from the actor's distribution.
@@ -5271,8 +5271,8 @@ class TRPO(_TRPO):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalisation by running mean and standard deviation.
-            normalize_rewards: Reward normalisation: whether rewards are divided by the running standard deviation of
+            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_rewards: Reward normalization: whether rewards are divided by the running standard deviation of
                 discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the policy and of the values.

@@ -41,7 +41,7 @@ class A2CConfig(OnPolicyConfig):
     gae_lambda: Fraction = 1.0
     """Lambda of GAE, between one-step (0) and n-step (1) advantages; n is the number of steps left in the fragment."""
     standardize_advantages: bool = False
-    """Whether advantages are standardised (mean 0, standard deviation 1) over a batch."""
+    """Whether advantages are standardized (mean 0, standard deviation 1) over a batch."""
     vf_loss_coeff: NonNegativeFloat = 0.5
     """Weight of the value loss."""
     entropy_coeff: Schedule = 0.0

@@ -64,7 +64,7 @@ def huber_excess(distances: Tensor, valid: Tensor, bound: float | None) -> dict[
 def projected(probabilities: Tensor, atoms: Tensor, support: Tensor) -> Tensor:
     """Projects a categorical distribution onto a fixed support of evenly spaced atoms (C51).
 
-    Each atom's probability is split linearly between its two neighbours in the support, or given to the nearest end.
+    Each atom's probability is split linearly between its two neighbors in the support, or given to the nearest end.
 
     Args:
         probabilities: Probabilities of the atoms, [..., K].

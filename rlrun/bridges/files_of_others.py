@@ -48,7 +48,7 @@ def translated_text(
         env: For an rl-zoo3 file, the env whose settings to translate; for an RLlib file, the env that replaces those in
             the file.
         lenient: Whether to omit keys without a counterpart even if they affect learning.
-        version: Version of RLlib; None to recognise it by the keys.
+        version: Version of RLlib; None to recognize it by the keys.
 
     Raises:
         SpecError: The file cannot be read or translated, or, unless `lenient` is set, has such keys.

@@ -40,7 +40,7 @@ from rlrun.experiments.spec.load import parse_experiments
 from rlrun.experiments.trial.trial_loop import TrialLoop
 
 TOLERANCE = 1e-5
-"""Upper bound of the difference between an observation that SB3 and rlrun have normalised, relative above 1."""
+"""Upper bound of the difference between an observation that SB3 and rlrun have normalized, relative above 1."""
 
 MOST_BYTES = 2**28
 """Upper bound of the unpacked size of the file of numbers."""
@@ -91,7 +91,7 @@ def import_sb3(
         path: The zip file that `model.save` wrote.
         env: Id of the policy's env.
         runs_dir: The folder that holds the runs.
-        algorithm: Name of the algorithm; None to recognise it by the names of the parameters.
+        algorithm: Name of the algorithm; None to recognize it by the names of the parameters.
         normalization: File with the statistics of `VecNormalize`; None if the policy has none.
         overrides: Texts ``path=value`` that override the run's spec, such as ``env.kwargs.size=8``.
         name: Name of the run; None to derive it from env and algorithm.

@@ -47,7 +47,7 @@ def export(
     """Write a saved policy as a file for other programs.
 
     The file holds all that is between an observation of the env and an action of
-    the env: normalisation, earlier observations, action masks, memory, scaling.
+    the env: normalization, earlier observations, action masks, memory, scaling.
     Before it is written, its actions are compared with those of the policy along
     1,000 observations. A file with sampled actions takes noise as a further input.
     CHECKPOINT is a directory; a RUN or one of its trials means

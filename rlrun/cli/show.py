@@ -35,7 +35,7 @@ LONGEST_ERROR = 300
 def show(run: str, metric: str | None, mode: Mode | None, whole: bool, runs_dir: Path) -> None:
     """Show a run and its results.
 
-    Seeds of the same configuration are summarised: the mean and the
+    Seeds of the same configuration are summarized: the mean and the
     interquartile mean of their last values, and the best value of any. If some
     of its files are damaged, it ends with exit code 5.
     """

@@ -24,7 +24,7 @@ MOST_ROWS = 20
 """Default maximum number of rows of a table."""
 
 # Control characters except newlines and tabs, C1, characters that reorder text, and bytes of file names that are no
-# UTF-8, which would reach the terminal as they are; rlrun's own colours are kept.
+# UTF-8, which would reach the terminal as they are; rlrun's own colors are kept.
 _CONTROLS = re.compile(
     r"(?!\x1b\[(?:0|[39][0-7])m)[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
@@ -201,7 +201,7 @@ def plain(text: str) -> str:
 
 
 def echo(text: str = "", *, err: bool = False) -> None:
-    """Prints a text on stdout or stderr, without control sequences other than colours."""
+    """Prints a text on stdout or stderr, without control sequences other than colors."""
     click.echo(plain(text), err=err)
 
 

@@ -20,7 +20,7 @@ OTHER_LINES = 5
 """Number of lines of the view besides trials: heading, column names, counts, best value, and cursor."""
 
 STYLES = {"RUNNING": "green", "ERROR": "red", "KILLED": "red", "DAMAGED": "red", "INTERRUPTED": "yellow"}
-"""Colours of trial statuses; statuses that are not listed have none."""
+"""Colors of trial statuses; statuses that are not listed have none."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def drawn_table(columns: Sequence[Column], statuses: Sequence[str]) -> Table:
 
     Args:
         columns: The columns.
-        statuses: The trials' statuses, which colour their lines.
+        statuses: The trials' statuses, which color their lines.
     """
     table = Table.grid(padding=(0, len(GAP), 0, 0))
     for column in columns:

@@ -179,7 +179,7 @@ class Algorithm(Generic[C]):
         return self.policy(spaces, seed)
 
     def loss(self, outputs: Any, batch: SampleBatch, scheduled: Mapping[str, Any]) -> Loss:
-        """Loss on rows of experience, to be minimised.
+        """Loss on rows of experience, to be minimized.
 
         The loss is traced once and then run as machine code, so it must not read Python state that changes between
         updates.

@@ -52,11 +52,11 @@ class AlgorithmConfig(ConfigModel):
     max_grad_norm: PositiveFloat | None = 0.5
     """Gradient clipping threshold (global norm); null for no clipping."""
     normalize_observations: bool = False
-    """Observation normalisation by running mean and standard deviation. It applies to all Box observations that enter
+    """Observation normalization by running mean and standard deviation. It applies to all Box observations that enter
     the network as vectors, integers included, except those with `model.observations: {KEY: {bounds: ...}}`. Images and
     one-hot parts are unchanged."""
     normalize_rewards: bool = False
-    """Reward normalisation: whether rewards are divided by the running standard deviation of discounted returns."""
+    """Reward normalization: whether rewards are divided by the running standard deviation of discounted returns."""
     clip_rewards: PositiveFloat | None = None
     """Reward clipping bound for learning, usually 1 for Atari; reported returns are unclipped. null for no clipping."""
     model: ModelConfig = ModelConfig()

@@ -28,7 +28,7 @@ class TrainingSegment:
         start: Steps at the start of the segment: env steps, or SGD steps in training from data alone.
         stop: Steps at the next generation, or at the end of training.
         score: Value of the metric at `stop`, None without one.
-        how: Change of the settings at the start: initial, kept, perturbed, resampled, mixed, modelled.
+        how: Change of the settings at the start: initial, kept, perturbed, resampled, mixed, modeled.
         parent: Index of the member whose weights were copied, None if none were.
         params: Settings of the member during the segment.
         is_ancestor: Whether the final weights of the best member descend from this segment.

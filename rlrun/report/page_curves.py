@@ -75,7 +75,7 @@ def lines_of(runs: Sequence[RunView]) -> list[dict[str, Any]]:
 
 
 def member_groups(run: RunView) -> list[Group]:
-    """Groups with one population member each, drawn as grey curves."""
+    """Groups with one population member each, drawn as gray curves."""
     members = [trial for trial in run.trials if trial.population is not None]
     return [Group(f"{run.name}: {trial.name}", run.name, {}, (((trial,),),)) for trial in members]
 

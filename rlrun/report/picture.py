@@ -31,8 +31,8 @@ def check_picture_name(output: Path) -> None:
 def draw_picture(curves: Sequence[Curve], metric: str, axis: str, output: Path, *, mode: Mode = "max") -> None:
     """Draws learning curves with a band from the worst to the best seed; equal curves give identical files.
 
-    A line is dashed after some of its seeds have ended. If there are more curves than colours, the best are coloured
-    and the others grey.
+    A line is dashed after some of its seeds have ended. If there are more curves than colors, the best are colored
+    and the others gray.
 
     Args:
         curves: The curves.

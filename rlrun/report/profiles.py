@@ -66,7 +66,7 @@ class Profiles:
 
     Attributes:
         tasks: Envs, each with the final values that were scaled to 0 and 1.
-        thresholds: Normalised scores at which profiles are evaluated.
+        thresholds: Normalized scores at which profiles are evaluated.
         methods: The methods, best interquartile mean first.
         left_out: Methods without values in all envs.
         equal: Envs that are left out since all final values are equal.

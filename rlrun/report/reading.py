@@ -77,12 +77,12 @@ class RunView:
 
     @property
     def goal(self) -> tuple[str, Mode]:
-        """Metric that the run optimises, and whether it is maximised or minimised."""
+        """Metric that the run optimizes, and whether it is maximized or minimized."""
         return goal_of(self.spec)
 
 
 def goal_of(spec: Mapping[str, Any]) -> tuple[str, Mode]:
-    """Metric that an experiment optimises, and whether it is maximised or minimised.
+    """Metric that an experiment optimizes, and whether it is maximized or minimized.
 
     The scheduler's or searcher's metric takes precedence over that of the best checkpoint, unless it is their default,
     the return in training.

@@ -60,7 +60,7 @@ class BestTrial:
     Attributes:
         trial: Name of the trial.
         value: Best value of the metric.
-        checkpoint: Best checkpoint of the trial, or the newest valid one if the metric is minimised; None without one.
+        checkpoint: Best checkpoint of the trial, or the newest valid one if the metric is minimized; None without one.
     """
 
     trial: str

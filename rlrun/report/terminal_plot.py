@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 COLORS = (34, 33, 32, 35, 31, 36, 94, 93)
-"""ANSI colours of the curves, in order."""
+"""ANSI colors of the curves, in order."""
 
 LEAST_WIDTH, LEAST_HEIGHT = 24, 6
 _DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])  # of a character, by row and column
@@ -41,7 +41,7 @@ def draw(
     """Draws curves as text.
 
     The end of each curve is marked by the letter of its legend entry, so that curves can be distinguished without
-    colour.
+    color.
 
     Args:
         lines: The curves; earlier curves are drawn on top.
@@ -49,7 +49,7 @@ def draw(
         y_name: Name of the vertical axis.
         width: Characters in a line.
         height: Lines of the drawing area.
-        color: Whether the text may hold ANSI colours.
+        color: Whether the text may hold ANSI colors.
     """
     shown = [line for line in lines if np.isfinite(line.ys).any()]
     if not shown:
@@ -113,7 +113,7 @@ def _limits(lines: Sequence[Line]) -> tuple[float, float, float, float]:
 
 
 def _dots(line: Line, limits: tuple[float, float, float, float], rows: int, columns: int) -> NDArray[np.int64]:
-    """Rasterizes a curve to Braille dots, [rows, columns]; neighbours are joined by vertical lines."""
+    """Rasterizes a curve to Braille dots, [rows, columns]; neighbors are joined by vertical lines."""
     left, right, bottom, top = limits
     there = np.isfinite(line.ys)
     width, height = 2 * columns, 4 * rows

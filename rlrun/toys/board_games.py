@@ -160,7 +160,7 @@ class Hex(BoardGame):
     """Hex (Hein, 1942): two players connect opposite sides of a board of n x n hexagons.
 
     `x` begins and connects the top with the bottom, `o` the left with the right. Each player sees the board with its
-    own sides at the top and the bottom, so `o` sees the transposed board. A cell has six neighbours: the adjacent cells
+    own sides at the top and the bottom, so `o` sees the transposed board. A cell has six neighbors: the adjacent cells
     in its row and column, and the cells above right and below left.
 
     Observation: {observation: the own and the other player's pieces, [n, n, 2]; action_mask: [n * n]}, shown to the
@@ -169,7 +169,7 @@ class Hex(BoardGame):
     if both play perfectly.
 
     Args:
-        size: n, from 4 to 26. Scripted players recognise games by the shape of observations, and 3 x 3 is tic-tac-toe.
+        size: n, from 4 to 26. Scripted players recognize games by the shape of observations, and 3 x 3 is tic-tac-toe.
 
     Raises:
         ValueError: The size is out of range.

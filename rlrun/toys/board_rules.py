@@ -174,7 +174,7 @@ class LineRules(BoardRules):
 class HexRules(BoardRules):
     """Rules of Hex: player 0 connects the top of the board with its bottom, player 1 its left with its right.
 
-    A cell has six neighbours: the adjacent cells in its row and column, and the cells above right and below left. A
+    A cell has six neighbors: the adjacent cells in its row and column, and the cells above right and below left. A
     full board holds exactly one connection, so there are no draws.
 
     Both players see the board with their own sides at the top and the bottom: player 1 sees the transposed board, and
@@ -234,7 +234,7 @@ class HexRules(BoardRules):
         return reached
 
     def _neighbours(self, cells: int) -> int:
-        """Returns the neighbours of cells, some of which may lie beyond the board."""
+        """Returns the neighbors of cells, some of which may lie beyond the board."""
         stride = self._stride
         along = cells << 1 | cells >> 1 | cells << stride | cells >> stride
         return along | cells << stride - 1 | cells >> stride - 1

@@ -159,7 +159,7 @@ class HexArrays:
     of the piece's group of connected pieces: positive for the mover, negative for the opponent. Groups that touch a
     side have the side's number, so a piece wins if it touches groups of both sides, without a search for a path.
 
-    A cell has six neighbours: the adjacent cells in its row and column, and the cells above right and below left.
+    A cell has six neighbors: the adjacent cells in its row and column, and the cells above right and below left.
 
     Args:
         size: Rows and columns of the board, k, at least 2.

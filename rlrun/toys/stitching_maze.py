@@ -77,7 +77,7 @@ class StitchingMaze(gymnasium.Env[int, int]):  # type: ignore[misc]  # gymnasium
         return self._cell, {}
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
-        """Moves to a neighbouring cell; a move into a wall has no effect."""
+        """Moves to a neighboring cell; a move into a wall has no effect."""
         ((_, self._cell, reward, terminated),) = self.P[self._cell][int(action)]
         return self._cell, reward, terminated, False, {}
 

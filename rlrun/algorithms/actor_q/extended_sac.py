@@ -39,7 +39,7 @@ class ExtendedModelConfig(SoftModelConfig):
     critic_hiddens: tuple[PositiveInt, ...] | None = None
     """Widths of the critics' dense layers, where the actor has others; null for `hiddens`."""
     batch_renorm: bool = False
-    """Batch renormalisation (arXiv:1702.03275) of the inputs of each dense layer of actor and critics, by a minibatch's
+    """Batch renormalization (arXiv:1702.03275) of the inputs of each dense layer of actor and critics, by a minibatch's
     statistics in losses and by running ones in acting. It needs `joint_targets`."""
     residual: bool = False
     """Whether each number of `hiddens` is a residual block (SimBa, arXiv:2410.09754), all of the same width: two dense
@@ -155,7 +155,7 @@ class ExtendedSAC(SAC):
 
 
 def running_statistics(parameters: FlatParameters, prefix: str | None) -> tuple[str, ...]:
-    """Names of the running statistics of batch renormalisation, among parameters with a given name prefix."""
+    """Names of the running statistics of batch renormalization, among parameters with a given name prefix."""
     under = prefix or ""
     return tuple(
         slot.name for slot in parameters.slots if slot.name.startswith(under) and slot.name.endswith(RUNNING_STATISTICS)

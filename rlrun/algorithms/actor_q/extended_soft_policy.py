@@ -138,7 +138,7 @@ class JointNetworks(SquashedNetworks):
     def sample_and_evaluate(self, batch: SampleBatch, objective: ActorObjective = "minimum") -> Soft:
         """Evaluates the actor's actions.
 
-        The actor is normalised by minibatch statistics, the critics by running ones.
+        The actor is normalized by minibatch statistics, the critics by running ones.
         """
         with batch_statistics(self.networks.others["actor"]) as moved:
             evaluated = super().sample_and_evaluate(batch, objective)
@@ -146,7 +146,7 @@ class JointNetworks(SquashedNetworks):
 
     @override
     def values_and_next(self, batch: SampleBatch) -> tuple[Tensor, Soft]:
-        """Evaluates recorded and next actions in one pass, so that normalisation statistics cover both."""
+        """Evaluates recorded and next actions in one pass, so that normalization statistics cover both."""
         networks = self.networks
         present, following = networks.present(batch), networks.following(batch)
         with torch.no_grad():

@@ -132,7 +132,7 @@ class ActorQNetworks:
         return values, ahead
 
     def actor_values(self, objective: ActorObjective, observations: Any, actions: Tensor | None = None) -> Tensor:
-        """Values [S, L, K] that an actor maximises: of the first critic, or the minimum or mean over all critics."""
+        """Values [S, L, K] that an actor maximizes: of the first critic, or the minimum or mean over all critics."""
         if objective == "first":
             return run(self.critics[0], self.views, observations, actions, kept=self._kept(0)[0])
         outputs = self.critic_outputs(observations, actions)

@@ -31,7 +31,7 @@ class Soft(NamedTuple):
         values: Value of a sampled action (by default the minimum over the critics), or the exact expectation over all
             actions, [S, L]. For next actions with quantile critics: the M quantiles that targets keep, [M, S, L].
         actions: The sampled actions, [S, L, D]; None with exact expectations.
-        moved: Updated running statistics of batch renormalisation, by parameter name; usually empty.
+        moved: Updated running statistics of batch renormalization, by parameter name; usually empty.
     """
 
     log_probs: Tensor
@@ -108,10 +108,10 @@ class SoftNetworks(ABC):
 
 
 class SquashedNetworks(SoftNetworks):
-    """Tanh-Gaussian actor; expectations are estimated from one reparameterised action per observation."""
+    """Tanh-Gaussian actor; expectations are estimated from one reparameterized action per observation."""
 
     def sample(self, observations: Any, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Reparameterised actions [S, L, D] from standard normal noise [S, L, D], and their log-densities [S, L]."""
+        """Reparameterized actions [S, L, D] from standard normal noise [S, L, D], and their log-densities [S, L]."""
         return SquashedGaussian(self.networks.actor_outputs(observations)).sample_and_log_prob(noise)
 
     @override
@@ -121,7 +121,7 @@ class SquashedNetworks(SoftNetworks):
 
     @override
     def sample_and_evaluate(self, batch: SampleBatch, objective: ActorObjective = "minimum") -> Soft:
-        """Evaluates reparameterised actions, sampled with the batch's standard normal `noise` [S, L, D]."""
+        """Evaluates reparameterized actions, sampled with the batch's standard normal `noise` [S, L, D]."""
         observations = self.networks.present(batch)
         actions, log_probs = self.sample(observations, batch["noise"])
         return Soft(log_probs, self.mean_of(self.networks.actor_values(objective, observations, actions)), actions)

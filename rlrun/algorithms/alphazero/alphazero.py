@@ -206,7 +206,7 @@ class AlphaZero(Algorithm[AlphaZeroConfig]):
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Objective of the learner: AlphaZero's loss, minimised by AdamW."""
+        """Objective of the learner: AlphaZero's loss, minimized by AdamW."""
         config = self.config
         decayed = AdamW(config.weight_decay)
         return [Objective("loss", self.loss, max_grad_norm=config.max_grad_norm, optimizer=decayed, is_main=True)]

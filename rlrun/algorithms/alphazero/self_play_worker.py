@@ -26,7 +26,7 @@ from rlrun.engine.worlds.games.array_game import Floats, Indices, States
 from rlrun.engine.worlds.make_worlds import make_world
 
 VISITS, OUTCOMES = "visits", "outcomes"
-"""Columns of a fragment: normalised visit counts of actions, [N, 1, A], and the mover's result, [N, 1].
+"""Columns of a fragment: normalized visit counts of actions, [N, 1, A], and the mover's result, [N, 1].
 """
 
 RETURNS = "returns"
@@ -69,7 +69,7 @@ def self_playing(config: WorkerConfig, play: SelfPlaySettings) -> SelfPlayConfig
 
 @dataclass
 class _Game:
-    """Record of a self-play game: positions, actions and normalised visit counts [A] of each move.
+    """Record of a self-play game: positions, actions and normalized visit counts [A] of each move.
 
     Attributes:
         number: Index among the worker's games, which determines the initial position.

@@ -128,7 +128,7 @@ class UtteranceAdvantages(Operator):
 def redrawn_advantages(
     found: Utterances, actions: NDArray[np.int64], q: Floats, v: Floats, probabilities: Floats
 ) -> tuple[Floats, Flags]:
-    """Standardised advantages of all possible tokens, as described in `UtteranceAdvantages`.
+    """Standardized advantages of all possible tokens, as described in `UtteranceAdvantages`.
 
     Args:
         found: The utterances in rows of steps [S, L].

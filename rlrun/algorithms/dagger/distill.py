@@ -84,7 +84,7 @@ class Distill(Algorithm[DistillConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: runs epochs of SGD on each batch of labelled fragments, and sends weights."""
+        """Dataflow: runs epochs of SGD on each batch of labeled fragments, and sends weights."""
         config = self.config
         train = TrainOnBatch(
             trainee,

@@ -37,7 +37,7 @@ class ExpertDistributions(ExpertLabels):
 
     @override
     def postprocess(self, batch: SampleBatch, collector: FragmentCollector) -> None:
-        """Normalises the observations of a fragment, which is used for learning only once."""
+        """Normalizes the observations of a fragment, which is used for learning only once."""
         collector.filter.filter_fragment(batch)
 
 

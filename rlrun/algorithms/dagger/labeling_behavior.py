@@ -77,7 +77,7 @@ class LabelingBehavior(BehaviorPolicy):
         action_space: Conversion between env actions and the policy's own actions.
         exploration: The learner's exploration while collecting.
         leaves: The tree of `ObservationLeaf`.
-        normalize_observations: Whether the learner's observations are normalised by running statistics.
+        normalize_observations: Whether the learner's observations are normalized by running statistics.
 
     Attributes:
         beta: Probability of the expert's action at each step.

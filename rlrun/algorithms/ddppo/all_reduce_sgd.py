@@ -1,4 +1,4 @@
-"""Decentralised SGD on rollout workers, with all-reduced gradients and no central learner."""
+"""Decentralized SGD on rollout workers, with all-reduced gradients and no central learner."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
         minibatch_size: Steps in a minibatch, over all workers.
         seq_len: Steps in a row of a recurrent policy; it divides each worker's part of a minibatch. None for rows of
             single steps.
-        standardize: Name of the column to standardise over all workers' batches, or None.
+        standardize: Name of the column to standardize over all workers' batches, or None.
         stop: Early stopping (statistic, bound): no further epoch begins once the statistic's epoch mean exceeds the
             bound.
         timeout_s: Timeout in seconds of waiting for other workers, in the rendezvous and in each step. The timeout of
@@ -289,7 +289,7 @@ def standardized_together(
     added_up: Callable[[Iterable[float]], Doubles],
     epsilon: float = 1e-8,
 ) -> tuple[NDArray[np.float32], float]:
-    """Standardises numbers (mean 0, standard deviation 1) over the valid steps of several processes.
+    """Standardizes numbers (mean 0, standard deviation 1) over the valid steps of several processes.
 
     Args:
         x: This process's numbers, of any shape.
@@ -298,7 +298,7 @@ def standardized_together(
         epsilon: Small number added to the standard deviation.
 
     Returns:
-        The standardised numbers, 0 at invalid steps, and the number of valid steps in all processes.
+        The standardized numbers, 0 at invalid steps, and the number of valid steps in all processes.
     """
     steps, total = added_up([valid.sum(), x[valid].sum(dtype=np.float64)])
     deviations = np.where(valid, x - total / max(steps, 1), 0.0)

@@ -33,7 +33,7 @@ class DDPPOConfig(PPOConfig):
     """
 
     standardize_advantages: bool = True
-    """Whether advantages are standardised (mean 0, standard deviation 1) over all workers' batches."""
+    """Whether advantages are standardized (mean 0, standard deviation 1) over all workers' batches."""
 
     @model_validator(mode="after")
     def _workers_in_step(self) -> DDPPOConfig:

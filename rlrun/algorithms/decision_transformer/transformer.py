@@ -1,7 +1,7 @@
 """Causal transformer over returns-to-go, states and actions (torch).
 
 Source:
-    Chen et al., "Decision Transformer", arXiv:2106.01345, section 3 and algorithm 1. Blocks are normalised before each
+    Chen et al., "Decision Transformer", arXiv:2106.01345, section 3 and algorithm 1. Blocks are normalized before each
     part, as GPT-2's.
 """
 
@@ -66,7 +66,7 @@ class DecisionTransformer(nn.Module):
 
 
 class Block(nn.Module):
-    """Transformer block: causal attention and a dense part, each with pre-normalisation and a residual connection.
+    """Transformer block: causal attention and a dense part, each with pre-normalization and a residual connection.
 
     Args:
         width: Number of features, H.

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 class ApexConfig(DistributedReplaySettings, DQNConfig):
     """Settings of Ape-X DQN (Horgan et al., arXiv:1803.00933); most defaults are the paper's.
 
-    Unlike in the paper, the optimizer is Adam, with a different learning rate, instead of centred RMSProp. The paper
+    Unlike in the paper, the optimizer is Adam, with a different learning rate, instead of centered RMSProp. The paper
     uses 360 workers with one env each; `epsilon` and `epsilon_exponent` apply to any number of env slots.
     """
 

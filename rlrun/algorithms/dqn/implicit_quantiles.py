@@ -30,7 +30,7 @@ class ImplicitQuantiles(Decoder):
     Args:
         returns: Representation of returns: numbers of quantiles and cosines.
         num_actions: Number of Discrete actions, A.
-        model: Settings with the activation and the initialisation.
+        model: Settings with the activation and the initialization.
         widths: D, and the width of the hidden layer.
         seed: Seed of the initial parameters.
 

@@ -72,7 +72,7 @@ class QNetworks:
         """Q values [S, L, A] of all actions by the target network, for choosing actions, without gradient.
 
         In an implicit quantile network, these are means at fixed fractions, as in acting. Means at the target's random
-        fractions would favour actions whose quantiles happen to be high in that target.
+        fractions would favor actions whose quantiles happen to be high in that target.
 
         Args:
             observations: Observations [S, L, ...].

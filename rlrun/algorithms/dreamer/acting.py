@@ -104,7 +104,7 @@ class WorldModelActor:
         return state
 
     def _layer(self, name: str, x: Floats, *, is_hidden: bool = True) -> Floats:
-        """Forward pass of a dense layer with layer normalisation."""
+        """Forward pass of a dense layer with layer normalization."""
         own = self._parameters
         x = x @ own[f"{name}.weight"]
         x = x - x.mean(-1, keepdims=True)

@@ -47,7 +47,7 @@ def symexp_bins(number: int) -> NDArray[np.float32]:
 
 
 def two_hot(x: Tensor, bins: Tensor) -> tuple[Tensor, Tensor]:
-    """Two-hot encoding of numbers: a distribution over the two neighbouring bins whose mean is the number.
+    """Two-hot encoding of numbers: a distribution over the two neighboring bins whose mean is the number.
 
     Args:
         x: Numbers, [...]; clipped to the outermost bins.

@@ -29,7 +29,7 @@ TRUNCATED_STD = 0.87962566103423978
 
 
 class NormedLinear(nn.Module):
-    """Parameters of a dense layer without bias, and of its layer normalisation (Ba et al., arXiv:1607.06450)."""
+    """Parameters of a dense layer without bias, and of its layer normalization (Ba et al., arXiv:1607.06450)."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class NormedLinear(nn.Module):
 
 
 class NormedConvolution(nn.Module):
-    """Parameters of a (transposed) 4x4 convolution without bias, and of its layer normalisation."""
+    """Parameters of a (transposed) 4x4 convolution without bias, and of its layer normalization."""
 
     def __init__(self, inputs: int, outputs: int, *, transposed: bool) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class NormedConvolution(nn.Module):
 
 
 def fill_by_fans(weight: Tensor, inputs: int, outputs: int, scale: float = 1.0) -> None:
-    """Initialises weights by a truncated normal with standard deviation scale * sqrt(2 / (inputs + outputs))."""
+    """Initializes weights by a truncated normal with standard deviation scale * sqrt(2 / (inputs + outputs))."""
     deviation = scale * math.sqrt(2.0 / (inputs + outputs)) / TRUNCATED_STD
     if deviation:
         nn.init.trunc_normal_(weight, 0.0, deviation, -2 * deviation, 2 * deviation)
@@ -70,12 +70,12 @@ def output_layer(inputs: int, outputs: int, scale: float = 1.0) -> nn.Linear:
 
 
 def hidden_layers(inputs: int, hiddens: tuple[int, ...]) -> nn.ModuleList:
-    """Creates a stack of dense layers with layer normalisation."""
+    """Creates a stack of dense layers with layer normalization."""
     return nn.ModuleList([NormedLinear(own, width) for own, width in zip((inputs, *hiddens), hiddens, strict=False)])
 
 
 class MlpHead(nn.Module):
-    """Parameters of an MLP with layer normalisation and a linear output layer."""
+    """Parameters of an MLP with layer normalization and a linear output layer."""
 
     def __init__(self, inputs: int, hiddens: tuple[int, ...], outputs: int, scale: float = 1.0) -> None:
         super().__init__()
@@ -168,16 +168,16 @@ class WorldModel:
         self.views = views
 
     def layer(self, name: str, inputs: Tensor) -> Tensor:
-        """Pre-activations of a dense layer with layer normalisation."""
+        """Pre-activations of a dense layer with layer normalization."""
         return self.normed(name, F.linear(inputs, self.views[f"{name}.weight"]))
 
     def normed(self, name: str, products: Tensor) -> Tensor:
-        """Layer normalisation of a layer's pre-activations, with learned scale and shift."""
+        """Layer normalization of a layer's pre-activations, with learned scale and shift."""
         scale, shift = self.views[f"{name}.scale"], self.views[f"{name}.shift"]
         return F.layer_norm(products, scale.shape, scale, shift, NORM_EPSILON)
 
     def hidden(self, name: str, inputs: Tensor) -> Tensor:
-        """Forward pass of a stack of dense layers with layer normalisation and SiLU."""
+        """Forward pass of a stack of dense layers with layer normalization and SiLU."""
         i = 0
         while f"{name}.{i}.weight" in self.views:
             inputs = F.silu(self.layer(f"{name}.{i}", inputs))
@@ -224,7 +224,7 @@ class WorldModel:
         return features.flatten(1)
 
     def normed_image(self, name: str, features: Tensor) -> Tensor:
-        """Layer normalisation of feature maps [N, channels, H, W], over channels and pixels together."""
+        """Layer normalization of feature maps [N, channels, H, W], over channels and pixels together."""
         return F.group_norm(features, 1, self.views[f"{name}.scale"], self.views[f"{name}.shift"], NORM_EPSILON)
 
     def decode_images(self, features: Tensor) -> list[Tensor]:
@@ -260,7 +260,7 @@ class WorldModel:
     def recur(self, inputs: Tensor, recurrent: Tensor) -> Tensor:
         """Recurrent model: next h [N, R] from h [N, R] and embedded latents and actions [N, width].
 
-        A GRU with layer normalisation over all gates, and an update bias towards keeping the state.
+        A GRU with layer normalization over all gates, and an update bias towards keeping the state.
         """
         inputs = F.silu(self.normed(f"{WORLD}inputs", inputs))
         gates = self.layer(f"{WORLD}gru", torch.cat([inputs, recurrent], -1))

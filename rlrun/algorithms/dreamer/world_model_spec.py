@@ -12,7 +12,7 @@ UNIFORM_SHARE = 0.01
 """Unimix: uniform share of every categorical distribution, so that no logarithm is infinite (arXiv:2301.04104)."""
 
 NORM_EPSILON = 1e-3
-"""Epsilon of layer normalisation, added to the variance."""
+"""Epsilon of layer normalization, added to the variance."""
 
 NUM_CONVOLUTIONS = 4
 """Number of convolutions over an image, each with stride 2."""

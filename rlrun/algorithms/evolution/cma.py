@@ -13,7 +13,7 @@ from rlrun.engine.functional.saved_numbers import require_matching
 
 
 class CovarianceAdaptation:
-    """Covariance matrix adaptation evolution strategy (CMA-ES) with active updates, for maximisation.
+    """Covariance matrix adaptation evolution strategy (CMA-ES) with active updates, for maximization.
 
     Args:
         mean: Initial mean of the search distribution, [d].

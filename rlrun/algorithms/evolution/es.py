@@ -63,8 +63,8 @@ class FollowRanks(Operator):
     """Gradient step along the perturbations, each weighted by the difference between its pair's centered ranks.
 
     Source:
-        Salimans et al., arXiv:1703.03864, algorithm 1 with centred ranks and mirrored sampling (section 2.1), scaled as
-        in their code: divided by the number of evaluations, not by sigma, to which Adam is invariant.
+        Salimans et al., arXiv:1703.03864, algorithm 1 with centered ranks and mirrored sampling (section 2.1), scaled
+        as in their code: divided by the number of evaluations, not by sigma, to which Adam is invariant.
     """
 
     learns = True

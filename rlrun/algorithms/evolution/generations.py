@@ -110,7 +110,7 @@ def ranks_within_bounds(returns: NDArray[Any], overshoots: NDArray[Any]) -> NDAr
 
 
 def centred_ranks(returns: NDArray[Any]) -> NDArray[np.float64]:
-    """Centred ranks, from -1/2 for the lowest to 1/2 for the highest return; equal returns share their mean rank.
+    """Centered ranks, from -1/2 for the lowest to 1/2 for the highest return; equal returns share their mean rank.
 
     Source:
         Salimans et al., arXiv:1703.03864, section 2.1 (fitness shaping), as in their code.

@@ -67,7 +67,7 @@ class ExpertSteps(NamedTuple):
 class ImitationRewards(StatefulOperator):
     """Replaces a fragment's rewards by the discriminator's, and adds the columns that the discriminator learns from.
 
-    The expert's observations are normalised by the same statistics as the fragment's. Actions are compared as the env
+    The expert's observations are normalized by the same statistics as the fragment's. Actions are compared as the env
     took them: clipped to their bounds. Rewards are those of a step, times 1 - gamma, so that values are as large as
     log-odds. A termination adds the discounted rewards of the absorbing state; see `absorbing_state`.
 
@@ -208,7 +208,7 @@ class AbsorbingLogOdds(NamedTuple):
 
     A terminated episode is treated as continuing forever in an absorbing state, for learner and expert alike, so that
     neither long nor short episodes are rewarded as such. A learner that terminates more often than the expert is in
-    this state more often, and is penalised; a learner that terminates less often is rewarded for terminations. Since
+    this state more often, and is penalized; a learner that terminates less often is rewarded for terminations. Since
     there is only one absorbing state, the log-odds have a closed form: the ratio of two shares of visits.
 
     Attributes:

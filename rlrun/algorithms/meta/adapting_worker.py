@@ -184,7 +184,7 @@ RIDGE = 1e-5
 def baseline_advantages(
     rewards: Floats, observations: NDArray[np.floating], valid: NDArray[np.bool_], gamma: float
 ) -> Floats:
-    """Standardised advantages: returns minus a linear baseline, with mean 0 and standard deviation 1.
+    """Standardized advantages: returns minus a linear baseline, with mean 0 and standard deviation 1.
 
     The baseline is a ridge regression on the observation o, o^2, the time t / 100, its square and its cube, and 1. The
     regression is fitted to the same returns from which it is subtracted. Returns are not bootstrapped at the ends of

@@ -20,10 +20,10 @@ MEMBERS = "members."
 """Name prefix of the learned parameters, each [N, ...] over N members."""
 
 FIRST_LOG_VARIANCE_BOUNDS = (-10.0, 0.5)
-"""Initial lower and upper bound of predicted log-variances, for normalised targets."""
+"""Initial lower and upper bound of predicted log-variances, for normalized targets."""
 
 BOUNDS_WEIGHT = 0.01
-"""Weight of the regulariser that narrows the learned bounds of log-variances."""
+"""Weight of the regularizer that narrows the learned bounds of log-variances."""
 
 Views = Mapping[str, Tensor]
 
@@ -31,7 +31,7 @@ Views = Mapping[str, Tensor]
 class Ensemble(nn.Module):
     """Probabilistic ensemble of dynamics models: each network predicts a Gaussian of state change and reward.
 
-    Moments for the normalisation of inputs and targets, and the elites' indices, are set by `FitModel` and have no
+    Moments for the normalization of inputs and targets, and the elites' indices, are set by `FitModel` and have no
     gradient.
 
     Args:
@@ -96,11 +96,11 @@ def _held(value: Tensor) -> nn.Parameter:
 
 @dataclass(frozen=True)
 class Predictions:
-    """Predicted Gaussians of normalised targets, and termination logits, by the ensemble members.
+    """Predicted Gaussians of normalized targets, and termination logits, by the ensemble members.
 
     Attributes:
-        means: Means of the normalised targets, [S, L, K].
-        log_variances: Log-variances of the normalised targets, [S, L, K].
+        means: Means of the normalized targets, [S, L, K].
+        log_variances: Log-variances of the normalized targets, [S, L, K].
         end_logits: Logits of termination, [S, L]; None if termination is not predicted.
     """
 
@@ -122,10 +122,10 @@ class EnsembleOutputs:
     views: Views
 
     def predict(self, inputs: Tensor, members: Tensor | None = None) -> Predictions:
-        """Predicted Gaussians of the normalised targets; column l is predicted by one ensemble member.
+        """Predicted Gaussians of the normalized targets; column l is predicted by one ensemble member.
 
         Args:
-            inputs: Unnormalised observations and actions, [S, L, I].
+            inputs: Unnormalized observations and actions, [S, L, I].
             members: Member index of each column, [L]; None for all N members in order (L = N).
         """
         views, number = self.views, self.ensemble.num_targets
@@ -153,7 +153,7 @@ class EnsembleOutputs:
         """Gaussian negative log-likelihood of all members, `loss`, and their mean squared error, `mse`.
 
         A member's loss is the mean of (target - mean)^2 / variance + log variance: twice the negative log-likelihood,
-        up to a constant. The regulariser of the log-variance bounds (weight 0.01) and the cross-entropy of termination
+        up to a constant. The regularizer of the log-variance bounds (weight 0.01) and the cross-entropy of termination
         are added, and everything is summed over members (arXiv:1805.12114, section 4 and appendix A.1).
 
         Args:
@@ -169,7 +169,7 @@ class EnsembleOutputs:
         return {"loss": loss, "mse": squares.mean()}
 
     def errors(self, batch: SampleBatch) -> Tensor:
-        """Holdout error [N] of each member: mean squared error of normalised targets on shared transitions.
+        """Holdout error [N] of each member: mean squared error of normalized targets on shared transitions.
 
         If termination is predicted, the mean cross-entropy of termination is added.
 
@@ -183,7 +183,7 @@ class EnsembleOutputs:
         return errors
 
     def draw(self, batch: SampleBatch) -> dict[str, Tensor]:
-        """Samples unnormalised targets from the predicted Gaussians, one ensemble member per column.
+        """Samples unnormalized targets from the predicted Gaussians, one ensemble member per column.
 
         Args:
             batch: `inputs` [S, L, I], standard normal `noise` [S, L, K], and `members` [S, L], constant over S.
@@ -197,7 +197,7 @@ class EnsembleOutputs:
         return targets if predicted.end_logits is None else {**targets, "end_logits": predicted.end_logits}
 
     def normalized(self, targets: Tensor) -> Tensor:
-        """Normalises targets [..., K] to mean 0 and standard deviation 1."""
+        """Normalizes targets [..., K] to mean 0 and standard deviation 1."""
         return (targets - self.views["target_mean"]) / self.views["target_std"]
 
 

@@ -60,7 +60,7 @@ class Fit:
 class FitModel(StatefulOperator):
     """Fits the ensemble to the transitions of a replay, at intervals of env steps; items pass unchanged.
 
-    Inputs and targets are normalised by the moments of the training transitions. Each member learns from a separate
+    Inputs and targets are normalized by the moments of the training transitions. Each member learns from a separate
     bootstrap sample. Early stopping: `patience` epochs without an improvement of any member by 1 % on held-out
     transitions end the fit. Each member is then restored to its best parameters, and the best members become elites.
 
@@ -189,7 +189,7 @@ class FitModel(StatefulOperator):
                 kept[better] = present[name][better]
 
     def _write(self, **values: NDArray[Any]) -> None:
-        """Writes the ensemble's normalisation moments and elites, which have no gradient."""
+        """Writes the ensemble's normalization moments and elites, which have no gradient."""
         from rlrun.algorithms.model_based.policy import DYNAMICS
 
         learner = self.trainee.learner

@@ -13,7 +13,7 @@ from rlrun.engine.settings.config import ConfigModel, NonEmptyText, PositiveInt,
 from rlrun.engine.settings.metric import Metric
 
 OBJECTIVE = "dynamics"
-"""Name of the objective that the members of an ensemble minimise."""
+"""Name of the objective that the members of an ensemble minimize."""
 
 FEWEST_TRANSITIONS = 20
 """Minimum number of transitions for a fit, so that some are held out."""

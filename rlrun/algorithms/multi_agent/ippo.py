@@ -1,4 +1,4 @@
-"""IPPO: independent PPO in multi-agent worlds, with decentralised values."""
+"""IPPO: independent PPO in multi-agent worlds, with decentralized values."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class IPPOConfig(PPOConfig):
 
 
 class IPPO(PPO):
-    """Independent PPO: value functions of each agent's own observation, normalised as in MAPPO (arXiv:2011.09533)."""
+    """Independent PPO: value functions of each agent's own observation, normalized as in MAPPO (arXiv:2011.09533)."""
 
     Config = IPPOConfig
     policy_family = "rlrun.algorithms.multi_agent.state_value_policy:StateValuePolicy"
@@ -58,11 +58,11 @@ class IPPO(PPO):
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Objectives: update of the value normaliser's moments, then PPO's loss with normalised values."""
+        """Objectives: update of the value normalizer's moments, then PPO's loss with normalized values."""
         return objectives_with_moments(self.loss, self.config.max_grad_norm)
 
     @override
     def value_errors(self, outputs: Any, batch: SampleBatch) -> Tensor:
-        """Huber loss of the normalised values, [S, L]."""
+        """Huber loss of the normalized values, [S, L]."""
         config = self.config
         return normalized_value_errors(outputs, batch, bound=config.vf_clip_param, delta=config.huber_delta)

@@ -1,4 +1,4 @@
-"""MADDPG: decentralised actors, with centralised critics of all members' observations and actions."""
+"""MADDPG: decentralized actors, with centralized critics of all members' observations and actions."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class MADDPGConfig(ActionNoiseSettings, ActorCriticSettings, OffPolicyConfig):
 
 
 class MADDPG(Algorithm[MADDPGConfig]):
-    """Multi-agent DDPG: centralised critics, decentralised actors (arXiv:1706.02275)."""
+    """Multi-agent DDPG: centralized critics, decentralized actors (arXiv:1706.02275)."""
 
     Config: ClassVar[type[MADDPGConfig]] = MADDPGConfig
     acts_in = ("bounded Box", "Discrete")
@@ -89,7 +89,7 @@ class MADDPG(Algorithm[MADDPGConfig]):
 
     @override
     def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> Policy:
-        """Creates an actor and a centralised critic for each team member.
+        """Creates an actor and a centralized critic for each team member.
 
         Raises:
             UsageError: Agents of the world act in turn, or actions are neither Discrete nor in a bounded Box.

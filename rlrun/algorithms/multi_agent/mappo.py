@@ -1,4 +1,4 @@
-"""MAPPO: PPO in multi-agent worlds, with a centralised value function of the world's state."""
+"""MAPPO: PPO in multi-agent worlds, with a centralized value function of the world's state."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class MAPPOConfig(PPOConfig):
     """Network architecture of the policy and of the value network. A recurrent `core` applies to the policy only, since
     the world's state is Markov."""
     centralised_value: bool = True
-    """Whether the value is centralised, a function of the world's state; the policy always acts on the agent's own
+    """Whether the value is centralized, a function of the world's state; the policy always acts on the agent's own
     observation."""
     value_sees_observation: bool = True
-    """Whether the agent's own observation is an additional input of the centralised value; the state alone is equal for
+    """Whether the agent's own observation is an additional input of the centralized value; the state alone is equal for
     all agents."""
     huber_delta: PositiveFloat = 10.0
     """Threshold of the Huber value loss, above which it is linear."""
@@ -71,7 +71,7 @@ class MAPPOConfig(PPOConfig):
 
 
 class MAPPO(PPO):
-    """Multi-agent PPO with a centralised value function, normalised by running moments (arXiv:2103.01955)."""
+    """Multi-agent PPO with a centralized value function, normalized by running moments (arXiv:2103.01955)."""
 
     Config: ClassVar[type[MAPPOConfig]] = MAPPOConfig
     policy_family = "rlrun.algorithms.multi_agent.state_value_policy:StateValuePolicy"
@@ -79,10 +79,10 @@ class MAPPO(PPO):
 
     @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:
-        """Creates a policy with a decentralised value function, for single-agent envs.
+        """Creates a policy with a decentralized value function, for single-agent envs.
 
         Raises:
-            UsageError: The value is centralised, but a single-agent env has no world state.
+            UsageError: The value is centralized, but a single-agent env has no world state.
         """
         if self.config.centralised_value:
             raise UsageError(
@@ -109,11 +109,11 @@ class MAPPO(PPO):
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Objectives: update of the value normaliser's moments, then PPO's loss with normalised values."""
+        """Objectives: update of the value normalizer's moments, then PPO's loss with normalized values."""
         return objectives_with_moments(self.loss, self.config.max_grad_norm)
 
     @override
     def value_errors(self, outputs: Any, batch: SampleBatch) -> Tensor:
-        """Huber loss of the normalised values, [S, L]."""
+        """Huber loss of the normalized values, [S, L]."""
         config = self.config
         return normalized_value_errors(outputs, batch, bound=config.vf_clip_param, delta=config.huber_delta)

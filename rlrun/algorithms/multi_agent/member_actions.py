@@ -1,4 +1,4 @@
-"""Differentiable actions of a team's actors, as inputs of centralised critics (torch)."""
+"""Differentiable actions of a team's actors, as inputs of centralized critics (torch)."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class GumbelSoftmaxActions:
 
 
 class SquashedActions:
-    """Deterministic tanh actions in a bounded Box, scaled to [-1, 1], as inputs of centralised critics.
+    """Deterministic tanh actions in a bounded Box, scaled to [-1, 1], as inputs of centralized critics.
 
     Args:
         size: Dimension of the Box, A.

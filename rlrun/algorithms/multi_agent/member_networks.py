@@ -1,4 +1,4 @@
-"""Decentralised acting networks of a team, one per member (NumPy)."""
+"""Decentralized acting networks of a team, one per member (NumPy)."""
 
 from __future__ import annotations
 

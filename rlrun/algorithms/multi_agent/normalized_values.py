@@ -1,4 +1,4 @@
-"""Value normalisation in PPO's objectives, for MAPPO and IPPO."""
+"""Value normalization in PPO's objectives, for MAPPO and IPPO."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def assigned_moments(parameters: Mapping[str, Tensor], batch: SampleBatch, sched
 def normalized_value_errors(
     outputs: StateValueOutputs, batch: SampleBatch, *, bound: float | None, delta: float
 ) -> Tensor:
-    """Clipped Huber loss of normalised values, [S, L].
+    """Clipped Huber loss of normalized values, [S, L].
 
     Args:
         outputs: Actor-critic outputs for the minibatch, with the value moments.
-        batch: Minibatch [S, L] with behavior `values` and `value_targets`, both unnormalised.
-        bound: Clip range of values around the behavior values, in normalised units; None for no clipping.
+        batch: Minibatch [S, L] with behavior `values` and `value_targets`, both unnormalized.
+        bound: Clip range of values around the behavior values, in normalized units; None for no clipping.
         delta: Threshold of the Huber loss.
     """
     from rlrun.algorithms.multi_agent.value_norm import normalized

@@ -1,4 +1,4 @@
-"""QMIX: monotonic value factorisation with a mixing network conditioned on the world's state."""
+"""QMIX: monotonic value factorization with a mixing network conditioned on the world's state."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class QMIXConfig(VDNConfig):
 
 
 class QMIX(VDN):
-    """Monotonic value factorisation: a mixing network of the members' Q values (arXiv:1803.11485)."""
+    """Monotonic value factorization: a mixing network of the members' Q values (arXiv:1803.11485)."""
 
     Config = QMIXConfig
     config: QMIXConfig

@@ -1,4 +1,4 @@
-"""Actor-critic policies with normalised, optionally centralised values (torch)."""
+"""Actor-critic policies with normalized, optionally centralized values (torch)."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 
 
 class StateValuePolicy(Policy):
-    """Actor-critic with a decentralised, optionally recurrent policy and a separate feed-forward value network.
+    """Actor-critic with a decentralized, optionally recurrent policy and a separate feed-forward value network.
 
     Args:
         spaces: Observation and action space.
         config: Settings of MAPPO or IPPO.
         seed: Seed of the initial parameters.
-        world: World whose state is an input of the centralised value network; None for a decentralised value network.
+        world: World whose state is an input of the centralized value network; None for a decentralized value network.
 
     Raises:
         UsageError: If no encoder supports the observation space, or no policy the action space.

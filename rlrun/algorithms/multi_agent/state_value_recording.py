@@ -1,4 +1,4 @@
-"""Recorder of behavior log-probabilities and of denormalised, optionally centralised values (NumPy)."""
+"""Recorder of behavior log-probabilities and of denormalized, optionally centralized values (NumPy)."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from rlrun.engine.policy.fragment_collector import FragmentCollector
 from rlrun.engine.policy.recordings import LogProbsAndValues
 
 LEAST_VARIANCE = 1e-2
-"""Lower bound of the variance that value targets are normalised by."""
+"""Lower bound of the variance that value targets are normalized by."""
 
 
 class LogProbsAndStateValues(LogProbsAndValues):
-    """Recorder of `logp` and `values` for MAPPO and IPPO; values are denormalised to the scale of rewards.
+    """Recorder of `logp` and `values` for MAPPO and IPPO; values are denormalized to the scale of rewards.
 
     Args:
         action_space: Action distributions.
-        value_network: Acting network with the head `value`, of normalised values.
+        value_network: Acting network with the head `value`, of normalized values.
         moments_at: Offset of the value moments in the loaded parameters.
         sees_state: Whether the world's state is an input of the value network.
         sees_observation: Whether the agent's own observation is an input of the value network.
@@ -50,7 +50,7 @@ class LogProbsAndStateValues(LogProbsAndValues):
 
     @override
     def postprocess(self, batch: SampleBatch, collector: FragmentCollector) -> None:
-        """Adds log-probabilities and denormalised values to a fragment, after normalising its observations."""
+        """Adds log-probabilities and denormalized values to a fragment, after normalizing its observations."""
         super().postprocess(batch, collector)
         batch["values"] = denormalized(batch["values"], self._moments)
 
@@ -63,7 +63,7 @@ def value_inputs(batch: SampleBatch, *, sees_state: bool, sees_observation: bool
     """Inputs of a value network: the world's state, the agent's own observation, or both.
 
     Args:
-        batch: Batch with normalised `obs` and, if centralised, the world's state.
+        batch: Batch with normalized `obs` and, if centralized, the world's state.
         sees_state: Whether to include the world's state.
         sees_observation: Whether to include the agent's own observation.
     """
@@ -72,10 +72,10 @@ def value_inputs(batch: SampleBatch, *, sees_state: bool, sees_observation: bool
 
 
 def denormalized(outputs: Floats, moments: Floats) -> Floats:
-    """Denormalises values to the scale of rewards, [...]; the inverse of `value_norm.normalized`.
+    """Denormalizes values to the scale of rewards, [...]; the inverse of `value_norm.normalized`.
 
     Args:
-        outputs: Normalised values, [...].
+        outputs: Normalized values, [...].
         moments: Running moments of the value targets, [3].
     """
     mean, square, weight = moments.astype(np.float64).tolist()

@@ -1,4 +1,4 @@
-"""Decentralised actors and centralised critics of a team's members (torch)."""
+"""Decentralized actors and centralized critics of a team's members (torch)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ACTORS = "actors."
 
 
 class TeamActorCriticsPolicy(ActorQPolicy):
-    """Policy of MADDPG: a decentralised actor and a centralised critic per team member.
+    """Policy of MADDPG: a decentralized actor and a centralized critic per team member.
 
     Member k is the agent in slot k of its world. With parameter sharing, all members use the same actor.
 

@@ -1,4 +1,4 @@
-"""Decentralised actors, centralised critics and their targets, for the losses of MADDPG (torch)."""
+"""Decentralized actors, centralized critics and their targets, for the losses of MADDPG (torch)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TeamActorCriticsNetworks:
 
     Attributes:
         actors: Actor of each member, or one shared actor.
-        critics: Centralised critic of each member, K.
+        critics: Centralized critic of each member, K.
         actions: Differentiable actions of actor outputs.
         views: Online parameters by name.
         target_views: Parameters of the target networks by name.
@@ -58,7 +58,7 @@ class TeamActorCriticsNetworks:
             return self.actions.made(torch.stack(outputs, 2), noise)
 
     def value(self, member: int, observations: Any, actions: Tensor) -> Tensor:
-        """Q values [S, L] of joint actions [S, L, K, A], by a member's centralised critic."""
+        """Q values [S, L] of joint actions [S, L, K, A], by a member's centralized critic."""
         return self._value(self.views, member, observations, actions)
 
     def target_value(self, member: int, observations: Any, actions: Tensor) -> Tensor:

@@ -84,7 +84,7 @@ class TeamQPolicy(Policy):
 
     @override
     def behavior(self) -> BehaviorPolicy:
-        """Creates the decentralised behavior policy, whose weights are loaded later."""
+        """Creates the decentralized behavior policy, whose weights are loaded later."""
         start, _ = self.acting_range
         return BehaviorPolicy(
             acting_network(self.network, self.parameters, start=start),

@@ -1,9 +1,9 @@
-"""Value normalisation by running moments of the value targets, kept as parameters (torch).
+"""Value normalization by running moments of the value targets, kept as parameters (torch).
 
 The moments are three numbers: the running mean m of targets, the running mean s of squared targets, and the total
 weight w of both. All start at zero; dividing by w, as in m / w and s / w, removes the resulting bias. A value network
-outputs normalised values v, which correspond to v * sqrt(s / w - (m / w)^2) + m / w on the scale of rewards. Before the
-first targets, values are not normalised.
+outputs normalized values v, which correspond to v * sqrt(s / w - (m / w)^2) + m / w on the scale of rewards. Before the
+first targets, values are not normalized.
 
 Source:
     Yu et al., arXiv:2103.01955, section 5.1, with the running means of their code. Unlike PopArt, the last layer is not
@@ -47,7 +47,7 @@ def updated(moments: Tensor, targets: Tensor, valid: Tensor) -> Tensor:
 
 
 def normalized(values: Tensor, moments: Tensor) -> Tensor:
-    """Normalises values [...] from the scale of rewards to mean 0 and variance 1 of the value targets."""
+    """Normalizes values [...] from the scale of rewards to mean 0 and variance 1 of the value targets."""
     weight = moments[2]
     known = weight > 0
     divisor = torch.where(known, weight, torch.ones_like(weight))
@@ -58,10 +58,10 @@ def normalized(values: Tensor, moments: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class StateValueOutputs(ActorCriticOutputs):
-    """Actor-critic outputs whose `values` are normalised.
+    """Actor-critic outputs whose `values` are normalized.
 
     Attributes:
-        moments: Running moments of the value targets, for normalisation, [3].
+        moments: Running moments of the value targets, for normalization, [3].
     """
 
     moments: Tensor

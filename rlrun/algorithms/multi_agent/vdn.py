@@ -75,7 +75,7 @@ class VDNConfig(HuberSettings, OffPolicyConfig):
 class VDN(Algorithm[VDNConfig]):
     """Value decomposition networks: double Q-learning of the sum of members' Q values (arXiv:1706.05296).
 
-    Each member's greedy action maximises the sum, so execution is decentralised.
+    Each member's greedy action maximizes the sum, so execution is decentralized.
     """
 
     Config: ClassVar[type[VDNConfig]] = VDNConfig

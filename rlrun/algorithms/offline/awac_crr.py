@@ -65,7 +65,7 @@ class CRRConfig(SampledValueSettings, WeightedRegressionConfig):
 
 
 class CRR(WeightedRegression):
-    """Critic-regularised regression: imitates the recorded actions that the critics rate higher than the actor's own.
+    """Critic-regularized regression: imitates the recorded actions that the critics rate higher than the actor's own.
 
     Actions may be a bounded Box, or Discrete, with exact sums over the actions (arXiv:2006.15134).
     """

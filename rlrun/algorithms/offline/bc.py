@@ -56,7 +56,7 @@ class BCConfig(OfflineConfig):
 
 
 class BC(Algorithm[BCConfig]):
-    """Behavioral cloning: the policy maximises the likelihood of the recorded actions."""
+    """Behavioral cloning: the policy maximizes the likelihood of the recorded actions."""
 
     Config = BCConfig
     policy_family = "rlrun.engine.policy.stochastic_actor:StochasticActorPolicy"

@@ -40,16 +40,16 @@ class BCQConfig(HuberSettings, DataSettings, CriticEnsembleSettings, ActorCritic
     """Settings of BCQ for Discrete actions (Fujimoto et al., arXiv:1910.01708)."""
 
     model: ActionValueModelConfig = ActionValueModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
-    """Network architecture of each critic and of the behaviour policy."""
+    """Network architecture of each critic and of the behavior policy."""
     lr: Schedule = 3e-4
-    """Learning rate of the behaviour policy."""
+    """Learning rate of the behavior policy."""
     minibatch_size: PositiveInt = 256
     """Transitions per minibatch."""
     exploration: Literal["sampled"] | ImportPath = "sampled"
     """Exploration in training: `sampled` samples from a softmax of the likely actions' values; `package.module:Class`
     is a custom exploration."""
     threshold: Annotated[float, Gt(0), Le(1)] = 0.3
-    """Threshold tau: actions are chosen among those whose probability by the behaviour policy is at least this fraction
+    """Threshold tau: actions are chosen among those whose probability by the behavior policy is at least this fraction
     of the largest one; 1 imitates."""
 
 

@@ -38,11 +38,11 @@ class CQLConfig(DataSettings, SACConfig):
     )
     """Network architecture of the actor and of each critic."""
     conservative_weight: NonNegativeFloat = 5.0
-    """Weight alpha of the conservative regulariser; 0 for none."""
+    """Weight alpha of the conservative regularizer; 0 for none."""
     num_sampled_actions: PositiveInt = 10
-    """Number N of actions from each of three distributions that the regulariser samples; Discrete actions need none."""
+    """Number N of actions from each of three distributions that the regularizer samples; Discrete actions need none."""
     calibrated: bool = False
-    """Calibrated values (Cal-QL, Nakamoto et al., arXiv:2303.05479): in the regulariser, values of the actor's actions
+    """Calibrated values (Cal-QL, Nakamoto et al., arXiv:2303.05479): in the regularizer, values of the actor's actions
     are at least the return of the recorded episode from there. For data alone, in a Box, of episodes that terminate or
     have positive rewards."""
 
@@ -55,7 +55,7 @@ class CQLConfig(DataSettings, SACConfig):
 class CQL(ReplayOrData, SAC):
     """Conservative Q-learning: lowers the values of actions that are not in the data.
 
-    For a bounded Box, this is SAC with a regulariser. For Discrete actions, it is Q-learning with the regulariser and
+    For a bounded Box, this is SAC with a regularizer. For Discrete actions, it is Q-learning with the regularizer and
     without an actor; exploration samples from a softmax of the values (arXiv:2006.04779).
     """
 

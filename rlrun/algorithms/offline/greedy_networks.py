@@ -15,7 +15,7 @@ from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.policy.action_masks import masked_tensor
 
 UNIFORM, SAMPLES = "uniform_actions", "sample_noise"
-"""Minibatch columns of the regulariser: uniform actions [S, 1, N, D], and noise of the actor's actions in the current
+"""Minibatch columns of the regularizer: uniform actions [S, 1, N, D], and noise of the actor's actions in the current
 and the next observations, [S, 1, 2 N, D]."""
 
 
@@ -23,7 +23,7 @@ RETURNS = "returns"
 """Minibatch column of the recorded episodes' returns from each step, for calibrated values, [S, 1]."""
 
 BEHAVIOR = "behavior"
-"""Name of the network of the behaviour policy, an estimate of which actions the data takes."""
+"""Name of the network of the behavior policy, an estimate of which actions the data takes."""
 
 
 @dataclass(frozen=True)

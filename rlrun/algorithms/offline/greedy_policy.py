@@ -105,7 +105,7 @@ class ConservativePolicy(SoftPolicy):
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
-        """Samples the noise of SAC, and the uniform actions and the noise of the regulariser."""
+        """Samples the noise of SAC, and the uniform actions and the noise of the regularizer."""
         number = self.config.num_sampled_actions
         uniform = generator.uniform(-1.0, 1.0, (rows, length, number, self.num_normal)).astype(np.float32)
         noise = generator.standard_normal((rows, length, 2 * number, self.num_normal), np.float32)

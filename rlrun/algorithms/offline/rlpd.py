@@ -15,7 +15,7 @@ from rlrun.engine.settings.config import defaults, fixed
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
 @defaults(critic_normalization="layer")
 class RLPDModelConfig(SoftModelConfig):
-    """Settings of the networks of RLPD, whose critics are layer-normalised."""
+    """Settings of the networks of RLPD, whose critics are layer-normalized."""
 
 
 @defaults(
@@ -37,7 +37,7 @@ class RLPDConfig(DataSettings, SACConfig):
 
 
 class RLPD(ReplayOrData, SAC):
-    """Reinforcement learning with prior data: SAC with layer normalisation, many critics and symmetric sampling.
+    """Reinforcement learning with prior data: SAC with layer normalization, many critics and symmetric sampling.
 
     With a share of 0.5, half of each minibatch is recorded data. With a share of 1, this is SAC on data alone.
     """

@@ -40,7 +40,7 @@ class PGConfig(OnPolicyConfig):
     use_baseline: bool = True
     """Whether a value baseline is subtracted from returns."""
     standardize_advantages: bool = True
-    """Whether advantages are standardised (mean 0, standard deviation 1) over a batch."""
+    """Whether advantages are standardized (mean 0, standard deviation 1) over a batch."""
     vf_loss_coeff: NonNegativeFloat = 0.5
     """Weight of the baseline's value loss (squared error); unused without a baseline."""
     entropy_coeff: Schedule = 0.0

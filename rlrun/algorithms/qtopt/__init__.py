@@ -1,1 +1,1 @@
-"""QT-Opt: Q-learning for continuous actions, maximised by the cross-entropy method."""
+"""QT-Opt: Q-learning for continuous actions, maximized by the cross-entropy method."""

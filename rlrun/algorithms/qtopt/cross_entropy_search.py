@@ -1,4 +1,4 @@
-"""Maximisation of a Q function over continuous actions by the cross-entropy method (NumPy and torch)."""
+"""Maximization of a Q function over continuous actions by the cross-entropy method (NumPy and torch)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlrun.engine.policy.action_spaces.action_space import Floats
 
 
 class CrossEntropySearch:
-    """Acting network that maximises a Q function by the cross-entropy method.
+    """Acting network that maximizes a Q function by the cross-entropy method.
 
     The sampling noise is the same at each step, so that the action is a deterministic function of the observation.
 
@@ -66,13 +66,13 @@ often all elites would be the same clipped action."""
 
 
 def greedy_actions(values_of: Callable[[Any], Any], noise: Any, num_elites: int) -> Any:
-    """Maximises a function of actions in [-1, 1] by the cross-entropy method.
+    """Maximizes a function of actions in [-1, 1] by the cross-entropy method.
 
     Each iteration samples a diagonal normal distribution, and refits it to the elites. The result is the best sample
     of the last iteration. Arrays and tensors are both supported.
 
     Args:
-        values_of: Function to maximise: values [S, N] of actions [S, N, D].
+        values_of: Function to maximize: values [S, N] of actions [S, N, D].
         noise: Standard normal noise, [S, iterations, N, D].
         num_elites: Number of elites.
 

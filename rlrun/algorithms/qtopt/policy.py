@@ -1,4 +1,4 @@
-"""Actor-free policies that maximise a Q function over continuous actions (torch)."""
+"""Actor-free policies that maximize a Q function over continuous actions (torch)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NUM_CRITICS = 2
 
 
 class CriticsPolicy(ActorQPolicy):
-    """Policy of twin Q functions, maximised over continuous actions by the cross-entropy method.
+    """Policy of twin Q functions, maximized over continuous actions by the cross-entropy method.
 
     Args:
         spaces: Observation and action space.

@@ -1,4 +1,4 @@
-"""QT-Opt: Q-learning of continuous actions, maximised by the cross-entropy method."""
+"""QT-Opt: Q-learning of continuous actions, maximized by the cross-entropy method."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class QTOptConfig(HuberSettings, OffPolicyConfig):
 
 
 class QTOpt(Algorithm[QTOptConfig]):
-    """Off-policy Q-learning of continuous actions, maximised by the cross-entropy method (arXiv:1806.10293)."""
+    """Off-policy Q-learning of continuous actions, maximized by the cross-entropy method (arXiv:1806.10293)."""
 
     Config = QTOptConfig
     acts_in = ("bounded Box",)
@@ -87,7 +87,7 @@ class QTOpt(Algorithm[QTOptConfig]):
     def loss(self, outputs: CriticsNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Mean squared TD error over rows [S, 1], summed over the critics.
 
-        The next action maximises the first target critic; targets use the minimum of both (section 4.2, "clipped double
+        The next action maximizes the first target critic; targets use the minimum of both (section 4.2, "clipped double
         Q-learning").
         """
         from rlrun.algorithms.qtopt.networks import NOISE

@@ -22,7 +22,7 @@ from rlrun.engine.settings.config import (
 )
 
 ActorObjective = Literal["first", "minimum", "mean"]
-"""Value that an actor maximises: the first critic's, the critics' minimum, or their mean."""
+"""Value that an actor maximizes: the first critic's, the critics' minimum, or their mean."""
 
 NoiseKind = Literal["gaussian", "ornstein_uhlenbeck"]
 """Names of the noises that come with deterministic actors."""
@@ -107,7 +107,7 @@ class CriticEnsembleSettings(ConfigModel):
     """Number M of target critics whose minimum the targets use, drawn at random for each minibatch (REDQ,
     arXiv:2101.05982, algorithm 1); null for all N."""
     actor_objective: ActorObjective = "minimum"
-    """Value of its actions that the actor maximises: that of the `first` critic, the `minimum` of all critics, or their
+    """Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of all critics, or their
     `mean`, as in REDQ."""
     policy_delay: PositiveInt = 1
     """Policy delay: number of critic updates per update of the actor, and of a temperature."""

@@ -177,7 +177,7 @@ def slate_values(values: Any, logits: Any, slates: Any) -> Any:
 
 
 def greedy_slate(values: Any, logits: Any, slate_size: int) -> tuple[Any, Any]:
-    """Slate built greedily: each added item maximises the slate's value.
+    """Slate built greedily: each added item maximizes the slate's value.
 
     Args:
         values: Q values of the items, followed by that of no click, [..., N + 1].
@@ -201,5 +201,5 @@ def greedy_slate(values: Any, logits: Any, slate_size: int) -> tuple[Any, Any]:
 
 
 def choice_weights(logits: Any) -> Any:
-    """Unnormalised choice probabilities exp(logit) of items, [..., N]; no click has weight 1."""
+    """Unnormalized choice probabilities exp(logit) of items, [..., N]; no click has weight 1."""
     return np.e ** logits.clip(-LARGEST_LOGIT, LARGEST_LOGIT)

@@ -1,4 +1,4 @@
-"""Networks of Stable-Baselines3 policies, recognised by parameter names, and their names in rlrun."""
+"""Networks of Stable-Baselines3 policies, recognized by parameter names, and their names in rlrun."""
 
 from __future__ import annotations
 
@@ -119,11 +119,11 @@ class Sb3Policy:
 
 
 def sb3_policy(file: Sb3Zip, algorithm: str | None = None) -> Sb3Policy:
-    """Recognises the policy in a zip file of Stable-Baselines3.
+    """Recognizes the policy in a zip file of Stable-Baselines3.
 
     Args:
         file: Content of the zip file.
-        algorithm: Name of the algorithm; None to recognise it.
+        algorithm: Name of the algorithm; None to recognize it.
 
     Raises:
         UsageError: The policy belongs to another algorithm, or has networks that rlrun does not support.

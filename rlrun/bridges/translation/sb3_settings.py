@@ -150,7 +150,7 @@ def noise_of_sampled(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def normalize(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Normalisation of observations and rewards (`VecNormalize`)."""
+    """Normalization of observations and rewards (`VecNormalize`)."""
     wanted = (
         python_value(value)
         if isinstance(value, str)
@@ -309,7 +309,7 @@ def note_if_true(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def standardized(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Standardised advantages, which rlrun's PPO always uses."""
+    """Standardized advantages, which rlrun's PPO always uses."""
     if foreign.has("standardize_advantages"):
         foreign.put("config.standardize_advantages", bool(value), key)
     elif not value:

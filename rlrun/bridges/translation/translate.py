@@ -96,7 +96,7 @@ def translate_rllib(
 
     Args:
         data: Experiments by name.
-        version: Version of RLlib; None to recognise it by the keys.
+        version: Version of RLlib; None to recognize it by the keys.
         env: Env that replaces those in the file, such as one that was registered by code.
 
     Raises:

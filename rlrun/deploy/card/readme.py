@@ -14,7 +14,7 @@ from rlrun.experiments.runs.trial_result import TrialResult
 from rlrun.report.configurations import params_text
 
 FORMAT = "rlrun card"
-"""Value of `format` in results.json, by which an earlier card is recognised."""
+"""Value of `format` in results.json, by which an earlier card is recognized."""
 
 CHECKPOINT, SPEC, RESULTS, README = "checkpoint", "spec.yaml", "results.json", "README.md"
 CURVE = "curve.svg"

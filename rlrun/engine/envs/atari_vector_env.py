@@ -230,7 +230,7 @@ class SeededAtari:
 class AtariEnv(gymnasium.Env[NDArray[np.uint8], Any]):  # type: ignore[misc]  # gymnasium is not type-checked
     """Single Gymnasium env around one env slot of `SeededAtari`, with rendering.
 
-    Observations are preprocessed (resized, grayscale, stacked). Rendered frames have the game's full size and colours:
+    Observations are preprocessed (resized, grayscale, stacked). Rendered frames have the game's full size and colors:
     they come from a second copy of the game with the same seeds and actions.
     """
 

@@ -246,7 +246,7 @@ def _is_ours(module: str) -> bool:
 def _old_interface(error: BaseException) -> str:
     """Hint for the commonest error, an env with the interface of Gym before 0.26; "" for other errors.
 
-    Such errors are recognised by Python's messages on a tuple that is too short, or on an unknown keyword argument.
+    Such errors are recognized by Python's messages on a tuple that is too short, or on an unknown keyword argument.
     """
     text = str(error)
     if "to unpack (expected 5" in text:

@@ -116,7 +116,7 @@ class WorkerOperator(Operator):
         return self
 
     def begin(self) -> None:
-        """Initialises the operator on the worker, before the first fragment."""
+        """Initializes the operator on the worker, before the first fragment."""
         return
 
     def set_weights(self, weights: Weights) -> None:

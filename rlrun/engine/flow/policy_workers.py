@@ -186,7 +186,7 @@ class OperatorChain:
         )
 
     def begin(self) -> None:
-        """Initialises the operators on the worker."""
+        """Initializes the operators on the worker."""
         for operator in self.operators:
             if isinstance(operator, WorkerOperator):
                 operator.begin()

@@ -53,7 +53,7 @@ def exact_interval(successes: int, trials: int) -> tuple[float, float]:
 
 
 def beta_cdf(x: float, a: float, b: float) -> float:
-    """Cumulative distribution function of Beta(a, b): the regularised incomplete beta function I_x(a, b).
+    """Cumulative distribution function of Beta(a, b): the regularized incomplete beta function I_x(a, b).
 
     Args:
         x: The argument, from 0 to 1.

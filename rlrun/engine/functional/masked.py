@@ -25,7 +25,7 @@ def masked_mean(x: T, valid: T) -> T:
 
 
 def standardized(x: NDArray[np.float32], valid: NDArray[np.bool_], epsilon: float = 1e-8) -> NDArray[np.float32]:
-    """Standardises x to mean 0 and standard deviation 1 over its valid entries; invalid entries become 0.
+    """Standardizes x to mean 0 and standard deviation 1 over its valid entries; invalid entries become 0.
 
     Invalid entries need not be finite.
     """

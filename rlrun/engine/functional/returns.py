@@ -19,7 +19,7 @@ Flags = NDArray[np.bool_]
 def reverse_scan(deltas: Floats, decays: Floats) -> Floats:
     """Solves the recursion x[t] = deltas[t] + decays[t] * x[t + 1] with x[T] = 0, for all env slots at once.
 
-    Recursive doubling: after round k every row holds the sum of its next 2^k terms, so log2(T) vectorised rounds
+    Recursive doubling: after round k every row holds the sum of its next 2^k terms, so log2(T) vectorized rounds
     replace T steps of a loop (Blelloch, "Prefix sums and their applications", 1990).
 
     Args:

@@ -1,4 +1,4 @@
-"""All exceptions of rlrun with their exit codes, and suggestions for misspelt names.
+"""All exceptions of rlrun with their exit codes, and suggestions for misspelled names.
 
 RlrunError (1)
 ├── UsageError (2)            a command line or a Python call that makes no sense

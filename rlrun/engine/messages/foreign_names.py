@@ -91,10 +91,10 @@ def settings() -> Mapping[str, tuple[Counterpart | Absent, ...]]:
 
 
 def counterpart_message(name: str, configs: Sequence[Has], known: Iterable[str], path: str = "") -> str:
-    """Error message that names rlrun's counterpart of another library's setting, also if misspelt; "" if unknown.
+    """Error message that names rlrun's counterpart of another library's setting, also if misspelled; "" if unknown.
 
     Args:
-        name: Name of the setting in the other library, possibly misspelt.
+        name: Name of the setting in the other library, possibly misspelled.
         configs: Predicates "config has this setting"; several if the algorithm is unknown.
         known: Names that are allowed in place of the setting.
         path: Path of the config that the message names; "" if the wrong key is in the config itself.

@@ -1,4 +1,4 @@
-"""Batch renormalisation of a dense layer's inputs, whose running statistics are parameters (torch)."""
+"""Batch renormalization of a dense layer's inputs, whose running statistics are parameters (torch)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOMENTUM = 0.01
 """Part by which running statistics move to a minibatch's."""
 
 WARMUP = 100_000
-"""Minibatches that are normalised by their own statistics alone, before the running ones take part."""
+"""Minibatches that are normalized by their own statistics alone, before the running ones take part."""
 
 LARGEST_SCALE = 3.0
 """Largest ratio of a minibatch's standard deviation and the running one, either way."""
@@ -26,9 +26,9 @@ LARGEST_SHIFT = 5.0
 
 
 class BatchRenorm(nn.Module):
-    """Batch renormalisation (Ioffe, arXiv:1702.03275, algorithm 1) with the constants of CrossQ.
+    """Batch renormalization (Ioffe, arXiv:1702.03275, algorithm 1) with the constants of CrossQ.
 
-    Features are normalised by running statistics. Within the context `batch_statistics`, they are normalised by the
+    Features are normalized by running statistics. Within the context `batch_statistics`, they are normalized by the
     minibatch's statistics, corrected by the running ones after `WARMUP` minibatches. The running statistics and their
     counter are parameters, so that checkpoints and broadcasts include them.
 
@@ -52,7 +52,7 @@ class BatchRenorm(nn.Module):
 
     @override
     def forward(self, x: Tensor) -> Tensor:
-        """Normalises features [N, D]."""
+        """Normalizes features [N, D]."""
         mean, variance = self.mean.detach(), self.variance.detach()
         deviation = (variance + RENORM_EPSILON).sqrt()
         if self.moved is None:
@@ -72,7 +72,7 @@ class BatchRenorm(nn.Module):
 
 
 class RenormalizedLinear(nn.Linear):
-    """Dense layer with batch renormalisation of its inputs."""
+    """Dense layer with batch renormalization of its inputs."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__(inputs, outputs)
@@ -86,10 +86,10 @@ class RenormalizedLinear(nn.Linear):
 
 @contextmanager
 def batch_statistics(*networks: TorchNetwork) -> Iterator[dict[str, Tensor]]:
-    """Context manager in which batch renormalisation uses the statistics of each minibatch.
+    """Context manager in which batch renormalization uses the statistics of each minibatch.
 
     Yields:
-        A dict that holds the updated running statistics by parameter name on exit; empty without batch renormalisation.
+        A dict that holds the updated running statistics by parameter name on exit; empty without batch renormalization.
     """
     layers = {
         f"{network.prefix}{name}": layer

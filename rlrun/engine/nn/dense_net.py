@@ -43,7 +43,7 @@ NORMALIZATION_EPSILON = 1e-5
 
 
 RENORM_EPSILON = 1e-3
-"""Added to the variance before the square root in batch renormalisation."""
+"""Added to the variance before the square root in batch renormalization."""
 
 
 def layer_norm(x: Floats, scale: Floats, shift: Floats) -> Floats:
@@ -60,8 +60,8 @@ class DenseNet:
 
     Args:
         layers: (name, activation) of each layer, first to last; None for no activation.
-        normalization: Normalisation before each activation; None for none.
-        renormalizes: Whether each layer's inputs are normalised by running statistics (batch renormalisation).
+        normalization: Normalization before each activation; None for none.
+        renormalizes: Whether each layer's inputs are normalized by running statistics (batch renormalization).
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class ResidualNet:
 
 
 class _Layer:
-    """Parameters of a dense layer; only layers with an activation are normalised."""
+    """Parameters of a dense layer; only layers with an activation are normalized."""
 
     def __init__(
         self, name: str, activation: Activation | None, normalization: Normalization | None, renormalizes: bool

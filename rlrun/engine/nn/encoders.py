@@ -53,13 +53,13 @@ def mlp(
     activation: Activation,
     layer: Normalization | Callable[[int, int], nn.Linear] | None = None,
 ) -> nn.Sequential:
-    """Creates an MLP, with normalisation, if any, and activation after each layer.
+    """Creates an MLP, with normalization, if any, and activation after each layer.
 
     Args:
         inputs: Number of input features.
         hiddens: Widths of the layers.
         activation: Activation.
-        layer: Normalisation before the activation, or function that creates a layer from (inputs, outputs).
+        layer: Normalization before the activation, or function that creates a layer from (inputs, outputs).
     """
     linear = layer if callable(layer) else LINEAR_LAYERS[layer]
     layers: list[nn.Module] = []

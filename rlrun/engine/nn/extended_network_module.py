@@ -1,4 +1,4 @@
-"""Network modules with batch renormalisation, residual blocks or dropout (torch)."""
+"""Network modules with batch renormalization, residual blocks or dropout (torch)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rlrun.engine.nn.network_spec import KEPT_UNITS
 
 
 class ExtendedNetworkModule(NetworkModule):
-    """Torch module of a `NetworkSpec` whose dense layers may be renormalised, residual, or drop units.
+    """Torch module of a `NetworkSpec` whose dense layers may be renormalized, residual, or drop units.
 
     Dropout in the trunk of a feed-forward network is controlled by an additional input, the factors `KEPT_UNITS` [S, L,
     sum of the hidden widths].
@@ -43,7 +43,7 @@ class ExtendedNetworkModule(NetworkModule):
 
 
 def with_dropout(layers: nn.Sequential, x: Tensor, kept: Tensor) -> Tensor:
-    """Runs dense layers with dropout after each linear map, before normalisation and activation.
+    """Runs dense layers with dropout after each linear map, before normalization and activation.
 
     Args:
         layers: Layers of `rlrun.engine.nn.encoders.mlp`.

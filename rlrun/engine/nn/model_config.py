@@ -96,7 +96,7 @@ class ModelConfig(ConfigModel):
     activation: Activation = "tanh"
     """Activation after each dense layer."""
     normalization: Normalization | None = None
-    """Normalisation between each dense layer and its activation: `layer` for LayerNorm (arXiv:1607.06450), with a
+    """Normalization between each dense layer and its activation: `layer` for LayerNorm (arXiv:1607.06450), with a
     learned scale and shift for each unit; null for none."""
     core: CoreKind | None = None
     """Recurrent core after the dense layers: an LSTM; a GRU, with three gates instead of four and half the recurrent
@@ -249,7 +249,7 @@ NO_VIEWS = "views are of a policy's own observations, of which this one does not
 @fixed("networks whose values are normalised are built by rlrun", module=None, use_sde=False, sde_sample_freq=None)
 @fixed(WHO_HAS_PRIVILEGES, actor_sees=None, critic_sees=None)
 class StateValueModelConfig(ModelConfig):
-    """Settings of the networks of a policy and a centralised value function, which may have additional inputs.
+    """Settings of the networks of a policy and a centralized value function, which may have additional inputs.
 
     Only the policy has a core: the value network is feed-forward.
     """
@@ -289,7 +289,7 @@ class CriticsModelConfig(ModelConfig):
     """
 
     critic_normalization: Normalization | None = None
-    """Normalisation of the critics' dense layers, where the actor has none; null for `normalization`."""
+    """Normalization of the critics' dense layers, where the actor has none; null for `normalization`."""
 
 
 @fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
@@ -311,7 +311,7 @@ class ActionValueModelConfig(ActorQModelConfig):
 @fixed("networks of candidates are built by rlrun", module=None)
 @fixed(WHO_HAS_PRIVILEGES, actor_sees=None, critic_sees=None)
 class ActorModelConfig(ModelConfig):
-    """Settings of the network of a deterministic policy for evolution strategies and similar black-box optimisers."""
+    """Settings of the network of a deterministic policy for evolution strategies and similar black-box optimizers."""
 
 
 @defaults(log_std_init=-3.0)

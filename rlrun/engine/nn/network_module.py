@@ -208,7 +208,7 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 class StateDependentStd(nn.Module):
-    """State-dependent log standard deviations of generalised exploration (gSDE), without gradient to the features.
+    """State-dependent log standard deviations of generalized exploration (gSDE), without gradient to the features.
 
     Noise that is a fixed function of the observation for several steps gives smooth motions, unlike independent noise.
     The actor's means are shifted by z E: its last features z times a matrix E of independent normal numbers with

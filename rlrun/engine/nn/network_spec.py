@@ -138,8 +138,8 @@ class NetworkSpec:
         vectors: Widths of additional inputs by name, such as a critic's `actions`. They are concatenated with the
             encoded observation, or with the core's outputs, so that the recurrent state depends on observations alone.
         core: Recurrent core between trunk and heads; None for a feed-forward network.
-        normalization: Normalisation between each hidden layer and its activation; None for none.
-        renormalizes: Whether the inputs of each dense layer are normalised by batch renormalisation.
+        normalization: Normalization between each hidden layer and its activation; None for none.
+        renormalizes: Whether the inputs of each dense layer are normalized by batch renormalization.
         residual: Whether the hidden layers are residual blocks after a linear layer.
     """
 

@@ -56,7 +56,7 @@ class ObservationLeaf:
         shape: Shape of the leaf in the env's observation.
         sizes: Number of values of each integer: one for each choice, or one for all integers, (n,).
         starts: Smallest value of each integer, in the layout of `sizes`.
-        is_normalized: Whether the leaf's numbers are normalised by running moments.
+        is_normalized: Whether the leaf's numbers are normalized by running moments.
         scale: Factor that scales the numbers of a vector, an image or entities to 0..1.
         low: Lower bound of the numbers, subtracted before scaling.
         conv: Convolutions of an image; None if the policy defines its own.

@@ -57,7 +57,7 @@ def observation_leaves(
     Args:
         space: The space.
         settings: Encodings, by path, of parts for which the default is not wanted.
-        normalize: Whether numbers are normalised by running moments instead of scaled. This applies to all Boxes
+        normalize: Whether numbers are normalized by running moments instead of scaled. This applies to all Boxes
             encoded as vectors, including integers, without bounds in the settings.
         encoders: Import paths of custom encoders, by path of the part; each encoder is created and run once for
             validation.

@@ -50,12 +50,12 @@ def autoregressive_decoder(actions: AnyActions, model: ModelConfig, seed: int) -
 class Autoregressive(Decoder):
     """Torch module that turns two network heads into distributions of action components, each given the earlier ones.
 
-    The head `outputs` parametrises each component on its own; the head `chain` feeds the layers that correct it.
+    The head `outputs` parametrizes each component on its own; the head `chain` feeds the layers that correct it.
 
     Args:
         actions: The policy's action space.
         parts: Components of an action, in sampling order.
-        model: Settings with the activation and the initialisation.
+        model: Settings with the activation and the initialization.
         hidden: H, width of each hidden layer.
         seed: Seed of the initial parameters.
     """

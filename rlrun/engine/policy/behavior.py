@@ -42,7 +42,7 @@ class BehaviorPolicy:
         action_space: Conversion between env actions and the policy's own actions.
         exploration: Exploration strategy used while collecting.
         leaves: Observation entries and how each enters the network, including the action mask.
-        normalize_observations: Whether observations are normalised by running statistics.
+        normalize_observations: Whether observations are normalized by running statistics.
         parameter_noise: Parameter noise used while collecting; None for none.
         recording: Recorder of extra fragment columns; None for none.
         world_columns: Columns of the whole world in fragments: `WORLD_STATE`, `ACTS`, both or neither.
@@ -50,7 +50,7 @@ class BehaviorPolicy:
 
     Attributes:
         noise_source: Draws the random numbers for a whole fragment at once: the exploration.
-        filter: Filter that normalises observations.
+        filter: Filter that normalizes observations.
         memory: Recurrent state and recent steps of each env slot's episode.
         collector: Records the columns of fragments, and applies parameter noise.
         weights_version: Version of the loaded weights, -1 before the first.

@@ -55,7 +55,7 @@ def policy_outputs(
     """Parameters of the action distributions, [S, L, K], with forbidden actions masked, for S sequences of L steps.
 
     Args:
-        decoding: Decoder of the heads; None if the head `outputs` already parametrises the distributions.
+        decoding: Decoder of the heads; None if the head `outputs` already parametrizes the distributions.
         views: The policy's parameters by name.
         heads: Outputs of the network's heads, [S, L, ...].
         columns: Columns of the batch.
@@ -73,7 +73,7 @@ def acting_outputs(
 
     Args:
         network: The torch network.
-        decoding: Decoder of the heads; None if the head `outputs` already parametrises the distributions.
+        decoding: Decoder of the heads; None if the head `outputs` already parametrizes the distributions.
         table: Names, shapes and offsets of the policy's parameters in the flat vector that holds all of them.
         more_heads: Additional heads to compute.
     """

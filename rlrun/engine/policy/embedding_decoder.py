@@ -26,7 +26,7 @@ class EmbeddedActions(Decoder):
     Args:
         key: Observation entry with F features of each of K actions, [S, L, K, F] in S sequences of L steps.
         features: F, number of features per action.
-        model: Settings with the activation and the initialisation.
+        model: Settings with the activation and the initialization.
         width: D, width of the embeddings and of the hidden layer.
         seed: Seed of the initial parameters.
     """

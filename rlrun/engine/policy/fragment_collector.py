@@ -182,7 +182,7 @@ class FragmentCollector:
             self.recording.postprocess(batch, self)
 
     def closing_heads(self, observations: Any) -> Heads:
-        """Outputs of all network heads for a fragment's closing, normalised observations, e.g. for bootstrap values.
+        """Outputs of all network heads for a fragment's closing, normalized observations, e.g. for bootstrap values.
 
         The recurrent state is not updated.
         """

@@ -1,4 +1,4 @@
-"""Observation normalisation by running mean and variance (NumPy)."""
+"""Observation normalization by running mean and variance (NumPy)."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from rlrun.engine.data.views import is_viewed, shown, with_new_observation
 from rlrun.engine.functional.moments import Moments
 
 CLIP = 10.0
-"""Clipping bound of normalised observations."""
+"""Clipping bound of normalized observations."""
 
 EPSILON = 1e-8
 """Added to the variance before the square root."""
 
 
 class ObservationFilter:
-    """Normalises observation vectors, including integer vectors, to mean 0 and variance 1.
+    """Normalizes observation vectors, including integer vectors, to mean 0 and variance 1.
 
     Statistics are loaded only together with weights, so that acting and learning use the same statistics for a
-    fragment. Images and discrete entries are not normalised. Until the first statistics are loaded, observations pass
+    fragment. Images and discrete entries are not normalized. Until the first statistics are loaded, observations pass
     through unchanged.
 
     Args:
         leaves: Observation entries and how each enters the network.
-        is_on: Whether anything is normalised; otherwise observations pass through unchanged.
-        clip: Clipping bound of normalised observations.
+        is_on: Whether anything is normalized; otherwise observations pass through unchanged.
+        clip: Clipping bound of normalized observations.
     """
 
     def __init__(self, leaves: Any, *, is_on: bool = True, clip: float = CLIP) -> None:
@@ -44,7 +44,7 @@ class ObservationFilter:
         self._scales: dict[str, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}
 
     def load(self, filters: Mapping[str, Moments]) -> None:
-        """Replaces the means and variances used for normalisation by newer ones."""
+        """Replaces the means and variances used for normalization by newer ones."""
         self._scales = {
             name: (
                 filters[name].mean.astype(np.float32),
@@ -55,7 +55,7 @@ class ObservationFilter:
         }
 
     def __call__(self, observations: Any) -> Any:
-        """Normalises a tree of observations, or of views, with any leading dimensions."""
+        """Normalizes a tree of observations, or of views, with any leading dimensions."""
         if not self.is_on:
             return observations
         tree = shown(observations) if self._is_viewed else observations
@@ -66,7 +66,7 @@ class ObservationFilter:
         return with_new_observation(observations, tree) if self._is_viewed else tree
 
     def filter_fragment(self, batch: SampleBatch) -> None:
-        """Normalises the observations of a fragment, and of the steps recorded before it, in place."""
+        """Normalizes the observations of a fragment, and of the steps recorded before it, in place."""
         if not self.is_on:
             return
         batch["obs"] = self(batch["obs"])
@@ -74,7 +74,7 @@ class ObservationFilter:
             batch[HISTORY] = {**batch[HISTORY], "obs": self._before(batch[HISTORY]["obs"])}
 
     def _before(self, observations: Any) -> Any:
-        """Normalises a tree of observations that lacks the action mask, as in a fragment's history."""
+        """Normalizes a tree of observations that lacks the action mask, as in a fragment's history."""
         if isinstance(self.names, str):
             return self._normalized(self.names, observations)
         return map_tree(lambda column, name: self._normalized(name, column), observations, self.names)
@@ -93,7 +93,7 @@ class ObservationFilter:
         return normalized.astype(np.float32, copy=False)
 
     def columns(self, observations: Any) -> dict[str, NDArray[Any]]:
-        """Entries of raw observations that are normalised, by the names of their statistics."""
+        """Entries of raw observations that are normalized, by the names of their statistics."""
         found: dict[str, NDArray[Any]] = {}
 
         def put(name: str, column: NDArray[Any]) -> None:

@@ -16,7 +16,7 @@ class PolicyConfig(Protocol):
 
     @property
     def normalize_observations(self) -> bool:
-        """Whether observations are normalised by running statistics."""
+        """Whether observations are normalized by running statistics."""
 
     @property
     def value_heads(self) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from rlrun.engine.policy.fragment_collector import Execution, FragmentCollector,
 
 
 class LogProbsAndValues(Recording):
-    """Records the log-probabilities of actions and the state values of a fragment, and normalises its observations.
+    """Records the log-probabilities of actions and the state values of a fragment, and normalizes its observations.
 
     The columns are `logp` [T, B] and `values` [T + 1, B] for T steps in B env slots.
 
@@ -81,7 +81,7 @@ class LogProbsAndValues(Recording):
 
     @override
     def postprocess(self, batch: SampleBatch, collector: FragmentCollector) -> None:
-        """Completes a fragment: normalises observations, and adds log-probabilities and missing values.
+        """Completes a fragment: normalizes observations, and adds log-probabilities and missing values.
 
         A value of the observation after the last step is kept if it was already recorded.
         """

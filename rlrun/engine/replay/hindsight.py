@@ -1,4 +1,4 @@
-"""Hindsight experience replay (HER): transitions relabelled with goals that their episode achieved (NumPy)."""
+"""Hindsight experience replay (HER): transitions relabeled with goals that their episode achieved (NumPy)."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ class GoalFunctions(Protocol):
 
 
 MakeGoals = Callable[[], GoalFunctions]
-"""Picklable factory of goal functions: rows are relabelled in whatever process samples them."""
+"""Picklable factory of goal functions: rows are relabeled in whatever process samples them."""
 
 
 class Hindsight:
     """Relabels sampled transitions with goals achieved in the same episode, and recomputes their rewards (HER).
 
-    Relabelling happens when a minibatch is sampled: goals are redrawn each time, and nothing is stored twice. With
+    Relabeling happens when a minibatch is sampled: goals are redrawn each time, and nothing is stored twice. With
     n-step returns, all n rewards are recomputed; the return ends where the new goal terminates the episode.
     Terminations that do not stem from the former goal remain.
 
     In a running episode, only goals achieved so far are candidates.
 
     Args:
-        config: Settings of the relabelling.
+        config: Settings of the relabeling.
         ring: The ring buffer of the transitions.
         make_goals: Factory of the env's goal functions.
-        seed: Seed of the random generator for relabelling.
+        seed: Seed of the random generator for relabeling.
 
     Source:
         Andrychowicz et al., "Hindsight experience replay", arXiv:1707.01495, algorithm 1 and section 4.5.

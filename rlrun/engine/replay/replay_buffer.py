@@ -112,7 +112,7 @@ class ReplayBuffer:
         return steps
 
     def _relabelling(self) -> Hindsight | None:
-        """The relabelling, created at first use with the env that it asks; None without."""
+        """The relabeling, created at first use with the env that it asks; None without."""
         if self._hindsight is None and self.config.hindsight is not None and self._make_goals is not None:
             from rlrun.engine.replay.hindsight import Hindsight
 

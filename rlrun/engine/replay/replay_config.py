@@ -25,9 +25,9 @@ class HindsightConfig(ConfigModel):
     """Settings of hindsight experience replay (HER, Andrychowicz et al., arXiv:1707.01495)."""
 
     strategy: Literal["future", "final", "episode"] = "future"
-    """Goals of relabelled transitions: achieved later in the episode, at its end, or anywhere in it."""
+    """Goals of relabeled transitions: achieved later in the episode, at its end, or anywhere in it."""
     share: Fraction = 0.8
-    """Share of sampled transitions that are relabelled; k / (k + 1) in terms of the paper's k = 4."""
+    """Share of sampled transitions that are relabeled; k / (k + 1) in terms of the paper's k = 4."""
 
 
 class ReplayConfig(ConfigModel):

@@ -1,6 +1,6 @@
 """Curiosity: actor-critic policies with intrinsic rewards by RND, ICM or RE3 (torch).
 
-The novelty networks see observations normalised by separate running moments. The policy's module contains the novelty
+The novelty networks see observations normalized by separate running moments. The policy's module contains the novelty
 networks and the actor-critic. Trained networks have a separate objective; random networks are frozen.
 """
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rlrun.engine.policy.action_spaces.make import AnyActions
 
 MOST_NEIGHBOURS = 1024
-"""Size of the chunks of consecutive steps for nearest-neighbour search, whose time and memory are quadratic."""
+"""Size of the chunks of consecutive steps for nearest-neighbor search, whose time and memory are quadratic."""
 
 LEARNED = "learned."
 """Prefix of the parameter names of the trained novelty networks."""
@@ -72,7 +72,7 @@ class Novelty(ABC):
 
     @abstractmethod
     def rewards(self, views: Views, batch: SampleBatch) -> Tensor:
-        """Unnormalised intrinsic rewards, [S, L]."""
+        """Unnormalized intrinsic rewards, [S, L]."""
 
     def losses(self, views: Views, batch: SampleBatch) -> Tensor:
         """Losses of the trained networks per step, [S, L]."""
@@ -167,7 +167,7 @@ class IntrinsicCuriosityModule(Novelty):
 
 
 class StateEntropy(Novelty):
-    """State entropy (RE3): k-nearest-neighbour distances between a fragment's observations in random features.
+    """State entropy (RE3): k-nearest-neighbor distances between a fragment's observations in random features.
 
     Fragments of more than 1,024 steps are split along time into chunks of 1,024 steps, which are searched separately.
 
@@ -183,9 +183,9 @@ class StateEntropy(Novelty):
 
     @override
     def rewards(self, views: Views, batch: SampleBatch) -> Tensor:
-        """Intrinsic rewards log(1 + distance to the k-th nearest neighbour), [S, L].
+        """Intrinsic rewards log(1 + distance to the k-th nearest neighbor), [S, L].
 
-        Padded rows do not count as neighbours.
+        Padded rows do not count as neighbors.
         """
         features = self.run(f"{FIXED}encoder", views, {"obs": batch[CURIOSITY_NEXT_OBS]}).flatten(0, 1)
         parts = zip(
@@ -195,10 +195,10 @@ class StateEntropy(Novelty):
         return torch.cat(nearest).log1p().view(batch["valid"].shape)
 
     def _distances(self, features: Tensor, valid: Tensor) -> Tensor:
-        """Distances to the k-th nearest neighbour, [N]; 0 where there are fewer than k neighbours.
+        """Distances to the k-th nearest neighbor, [N]; 0 where there are fewer than k neighbors.
 
-        Squared distances are compared, without the row's own squared norm, which is common to all its neighbours.
-        Features are centred first: float32 loses all precision in differences of large squares.
+        Squared distances are compared, without the row's own squared norm, which is common to all its neighbors.
+        Features are centered first: float32 loses all precision in differences of large squares.
         """
         count = valid.sum().clamp(min=1)
         features = features - features.masked_fill(~valid.unsqueeze(-1), 0.0).sum(0) / count
@@ -236,7 +236,7 @@ class CuriousOutputs(RewardingOutputs):
         self._novelty = policy.novelty
 
     def intrinsic_rewards(self) -> Tensor:
-        """Unnormalised intrinsic rewards, [S, L]."""
+        """Unnormalized intrinsic rewards, [S, L]."""
         return self._novelty.rewards(self._views, self._batch)
 
     def novelty_losses(self) -> Tensor:
@@ -245,7 +245,7 @@ class CuriousOutputs(RewardingOutputs):
 
 
 def intrinsic_rewards(outputs: CuriousOutputs, batch: SampleBatch) -> Tensor:
-    """Unnormalised intrinsic rewards of a batch, [S, L], for `Learner.evaluate`."""
+    """Unnormalized intrinsic rewards of a batch, [S, L], for `Learner.evaluate`."""
     return outputs.intrinsic_rewards()
 
 

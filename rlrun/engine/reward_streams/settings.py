@@ -41,7 +41,7 @@ class CuriosityConfig(ConfigModel):
     forward_weight: Fraction = 0.2
     """For `icm`: weight beta of the forward model's loss against the inverse model's loss (eq. 7)."""
     num_neighbours: PositiveInt = 3
-    """For `re3`: k of the distance to the k-th nearest neighbour."""
+    """For `re3`: k of the distance to the k-th nearest neighbor."""
 
     @field_validator("gamma")
     @classmethod

@@ -217,7 +217,7 @@ def evaluate(
 ) -> EvaluationResult:
     """Evaluates policies over a fixed number of episodes.
 
-    Episodes are assigned to env slots in advance, since taking the first ones to finish would favour short episodes.
+    Episodes are assigned to env slots in advance, since taking the first ones to finish would favor short episodes.
     The seed of an episode depends only on its number, if the backend can seed single episodes. A deterministic policy
     then gets the same results with any number of env slots.
 

@@ -28,7 +28,7 @@ class Postprocessing(Protocol):
         ...
 
     def begin(self) -> None:
-        """Initialises the operators on the worker."""
+        """Initializes the operators on the worker."""
         ...
 
     def set_weights(self, weights: Weights) -> None:
@@ -59,7 +59,7 @@ class Postprocessing(Protocol):
 class Sampler:
     """Rollout worker with postprocessing operators, in the trial's own process or in a Ray actor.
 
-    The constructor creates the worker and initialises the operators.
+    The constructor creates the worker and initializes the operators.
 
     Args:
         worker: The worker's index.

@@ -26,7 +26,7 @@ class Collector(Protocol):
         ...
 
     def allocate(self, length: int, slots: int) -> SampleBatch:
-        """Returns uninitialised arrays for the columns of `act`, [T, B, ...]."""
+        """Returns uninitialized arrays for the columns of `act`, [T, B, ...]."""
         ...
 
     def close(self, batch: SampleBatch, episode_starts: NDArray[np.bool_], shown: NDArray[np.bool_]) -> None:

@@ -44,7 +44,7 @@ def plain_model(model: ModelConfig, hiddens: tuple[int, ...]) -> ModelConfig:
 
 
 class NormalizedInputs:
-    """Network inputs whose numeric parts are normalised by their moments over all recorded rows.
+    """Network inputs whose numeric parts are normalized by their moments over all recorded rows.
 
     Args:
         leaves: The tree of `ObservationLeaf`.
@@ -62,7 +62,7 @@ class NormalizedInputs:
         self._filter.load(moments)
 
     def __call__(self, arrays: Any) -> Any:
-        """Normalises raw arrays [B, ...], and returns them as tensors [B, 1, ...]."""
+        """Normalizes raw arrays [B, ...], and returns them as tensors [B, 1, ...]."""
         return map_tree(lambda leaf: torch.as_tensor(leaf)[:, None], self._filter(arrays))
 
 

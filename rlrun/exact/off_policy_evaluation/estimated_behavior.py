@@ -32,7 +32,7 @@ LEARNING_RATE = 1e-3
 
 
 class EstimatedBehavior:
-    """Estimated behavior policy, which maximises the likelihood of the recorded actions.
+    """Estimated behavior policy, which maximizes the likelihood of the recorded actions.
 
     Importance ratios with probabilities estimated on the same episodes are consistent, and often have less variance
     than those with the true probabilities.

@@ -16,7 +16,7 @@ from rlrun.engine.functional.intervals import t_quantile
 from rlrun.engine.functional.returns import Doubles
 
 LARGEST_LOG_WEIGHT = 300.0
-"""Clipping bound of the log of an unnormalised importance weight, so that its square is a finite float."""
+"""Clipping bound of the log of an unnormalized importance weight, so that its square is a finite float."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def doubly_robust(episodes: WeighedEpisodes, q: Doubles, v: Doubles, *, weighted
         q: The model's action value of each step, [T, E]; 0 after an episode's end.
         v: The model's state value of each step's observation under the evaluated policy, [T, E]; 0 after an episode's
             end.
-        weighted: Whether weights are normalised.
+        weighted: Whether weights are normalized.
 
     Source:
         Jiang and Li, arXiv:1511.03722, eq. 10, in the form of Thomas and Brunskill, arXiv:1604.00923, section 4.
@@ -217,7 +217,7 @@ def _normalized(log_weights: Doubles) -> Doubles:
 def _weighted_mean(weights: Doubles, terms: Doubles, *, weighted: bool) -> tuple[Doubles, Doubles]:
     """Mean of weighted terms over the last axis, and the influence of each episode on it.
 
-    The influence on a ratio of means is that of its linearisation, w (x - mean) for weights of mean 1.
+    The influence on a ratio of means is that of its linearization, w (x - mean) for weights of mean 1.
     """
     products = weights * terms
     means = products.mean(-1)

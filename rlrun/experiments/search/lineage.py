@@ -42,7 +42,7 @@ class MemberRecord:
         score: The metric at the generation, as reported; None if it had none or had diverged.
         env_steps: Env steps at the generation; 0 in training from data alone.
         how: Change of the hyperparameters: kept, perturbed, resampled, mixed (some perturbed, others resampled), or
-            modelled (chosen by a model); initial at generation 0.
+            modeled (chosen by a model); initial at generation 0.
         parent: The trial whose weights are copied, None for the member's own weights.
         parent_generation: The generation of the parent's checkpoint, None without a parent.
         params: Hyperparameters of the member after the generation, by path below `config`.

@@ -43,7 +43,7 @@ from rlrun.experiments.spec.tuning import kind_of, kind_settings
 from rlrun.experiments.spec.tuning_checks import check_tuning
 
 NEEDED_KEYS = ("algorithm", "env", "stop")
-"""Required keys of an entry in a spec file. A misspelt key is reported, and its value is validated under the correct
+"""Required keys of an entry in a spec file. A misspelled key is reported, and its value is validated under the correct
 name."""
 
 MAX_TOLD = 5

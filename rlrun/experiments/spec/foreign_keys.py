@@ -22,7 +22,7 @@ from rlrun.experiments.spec.keys import LEARNING_KEYS
 
 @dataclass(frozen=True)
 class ForeignKey:
-    """Key of another RL library, or a misspelt key, with the corresponding key of rlrun.
+    """Key of another RL library, or a misspelled key, with the corresponding key of rlrun.
 
     Attributes:
         written: Location of the key in the entry.
@@ -75,7 +75,7 @@ def as_written(mistakes: Iterable[Mistake], keys: Sequence[ForeignKey]) -> list[
 
 
 def foreign_entry_keys(entry: Mapping[str, Any], known: Iterable[str], needed: Iterable[str]) -> list[ForeignKey]:
-    """Finds foreign or misspelt keys of a spec entry that replace missing ones, such as `run` for `algorithm`.
+    """Finds foreign or misspelled keys of a spec entry that replace missing ones, such as `run` for `algorithm`.
 
     Args:
         entry: The entry.

@@ -216,12 +216,12 @@ def find_spaces(data: Any, location: Location = ()) -> tuple[dict[Location, Sear
 
 
 def nearly_a_space(value: Any, *, free_form: bool) -> str:
-    """Hint "; did you mean 'x'?" for a mapping that resembles a misspelt search space, else "".
+    """Hint "; did you mean 'x'?" for a mapping that resembles a misspelled search space, else "".
 
     Args:
         value: A mapping found where another type of value is expected.
         free_form: Whether any mapping is allowed there (an env's kwargs), so that plain words such as ``choices`` are
-            not reported as misspelt.
+            not reported as misspelled.
     """
     if not isinstance(value, Mapping) or len(value) != 1:
         return ""

@@ -146,7 +146,7 @@ def _between_the_ends(mistake: Mistake, where: Location, space: SearchSpace, val
 
 
 def _almost_spaces(model: type[ConfigModel], data: Any, location: Location) -> list[Mistake]:
-    """Mistakes for mappings that resemble misspelt search spaces."""
+    """Mistakes for mappings that resemble misspelled search spaces."""
     found = []
     for below, value in _mappings_in(data):
         annotation = annotation_at(model, below)

@@ -26,7 +26,7 @@ class BeginsConfig(ConfigModel):
     optimizers: bool = False
     """Whether the state of the optimizers is taken over too, between stages of one algorithm."""
     filters: Literal["frozen", "running"] = "frozen"
-    """Whether the moments by which observations are normalised stay as they are, or continue with what is collected."""
+    """Whether the moments by which observations are normalized stay as they are, or continue with what is collected."""
     recorded: tuple[NonEmptyText, ...] = ()
     """Data sets (`output`) of earlier stages, of which each seed reads its own as `input`; `stages` writes it."""
 

@@ -278,7 +278,7 @@ class PbtConfig(_Population):
     not set are sampled."""
     resample_probability: Fraction = 0.25
     """Probability that a mutated hyperparameter is resampled from its search space. Otherwise a number is multiplied by
-    a perturbation factor, and a choice moves to a neighbour."""
+    a perturbation factor, and a choice moves to a neighbor."""
     perturbation_factors: tuple[PositiveFloat, PositiveFloat] = (0.8, 1.2)
     """Perturbation factors of PBT; a mutated number is multiplied by one of the two, at random."""
 

@@ -116,7 +116,7 @@ def _found(checks: Iterable[Callable[[Evidence], Finding | None]], evidence: Seq
 
 
 def _of_env(configs: Sequence[Mapping[str, Any]], env: Iterable[EnvFinding]) -> list[Finding]:
-    """Findings of the env check, without those that settings such as normalisation already handle."""
+    """Findings of the env check, without those that settings such as normalization already handle."""
     handled = {
         "rewards": all(config.get("normalize_rewards") or config.get("clip_rewards") for config in configs),
         "observations": all(config.get("normalize_observations") for config in configs),

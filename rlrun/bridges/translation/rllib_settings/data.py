@@ -112,7 +112,7 @@ def target_interval(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def halved_regularizer(foreign: ForeignSettings, key: str, value: Any) -> float:
-    """Weight of CQL's regulariser, halved since rlrun adds it to half the squared error."""
+    """Weight of CQL's regularizer, halved since rlrun adds it to half the squared error."""
     return float(value) / 2
 
 

@@ -60,7 +60,7 @@ def value_clip(foreign: ForeignSettings, key: str, value: Any) -> Any:
 def gradient_norm(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Clipping threshold of the gradient norm; A2C, A3C and IMPALA in RLlib sum gradients over a batch's rows.
 
-    RLlib's threshold applies to unscaled rewards, which rlrun's IMPALA normalises by default.
+    RLlib's threshold applies to unscaled rewards, which rlrun's IMPALA normalizes by default.
     """
     if foreign.algorithm == "IMPALA":
         foreign.put("config.normalize_rewards", False, key)

@@ -49,7 +49,7 @@ def clipped_rewards(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def observation_filter(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Normalisation of observations by running statistics."""
+    """Normalization of observations by running statistics."""
     if value in ("MeanStdFilter", "ConcurrentMeanStdFilter"):
         return True
     if value not in ("NoFilter", None):

@@ -1,4 +1,4 @@
-"""Generalized advantage estimation, and standardisation of advantages over a batch."""
+"""Generalized advantage estimation, and standardization of advantages over a batch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ComputeAdvantages(Operator):
     """Adds `advantages` and `value_targets` [T, B] by generalized advantage estimation (arXiv:1506.02438).
 
     Each additional reward stream adds columns with the stream's name as a prefix. `advantages` are then the weighted
-    sum over the streams that the policy maximises. Steps whose action was not chosen by the policy (`LOGGED`) are
+    sum over the streams that the policy maximizes. Steps whose action was not chosen by the policy (`LOGGED`) are
     included in these estimates, but then marked invalid for the losses.
 
     Args:
@@ -93,5 +93,5 @@ class Standardize(Operator):
 
     @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
-        """Returns the batch with the standardised column."""
+        """Returns the batch with the standardized column."""
         return SampleBatch(item, **{self.column: standardized(item[self.column], item["valid"])})

@@ -1,4 +1,4 @@
-"""Operators of replay: storing fragments, normalising minibatches, updating priorities."""
+"""Operators of replay: storing fragments, normalizing minibatches, updating priorities."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class NormalizeObservations(Operator):
 
     @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
-        """Returns the minibatch with normalised `obs`, and normalised `next_obs` if present."""
+        """Returns the minibatch with normalized `obs`, and normalized `next_obs` if present."""
         if self._filter is None:
             self._filter = ObservationFilter(shown(self.trainee.policy.leaves))
         self._filter.load(self.trainee.filters.moments)

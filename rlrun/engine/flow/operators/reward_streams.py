@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 CLIP = 5.0
-"""Clipping bound of normalised inputs of curiosity's networks."""
+"""Clipping bound of normalized inputs of curiosity's networks."""
 
 
 class LagrangianAdvantages(StatefulOperator):
@@ -122,7 +122,7 @@ def with_constraint(learned: Flow[Any], bound: ConstraintConfig, algorithm: str)
 class IntrinsicRewards(StatefulOperator):
     """Adds `intrinsic_rewards` [T, B] and the curiosity networks' inputs to fragments; input: (worker index, fragment).
 
-    Observations are normalised by running moments, and clipped to [-5, 5]. Rewards are divided by the running standard
+    Observations are normalized by running moments, and clipped to [-5, 5]. Rewards are divided by the running standard
     deviation of their discounted returns, which continue across episode ends, with a separate running return for each
     env slot of each worker. Entries without a step are ignored.
 

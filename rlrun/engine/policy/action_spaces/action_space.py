@@ -1,6 +1,6 @@
 """Interfaces of action spaces: NumPy samplers for rollout workers, and torch distributions for losses.
 
-A network parametrises an action distribution by one array of `outputs` [..., K]. Each file of this package holds one
+A network parametrizes an action distribution by one array of `outputs` [..., K]. Each file of this package holds one
 family: its sampler in NumPy for acting, and its distribution in torch for losses. Torch is imported lazily, so that
 rollout workers run without torch.
 """
@@ -27,7 +27,7 @@ class ActionSpace(ABC):
     data for rollout workers.
 
     Attributes:
-        num_outputs: K, network outputs that parametrise one distribution or action.
+        num_outputs: K, network outputs that parametrize one distribution or action.
         num_log_stds: Number of state-independent log standard deviations, the last of the K outputs.
         action_shape: Shape of one of the policy's own actions.
         action_dtype: NumPy type of the policy's own actions.
@@ -61,7 +61,7 @@ class StochasticActions(Protocol):
 
     @property
     def num_outputs(self) -> int:
-        """Number of network outputs that parametrise one action distribution."""
+        """Number of network outputs that parametrize one action distribution."""
         ...
 
     @property
@@ -83,7 +83,7 @@ class StochasticActions(Protocol):
 
 
 class Distribution(ABC):
-    """Batch of action distributions, parametrised by network outputs (torch).
+    """Batch of action distributions, parametrized by network outputs (torch).
 
     Every method returns one number per distribution: multi-dimensional actions are summed over.
 

@@ -1,8 +1,8 @@
 """Autoregressive action distributions: components of an action sampled in order, each given the earlier ones (NumPy).
 
-The network's head `outputs` parametrises each part without the others. Each part but the first adds a correction by
+The network's head `outputs` parametrizes each part without the others. Each part but the first adds a correction by
 its own hidden layer; the head `chain` holds the observation's contribution to these layers. The final outputs
-parametrise the conditional distributions given the sampled parts. Their product is the joint distribution, with exact
+parametrize the conditional distributions given the sampled parts. Their product is the joint distribution, with exact
 log-probability.
 """
 

@@ -100,7 +100,7 @@ class SquashedGaussian:
         self.log_stds = log_stds.clamp(*LOG_STD_BOUNDS)
 
     def sample_and_log_prob(self, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Reparametrised samples: maps standard normal noise to actions in [-1, 1] and their log-densities."""
+        """Reparametrized samples: maps standard normal noise to actions in [-1, 1] and their log-densities."""
         drawn = self.means + self.log_stds.exp() * noise
         densities = self._densities(drawn, noise)
         return drawn.tanh(), densities

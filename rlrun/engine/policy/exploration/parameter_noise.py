@@ -33,7 +33,7 @@ PARAMETER_DRAW = 2
 
 
 def factors(normal: Floats) -> Floats:
-    """Factorised Gaussian noise sign(x) * sqrt(|x|) from standard normal x, as in noisy nets.
+    """Factorized Gaussian noise sign(x) * sqrt(|x|) from standard normal x, as in noisy nets.
 
     Source:
         Fortunato et al., arXiv:1706.10295, section 3 (b).

@@ -1,4 +1,4 @@
-"""Generalised state-dependent exploration, gSDE (NumPy)."""
+"""Generalized state-dependent exploration, gSDE (NumPy)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlrun.engine.policy.exploration.exploration import Exploration, Heads, RunN
 
 
 class StateDependentNoise(Exploration):
-    """Generalised state-dependent exploration (gSDE): for some steps, noise is a fixed function of the observation.
+    """Generalized state-dependent exploration (gSDE): for some steps, noise is a fixed function of the observation.
 
     The function is linear in the network's last features, with a Gaussian exploration matrix; the network computes the
     noise.

@@ -29,7 +29,7 @@ class Policies:
     """Policies of a training, with their algorithms and the mapping of agents to policies.
 
     Attributes:
-        algorithms: Algorithms with their settings, by policy. Their sampling settings are ignored in favour of
+        algorithms: Algorithms with their settings, by policy. Their sampling settings are ignored in favor of
             `sampling`.
         sampling: Sampling settings of all policies.
         slots: Maximum number of simultaneous agents of each policy in a world; by default the number of possible agents

@@ -19,7 +19,7 @@ class PolicySpec(ConfigModel):
     algorithm: NonEmptyText
     """Name or import path of the policy's algorithm."""
     config: SerializeAsAny[AlgorithmConfig]
-    """Settings of the algorithm; sampling settings are ignored in favour of the world's."""
+    """Settings of the algorithm; sampling settings are ignored in favor of the world's."""
     slots: PositiveInt | None = None
     """Maximum number of the policy's agents in each world at a time; null for the number of possible agents mapped to
     the policy."""

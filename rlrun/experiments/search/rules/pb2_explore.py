@@ -221,7 +221,7 @@ class _Model:
 
     Attributes:
         inputs: Inputs of known gains.
-        gains: The known gains, standardised, [N].
+        gains: The known gains, standardized, [N].
         length_scale: Length scale of the kernel over settings and context.
         forgetting: Fraction of correlation that is lost over an interval.
         noise: Variance of a gain's noise, relative to the signal's.
@@ -305,7 +305,7 @@ def _correlations(squared: Doubles, between: Doubles, length_scale: float, forge
 
 
 def _argmax(hope: _ConfidenceBound, known: Doubles, generator: np.random.Generator) -> Doubles:
-    """Approximate maximiser of the upper confidence bound, by random and local search."""
+    """Approximate maximizer of the upper confidence bound, by random and local search."""
     places = np.concatenate([generator.random((CANDIDATES, known.shape[1])), known])
     best: Doubles = places[int(np.argmax(hope(places)))]
     for width in REFINEMENTS:
@@ -323,7 +323,7 @@ def _scaled(scores: Doubles, history: Doubles) -> Doubles:
 
 
 def _standardized(changes: Doubles) -> Doubles:
-    """Standardises changes to mean 0 and standard deviation 1, clipped to two standard deviations."""
+    """Standardizes changes to mean 0 and standard deviation 1, clipped to two standard deviations."""
     std = float(changes.std()) or math.inf
     standardized: Doubles = np.clip((changes - changes.mean()) / std, -2, 2)
     return standardized

@@ -301,7 +301,7 @@ def explore(settings: PbtConfig, params: Mapping[str, Any], draws: np.random.Gen
     """Perturbs or resamples the hyperparameters of a parent (explore step of PBT).
 
     Each hyperparameter is resampled with `resample_probability`. Otherwise a number is multiplied by one of
-    `perturbation_factors` and clipped to its range, and a choice moves to a neighbour. Random numbers are drawn in the
+    `perturbation_factors` and clipped to its range, and a choice moves to a neighbor. Random numbers are drawn in the
     order of paths, so that the order in the spec has no effect.
 
     Args:

@@ -85,7 +85,7 @@ class Rule(Protocol):
         Args:
             trial: Name of the trial.
             time: Progress of the trial, which increases from one result to the next, except after a restart.
-            score: Score of the trial, higher is better (a minimised metric is negated); None without a score, which is
+            score: Score of the trial, higher is better (a minimized metric is negated); None without a score, which is
                 worse than any.
         """
 

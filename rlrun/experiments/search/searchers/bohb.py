@@ -1,4 +1,4 @@
-"""BOHB's searcher (arXiv:1807.01774): maximises the ratio of two kernel densities, of good and bad configurations.
+"""BOHB's searcher (arXiv:1807.01774): maximizes the ratio of two kernel densities, of good and bad configurations.
 
 The model uses the largest budget with enough configurations: at first that of HyperBand's many short trials, and later
 that of the few long ones.

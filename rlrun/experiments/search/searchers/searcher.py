@@ -36,7 +36,7 @@ class History:
     ended: dict[int, float] = field(default_factory=dict)
 
     def loss(self, score: float | None) -> float:
-        """Converts a score to a loss to be minimised, in either mode; infinite for a failure."""
+        """Converts a score to a loss to be minimized, in either mode; infinite for a failure."""
         if score is None:
             return math.inf
         return -score if self.mode == "max" else score

@@ -258,6 +258,7 @@ def test_formulas_become_mathml_without_a_rest_of_latex_and_no_code_is_indented(
                 assert not {"\\", "&", "$"} & set(html.unescape(re.sub("<[^>]*>", "", math))), latex
                 assert math.count("<mtr>") == (latex.count(r"\\") + 1 if "align" in latex else 0), latex
                 assert r"\operatorname" not in latex, "GitHub refuses it: use \\text"
+                assert re.search(r"(?<!\\left)\\l[vV]ert|(?<!\\right)\\r[vV]ert", latex) is None, f"bars grow: {latex}"
                 assert is_block or "\n" not in latex, latex
 
 

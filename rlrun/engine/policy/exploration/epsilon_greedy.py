@@ -155,7 +155,7 @@ class SoftQ(Exploration):
 
     @override
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
-        """Tells which of all workers' env slots this worker has, so that each slot gets its own epsilon."""
+        """Sets the env slots of this worker, out of all workers' slots, so that each slot gets its own epsilon."""
         self.rest.assign_envs(first_slot, num_slots)
 
     @override

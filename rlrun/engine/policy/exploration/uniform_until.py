@@ -61,7 +61,7 @@ class UniformUntil(Exploration):
 
     @override
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
-        """Tells the other strategy which of all workers' env slots this worker has."""
+        """Sets this worker's env slots, out of all workers' slots, in the other strategy."""
         self.inner.assign_envs(first_slot, num_slots)
 
     @override

@@ -21,7 +21,7 @@ Form = Literal["text", "mermaid"]
 FORMS: dict[str, Form] = {".mmd": "mermaid", ".mermaid": "mermaid"}
 
 INSTALLED = "installed plugins"
-"""Kind of the algorithms that other packages provide."""
+"""Heading under which `rlrun algorithms` lists the algorithms of other packages."""
 
 
 @click.command()
@@ -102,9 +102,9 @@ def config(algorithm: str, show_all: bool) -> None:
 def metrics(algorithm: str | None, files: tuple[Path, ...]) -> None:
     """List the metrics of an algorithm: names, units and meanings.
 
-    ALGORITHM is a name from `rlrun algorithms` or package.module:Class. With -f
-    they are the metrics of an experiment in a spec file, such as one in a world
-    of many agents.
+    ALGORITHM is a name from `rlrun algorithms` or package.module:Class. With -f,
+    list the metrics of the experiment in a spec file instead; a multi-agent
+    world, for example, adds metrics of each policy.
     """
     trainings = described_trainings(algorithm, files)
     if len(trainings) > 1:
@@ -129,14 +129,14 @@ def metrics(algorithm: str | None, files: tuple[Path, ...]) -> None:
     "--format",
     "form",
     type=click.Choice(["text", "mermaid"]),
-    help="How to draw it.  [default: as FILE's name ends (.mmd), else text]",
+    help="Form of the drawing.  [default: mermaid if FILE ends with .mmd, else text]",
 )
 @click.option(
     "-o",
     "--output",
     type=OutputFile(),
     metavar="FILE",
-    help="Write it here instead of on stdout.",
+    help="Write the drawing to this file instead of stdout.",
 )
 @json_option("the dataflow as text")
 def plan(
@@ -144,10 +144,10 @@ def plan(
 ) -> None:
     """Draw the dataflow of an algorithm.
 
-    It is that of ALGORITHM with its default settings, or of each experiment in
-    spec files. The text for spec files also has the settings of an env's preset,
-    how each part of an observation enters the network, and for a world of many
-    agents the policies of agents and the matches between them.
+    ALGORITHM is drawn with its default settings. With -f, each experiment of the
+    spec files is drawn; the text then also shows the settings of the env's
+    preset, how each part of an observation enters the network, and in a
+    multi-agent world which policy controls which agents, and who plays whom.
     """
     if output is not None and output.suffix == ".svg":
         raise click.UsageError(f"a plan is drawn as text or Mermaid: -o {output.with_suffix('.mmd')}")

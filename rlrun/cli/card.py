@@ -28,9 +28,17 @@ VIDEOS = (".mp4", ".gif")
 @click.argument("target", metavar="RUN", shell_complete=complete_trials)
 @click.option("-o", "--output", type=OutputFile(or_folder=True), required=True, help="The folder to write.")
 @click.option("--best", is_flag=True, help="Take the best checkpoint of each seed, not its newest.")
-@click.option("--episodes", type=click.IntRange(min=1), default=20, show_default=True, help="Episodes of each seed.")
+@click.option(
+    "--episodes",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="Number of evaluation episodes of each seed.",
+)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the episodes.")
-@click.option("--video", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A video to put into it.")
+@click.option(
+    "--video", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A video to copy into the folder."
+)
 @runs_dir_option
 @trust_option
 @json_option("the results")
@@ -46,9 +54,9 @@ def card(
 ) -> None:
     """Write a folder that shares a policy.
 
-    It has the form of a Hugging Face model, with a README that holds the results
-    of all seeds, their interval and protocol, the spec, the weights as safetensors and
-    ONNX, and the learning curve. Every seed is evaluated. The weights are those of the
+    The folder has the layout of a Hugging Face model: a README with the results of
+    all seeds, their interval and the protocol; the spec; the weights as safetensors and
+    ONNX; and the learning curve. Every seed is evaluated. The weights are those of the
     median seed, or of the trial that RUN names. Paths, services and secrets of this machine are left out.
 
     `rlrun evaluate DIR` and `rlrun train --from DIR` take the folder.

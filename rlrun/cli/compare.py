@@ -41,9 +41,9 @@ def compare(
 ) -> None:
     """Compare runs, the configurations of runs, or trials.
 
-    The seeds of a configuration are its samples; a population (pbt) is one sample, that of its best member. Shown are
-    the interquartile mean, mean and median with their 95 % bootstrap intervals, at the end and as area under the curve,
-    and the probability of improvement (Agarwal et al. 2021).
+    Each seed of a configuration is one sample; a population (pbt) counts as one sample, its best member. The tables
+    show the interquartile mean, mean and median with 95 % bootstrap intervals, for final values and for areas under
+    the curve, and the probability of improvement (Agarwal et al. 2021).
     """
     from rlrun.cli.targets import run_or_trial_named
     from rlrun.report.comparison import compare as compared

@@ -20,14 +20,16 @@ if TYPE_CHECKING:
 
 PATH = click.Path(path_type=Path)
 PLACE = click.Path()  # a URI too, which a Path would change
-SEED = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the draw.")
+SEED = click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the random choice of episodes."
+)
 
 
 @click.group()
 def dataset() -> None:
-    """Look at recorded experience, check, convert and divide it.
+    """Inspect, check, convert, merge and split recorded experience.
 
-    A SET is a folder, or the URI of one in a storage: s3://bucket/set.
+    A SET is a folder, or the URI of one in remote storage: s3://bucket/set.
     """
 
 
@@ -65,10 +67,10 @@ def info(target: str) -> None:
 def check(target: str) -> None:
     """Check every file and row of a data set.
 
-    Checked are sizes and digests of files, foreign files, the alignment of
-    observations with steps and flags, numbers that are not finite, actions
-    outside their bounds, the scale of rewards, gaps and duplicates. Exit code 5
-    if something is WRONG.
+    Checks sizes and digests of files, stray files, whether observations line up
+    with steps and flags, numbers that are not finite, actions outside their
+    bounds, the scale of rewards, gaps and duplicates. If something is WRONG,
+    the exit code is 5.
     """
     from rlrun.bridges.datasets.conversion import folder_at
     from rlrun.engine.datasets.check import check_set
@@ -83,13 +85,23 @@ def check(target: str) -> None:
 @click.argument("source", type=PLACE)
 @click.argument("target", type=PATH)
 @click.option("--spaces", type=PATH, metavar="FILE", help="JSON with the spaces, such as another set's manifest.")
-@click.option("--obs", metavar="NAMES", default="", help="Columns of the observation's numbers: x,y,speed.")
-@click.option("--actions", metavar="NAMES", default="", help="Columns of the action's numbers.")
-@click.option("--next-obs", metavar="NAMES", default="", help="Columns of the next observation's numbers.")
-@click.option("--rewards", metavar="NAME", default="rewards", show_default=True, help="Column of the rewards.")
-@click.option("--terminateds", metavar="NAME", default="terminateds", show_default=True, help="Column of terminations.")
-@click.option("--truncateds", metavar="NAME", default="truncateds", show_default=True, help="Column of truncations.")
-@click.option("--episode", metavar="NAME", default="episode", show_default=True, help="Column that numbers episodes.")
+@click.option("--obs", metavar="NAMES", default="", help="Table columns of the observation, such as x,y,speed.")
+@click.option("--actions", metavar="NAMES", default="", help="Table columns of the action.")
+@click.option("--next-obs", metavar="NAMES", default="", help="Table columns of the next observation.")
+@click.option("--rewards", metavar="NAME", default="rewards", show_default=True, help="Table column of the rewards.")
+@click.option(
+    "--terminateds",
+    metavar="NAME",
+    default="terminateds",
+    show_default=True,
+    help="Table column of the flag terminated.",
+)
+@click.option(
+    "--truncateds", metavar="NAME", default="truncateds", show_default=True, help="Table column of the flag truncated."
+)
+@click.option(
+    "--episode", metavar="NAME", default="episode", show_default=True, help="Table column with the episode's number."
+)
 @json_option("what was written, notes and findings")
 def convert(
     source: str,
@@ -103,11 +115,11 @@ def convert(
     truncateds: str,
     episode: str,
 ) -> None:
-    """Convert a data set to another format, or another format to a data set.
+    """Convert a data set to or from another format.
 
-    SOURCE is a data set, and TARGET a .csv, .parquet or .npz file, or a folder for
-    a data set of Minari. Or SOURCE is such a file or folder, or a file or folder
-    of RLlib's JSON, and TARGET is the folder of a new data set.
+    To export, SOURCE is a data set, and TARGET a .csv, .parquet or .npz file, or
+    a folder for a Minari data set. To import, SOURCE is such a file or folder, or
+    a file or folder of RLlib's JSON, and TARGET is the folder of a new data set.
     """
     from rlrun.bridges.datasets.conversion import export, imported
     from rlrun.bridges.datasets.table_files import read_spaces
@@ -135,7 +147,7 @@ def convert(
 @click.option("-o", "--output", type=PATH, required=True, help="The folder of the new data set.")
 @json_option("what was written")
 def merge(sets: tuple[str, ...], output: Path) -> None:
-    """Merge data sets with equal spaces and columns, one after the other."""
+    """Concatenate data sets that have the same spaces and columns."""
     from rlrun.engine.datasets.episodes import copy_of
 
     found = [_opened(place) for place in sets]
@@ -152,12 +164,12 @@ def merge(sets: tuple[str, ...], output: Path) -> None:
     type=click.FloatRange(0, 1),
     default=0.9,
     show_default=True,
-    help="Share of the episodes that the first one gets.",
+    help="Share of the episodes in the first of the two.",
 )
 @SEED
 @json_option("what was written")
 def split(target: str, outputs: tuple[Path, Path], share: float, seed: int) -> None:
-    """Split a data set by episodes, such as for learning and for evaluation."""
+    """Split the episodes of a data set at random into two new data sets."""
     from rlrun.engine.datasets.episodes import copy_of, drawn
 
     found = _opened(target)
@@ -173,7 +185,7 @@ def split(target: str, outputs: tuple[Path, Path], share: float, seed: int) -> N
 @SEED
 @json_option("what was written")
 def sample(target: str, output: Path, episodes: int, seed: int) -> None:
-    """Draw episodes of a data set, without replacement, to a new one."""
+    """Copy random episodes of a data set, without replacement, to a new one."""
     from rlrun.engine.datasets.episodes import copy_of, drawn
 
     found = _opened(target)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option(
     "--policy",
     metavar="MODULE:FUNCTION",
-    help="A function from an observation to an action, or a class of such, instead.",
+    help="Record a function from an observation to an action, or a class with such a method.",
 )
 @click.option("--env", help="The env that the function acts in; a saved policy acts in its own.")
 @click.option(
@@ -53,7 +53,7 @@ def demonstrate(
 ) -> None:
     """Record demonstrations for algorithms that learn from them.
 
-    The demonstrator is a CHECKPOINT, a RUN (its newest whole checkpoint), or a function of your own:
+    The demonstrator is a CHECKPOINT, a RUN (its newest complete checkpoint), or a function of your own:
     `rlrun demonstrate --policy my_lab.driver:steer --env MountainCar-v0`.
     """
     from rlrun.engine.messages.errors import UsageError

@@ -33,7 +33,7 @@ NO_ENV_CHECK = {
     type=click.IntRange(min=2),
     default=50,
     show_default=True,
-    help="Episodes of a random policy to compare with.",
+    help="Number of episodes of the random policy.",
 )
 @runs_dir_option
 @trust_option
@@ -41,10 +41,10 @@ NO_ENV_CHECK = {
 def diagnose(run: str, episodes: int, runs_dir: Path, trust: bool) -> None:
     """Find out why a run does not learn, and what to try.
 
-    Reads the metrics of its trials, evaluates a random policy in its env for
+    Reads the metrics of the trials, evaluates a random policy in the env for
     comparison, and lists metrics outside their usual range: each finding with its
-    number, the reason why it matters, and a setting to try. In a world of many
-    agents each policy is diagnosed, and random policies play one another.
+    number, the reason why it matters, and a setting to try. In a multi-agent
+    world, each policy is diagnosed, and random policies play each other.
     """
     from rlrun.cli.targets import is_own, run_named
     from rlrun.experiments.runs.outcome import resume_command

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 def diff(first: str, second: str, runs_dir: Path) -> None:
     """Show in which settings two specs, runs or trials differ.
 
-    A and B are spec files, runs, or trials as RUN/TRIAL: for one configuration of
-    a sweep. Of a file with several experiments write FILE:NAME. Defaults count as
-    settings and are marked. It ends with exit code 0 in any case.
+    A and B are spec files, runs, or trials of a sweep as RUN/TRIAL. If a file has
+    several experiments, write FILE:NAME. Default values are compared too, and
+    marked. The exit code is 0 whether or not there are differences.
 
     \b
     rlrun diff cartpole-ppo cartpole-ppo-2

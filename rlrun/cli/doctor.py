@@ -27,7 +27,7 @@ from rlrun.cli.tables import echo
 def doctor(compile_update: bool, start_ray: bool, spec: Path | None, runs_dir: Path) -> None:
     """Check this machine: what is installed and what works.
 
-    Versions, extras, CPUs, bfloat16, memory, disk, ports, GPU, and compilers.
+    Checks versions, extras, CPUs, bfloat16, memory, disk, ports, GPU and compilers.
     """
     if spec is not None:
         from rlrun.cli.timings import tune

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 MOST_LISTED = 12
-"""Number of envs that are listed of each family if there is no TEXT."""
+"""Maximum number of envs per family that `rlrun envs` lists without TEXT."""
 
 MARKS = {"ok": "ok   ", "note": "note ", "wrong": "WRONG"}
 
@@ -49,15 +49,16 @@ def env() -> None:
 def check(target: str, steps: int, seed: int) -> None:
     """Step an env with random actions and report problems.
 
-    ENV is an id or package.module:factory; a spec FILE means each env in it. A
-    world of many agents is `{world: package.module:factory}` or
-    `{pettingzoo: MODULE}`; the name alone is enough for a class of worlds and for
-    a module of PettingZoo.
+    ENV is an id or package.module:factory; with a spec FILE, each env in it is
+    checked. A multi-agent world is `{world: package.module:factory}` or
+    `{pettingzoo: MODULE}`; for a class of worlds and a module of PettingZoo the
+    name alone is enough.
 
-    Checked are spaces, observations, rewards, ends of episodes, seeds, whether
-    a replay of its actions restores it, its speed, how observations enter a
-    network, and which algorithms can learn in it; of a world also births, ends
-    and slots of agents, and action masks. Exit code 6 if something is WRONG.
+    Checks spaces, observations, rewards, ends of episodes and seeds, and whether
+    replaying the actions leads to the same state. Also shows the env's speed, how
+    observations enter a network, and which algorithms can learn in the env. In a
+    multi-agent world, also checks when agents appear and leave, and action masks.
+    If something is WRONG, the exit code is 6.
     """
     found = [(one.config, _findings(one, steps, seed)) for one in _targets(target)]
     data = [{"env": config.to_data(), "findings": list(map(asdict, findings))} for config, findings in found]
@@ -165,8 +166,8 @@ def _for_learning(spaces: Spaces, world: WorldView | None) -> list[EnvFinding]:
 def envs(text: str | None) -> None:
     """List the envs and whether each can be used here.
 
-    With TEXT, only the ids that contain it. A spec can also name any factory
-    of yours as package.module:factory.
+    With TEXT, only ids that contain it are listed. A spec can also name a factory
+    of your own as package.module:factory.
     """
     from rlrun.engine.envs.env_listing import env_names
     from rlrun.engine.messages.errors import UsageError
@@ -191,7 +192,7 @@ def envs(text: str | None) -> None:
 
 
 def newest(envs: Sequence[EnvListing]) -> list[EnvListing]:
-    """Returns the newest version of each env in a family; for Atari, only the ids under `ALE/`."""
+    """Filters a list of envs to the newest version of each; of Atari's ids, keeps only those under `ALE/`."""
     from gymnasium.envs.registration import parse_env_id
 
     latest: dict[tuple[str | None, str], tuple[int, EnvListing]] = {}

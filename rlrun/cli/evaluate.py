@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 @click.option("--best", is_flag=True, help="Take the best checkpoint of the run, not its newest.")
 @click.option("--episodes", type=click.IntRange(min=1), default=20, show_default=True, help="Number of episodes.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the episodes.")
-@click.option("--show", type=click.IntRange(min=1), help="Print this number of episodes as text.")
+@click.option("--show", type=click.IntRange(min=1), help="Print the first N episodes as text.")
 @actions_option
 @click.option(
     "--env",
     shell_complete=complete_envs,
     help="Evaluate in this env, or world in YAML, instead of the one it was trained in.",
 )
-@click.option("--port", type=click.IntRange(1, 65_535), help="Wait for clients on this port (env external).")
+@click.option("--port", type=click.IntRange(1, 65_535), help="Port on which simulators connect (env external).")
 @click.option("--against", help="Play against a CHECKPOINT, a RUN, random, one_ply, minimax, mcts or a script.")
 @click.option("--simulations", type=click.IntRange(min=0), help="Simulations of a search before each move; 0 for none.")
 @runs_dir_option
@@ -55,21 +55,22 @@ def evaluate(
     """Evaluate a saved policy over a number of episodes.
 
     Prints the mean return, its spread and a 95 % bootstrap interval. CHECKPOINT is
-    a directory; a RUN or one of its trials means its newest whole checkpoint.
+    a directory; a RUN or one of its trials means its newest complete checkpoint.
 
-    Numbers of env.columns that are 0 or 1 in each episode, and whether the task of
-    an automaton is satisfied, are rates with exact 95 % intervals.
+    A metric of env.columns that is 0 or 1 in each episode is shown as a rate with
+    an exact 95 % interval, and so is the success of a task given by an automaton.
 
-    With --show, the first episodes follow as text, each with its return, of an env
-    with Gymnasium's render mode ansi.
+    With --show, prints the first episodes as text, each with its return; the env
+    needs Gymnasium's render mode ansi.
 
-    With --against, two policies of a world of many agents play one another, each
-    side in half of the games: wins, draws and losses, with 95 % intervals. In a
-    world without chance let them draw their actions, by --actions sampled. Scripts
+    With --against, the policy plays an opponent in a multi-agent world, each side
+    in half of the games. Prints wins, draws and losses with 95 % intervals. In a
+    world without chance, use --actions sampled, or all games are the same. Scripts
     are named as package.module:Name, and may have settings: "minimax(depth=5)".
 
-    Policies that search, such as those of alphazero, take the simulations of
-    their settings, or of --simulations; an opponent always those of its settings.
+    A policy with tree search, such as one of alphazero, uses the number of
+    simulations in its settings, or --simulations. An opponent always uses the
+    number in its own settings.
     """
     from rlrun.cli.targets import checkpoint_named, env_written, evaluation_env, read_next, restored
     from rlrun.engine.data.action_kind import other_kind

@@ -43,7 +43,7 @@ LACKS = {
     **dict.fromkeys((errno.EMFILE, errno.ENFILE), ("too many files are open", ": raise `ulimit -n`")),
     errno.EROFS: ("the file system is read-only", ""),
 }
-"""Messages for disk errors: error number -> text before and after the file's name."""
+"""Messages for disk errors: errno -> the text before and the text after the file's name."""
 
 
 @contextmanager

@@ -35,7 +35,7 @@ def algorithm_and_env_options(command: Command) -> Command:
     env = click.option(
         "--env",
         shell_complete=complete_envs,
-        help="Without a file: the env, such as CartPole-v1; settings are the ones shipped for it.",
+        help="Without a file: the env, such as CartPole-v1; uses the settings that ship for it.",
     )
     algorithm = click.option(
         "--algorithm", shell_complete=complete_algorithms, help="Without a file: the algorithm, such as ppo."
@@ -46,7 +46,7 @@ def algorithm_and_env_options(command: Command) -> Command:
 def described_trainings(
     algorithm: str | None, files: tuple[Path, ...], overrides: tuple[str, ...] = ()
 ) -> list[tuple[str, Description]]:
-    """Creates trainings by name: of an algorithm with default settings, or of each experiment in spec files.
+    """Describes trainings without running them: an algorithm with default settings, or experiments of spec files.
 
     Args:
         algorithm: The algorithm.

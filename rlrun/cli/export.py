@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 @click.option("--policy", default="", metavar="NAME", help="The policy of a world with several; the first by default.")
 @click.option("--to", type=click.Choice(["onnx", "c"]), default="onnx", show_default=True, help="Kind of file.")
 @actions_option
-@click.option("--data", metavar="SET", type=click.Path(), help="Compare on a data set, not in the env.")
+@click.option(
+    "--data", metavar="SET", type=click.Path(), help="Compare on the observations of a data set, not of the env."
+)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the comparison.")
 @runs_dir_option
 @trust_option
@@ -46,12 +48,12 @@ def export(
 ) -> None:
     """Write a saved policy as a file for other programs.
 
-    The file holds all that is between an observation of the env and an action of
-    the env: normalization, earlier observations, action masks, memory, scaling.
-    Before it is written, its actions are compared with those of the policy along
-    1,000 observations. A file with sampled actions takes noise as a further input.
-    CHECKPOINT is a directory; a RUN or one of its trials means
-    its newest whole checkpoint.
+    The file computes everything from an observation of the env to an action of
+    the env: normalization, stacked observations, action masks, memory, scaling.
+    Before it is written, its actions are compared with those of the policy on
+    1,000 observations. A file with sampled actions takes noise as another input.
+    CHECKPOINT is a directory; a RUN or one of its trials means its newest
+    complete checkpoint.
     """
     from rlrun.cli.targets import checkpoint_named, evaluation_env, read_next, restored
     from rlrun.deploy.export.saved_policy import export as exported

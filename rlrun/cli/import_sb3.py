@@ -23,9 +23,12 @@ from rlrun.cli.tables import echo
     help="Algorithm; default: recognised by the names of the parameters.",
 )
 @click.option(
-    "--normalization", type=click.Path(path_type=Path), metavar="NPZ", help="Numbers of the policy's VecNormalize."
+    "--normalization",
+    type=click.Path(path_type=Path),
+    metavar="NPZ",
+    help="File with the statistics of the policy's VecNormalize.",
 )
-@click.option("--name", help="Name the run; the default is that of the env and the algorithm.")
+@click.option("--name", help="Name of the run; default: made of the env and the algorithm.")
 @set_option
 @runs_dir_option
 @json_option("the run's directory, algorithm and env")
@@ -40,8 +43,8 @@ def import_sb3(
 ) -> None:
     """Import a policy that Stable-Baselines3 saved, as a run.
 
-    ZIP is what model.save of PPO, A2C, DQN, SAC or TD3 wrote. Nothing in it is
-    run: parameters are read as tensors, and settings as far as they are plain
+    ZIP is a file written by model.save of PPO, A2C, DQN, SAC or TD3. No code in it
+    is executed: parameters are read as tensors, and of the settings only plain
     numbers. The run can be evaluated, recorded, served and trained further.
 
     \b
@@ -83,21 +86,21 @@ def _pickled_normalization(file: Path, env: str) -> Path | None:
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--env", help="Env whose settings to take from rl-zoo3, or to name for RLlib.")
-@click.option("--lenient", is_flag=True, help="Leave out keys although they change what is learned.")
+@click.option("--env", help="For rl-zoo3, the env whose settings to translate; for RLlib, the env to use.")
+@click.option("--lenient", is_flag=True, help="Leave out keys without a counterpart, even if they affect learning.")
 @click.option(
     "--version",
     type=click.Choice(["0.5", "1.13", "2.5"]),
-    help="Version of RLlib whose defaults hold; default: recognised by the file's keys.",
+    help="Version of RLlib whose defaults apply; default: recognised by the file's keys.",
 )
 @json_option("the spec as data and as text")
 def translate(file: Path, env: str | None, lenient: bool, version: str | None) -> None:
-    """Print a file of RLlib or rl-zoo3 as a spec of rlrun.
+    """Translate a file of RLlib or rl-zoo3 to a spec, and print it.
 
     Comments say which line a value comes from, and what was changed or left out,
-    the most harmful first. A key that changes what is learned and has no
-    counterpart is an error, unless --lenient leaves it out. For an env that RLlib
-    knew from code, name yours with --env.
+    the greatest effect first. A key that affects learning and has no counterpart
+    is an error, unless --lenient leaves it out. If the file's env was registered
+    in code, name your env with --env.
 
     \b
     rlrun translate pong-ppo.yaml > pong.yaml

@@ -41,12 +41,12 @@ SETTINGS = ("input", "lr", "gamma", "num_workers", "num_envs_per_worker")
 def init(env: str, algorithm: str) -> None:
     """Write a commented spec for an env into the current folder.
 
-    It is the spec that comes with rlrun for ENV and ALGORITHM, if there is one.
-    ALGORITHM is ppo by default. ENV is an id, or a mapping in YAML, as for a
-    world of many agents '{pettingzoo: mpe2.simple_spread_v3}'; the name alone is
-    enough for a class of worlds and for a module of PettingZoo. The env is made
-    once, and refused if ALGORITHM cannot learn in it. The first line names the
-    schema for editors: `rlrun schema > rlrun.schema.json` writes it.
+    If rlrun ships a spec for ENV and ALGORITHM, that spec is written. ALGORITHM is
+    ppo by default. ENV is an id, or a YAML mapping for a multi-agent world:
+    '{pettingzoo: mpe2.simple_spread_v3}'; for a class of worlds and a module of
+    PettingZoo the name alone is enough. The env is made once, and refused if
+    ALGORITHM cannot learn in it. The first line of the spec names a schema for
+    editors, which `rlrun schema > rlrun.schema.json` writes.
     """
     from rlrun.cli.targets import env_named, env_written
     from rlrun.engine.messages.errors import UsageError

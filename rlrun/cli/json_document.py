@@ -25,7 +25,7 @@ _KEY = "rlrun.json_document"
 
 
 JsonForm = Literal["document", "lines"]
-"""Type of the form of a command's JSON: one indented document, or an object per line."""
+"""Form of a command's JSON output: one indented document, or one object per line."""
 
 
 def json_form(words: Sequence[str]) -> JsonForm | None:

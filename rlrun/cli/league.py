@@ -19,9 +19,9 @@ from rlrun.cli.tables import stdout_width, table
 def league(target: str, runs_dir: Path) -> None:
     """Show the ratings and pay-offs of a league.
 
-    The pay-offs are win rates in the games that rate each snapshot; a draw counts
+    Pay-offs are win rates in the games by which snapshots are rated; a draw counts
     half. CHECKPOINT is a directory; a RUN or one of its trials means its newest
-    whole checkpoint.
+    complete checkpoint.
     """
     from rlrun.cli.targets import checkpoint_named
     from rlrun.engine.checkpoint.format import read_checkpoint

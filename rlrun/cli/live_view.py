@@ -20,11 +20,11 @@ from rlrun.report.step_axis import STEP_NAMES
 REFRESHES_PER_S = 2
 
 FIRST = ("entropy", "kl", "explained_variance")
-"""Metrics of the learner that follow its losses; all others follow these."""
+"""Learner metrics that the screen shows right after the losses, and before all other learner metrics."""
 
 LABEL_WIDTH = 12
 LONGEST_LINE = 40
-"""Most characters of a curve or bar."""
+"""Maximum width of a curve or progress bar, in characters."""
 
 LEAST_CURVE = 8
 LEAST_SHARE = 0.005

@@ -53,7 +53,7 @@ COMPILATION_TIMEOUT_S = 60.0
 RAY_TIMEOUT_S = 60.0
 
 BFLOAT16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16", "bf16")
-"""Linux' names of a CPU's instructions for bfloat16: AVX-512's, AMX's and ARM's."""
+"""CPU flags of Linux that stand for bfloat16 instructions: of AVX-512, AMX and ARM."""
 
 NOT_FINISHED = "did not finish within"
 

@@ -40,7 +40,7 @@ FILES = {
     "label": "runs",
     "translate": "import_sb3",
 }
-"""Commands that share the file of another one."""
+"""Commands that are defined in the module of another command: command -> module."""
 
 
 class LazyGroup(click.Group):
@@ -94,7 +94,7 @@ class LazyGroup(click.Group):
 
     @override
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Records the requested output form (JSON or text) before parsing, so that errors in arguments have it too."""
+        """Records the requested output form (JSON or text) before parsing, so that errors in arguments use it too."""
         ctx.obj = json_form(args)
         return super().parse_args(ctx, args)
 

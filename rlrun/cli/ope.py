@@ -21,9 +21,13 @@ if TYPE_CHECKING:
 @click.option("--data", metavar="SET", required=True, type=click.Path(), help="Data set of the episodes, or its URI.")
 @click.option("--rank", is_flag=True, help="Compare several checkpoints, with the differences between them.")
 @click.option("--best", is_flag=True, help="Take the best checkpoint of a run, not its newest.")
-@click.option("--greedy", is_flag=True, help="Judge the policy's likeliest actions instead of those it draws.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the fits.")
-@click.option("--sgd-steps", type=click.IntRange(min=1), help="Minibatches of each fit; default: by the horizon.")
+@click.option("--greedy", is_flag=True, help="Evaluate the policy's most likely actions instead of sampled ones.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the models that are fitted."
+)
+@click.option(
+    "--sgd-steps", type=click.IntRange(min=1), help="Minibatches of each fit; default: more for a longer horizon."
+)
 @runs_dir_option
 @trust_option
 @json_option("the estimates")
@@ -40,10 +44,10 @@ def ope(
 ) -> None:
     """Estimate a policy's value from recorded episodes.
 
-    This is off-policy evaluation: the episodes may be of another policy, and no
-    env is stepped. The value is the expected return from an episode's start,
+    This is off-policy evaluation: another policy may have collected the episodes,
+    and no env is stepped. The value is the expected return from an episode's start,
     discounted by the algorithm's gamma. CHECKPOINT is a directory; a RUN or one
-    of its trials means its newest whole checkpoint.
+    of its trials means its newest complete checkpoint.
 
     Estimators with importance weights need stochastic or Discrete actions, and
     log-probabilities in the data set. Where these are missing, the behavior policy

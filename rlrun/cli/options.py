@@ -154,7 +154,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class OutputFile(click.Path):
-    """Type of an option that names an output file, whose folder must exist before any work is done.
+    """Click parameter type of an output file; refuses a path whose folder is missing, before any work is done.
 
     Args:
         or_folder: Whether the option may also name a folder.
@@ -193,7 +193,8 @@ set_option = click.option(
 """Command decorator: option ``--set a.b=c``, which overrides values of the spec files."""
 
 machine_option = click.option(
-    "--machine", help="Take the settings of this one of the spec's machines, such as cluster: --set machine=cluster."
+    "--machine",
+    help="Use this entry of the spec's `machines`, such as cluster; short for --set machine=cluster.",
 )
 """Command decorator: option ``--machine``, which chooses among the `machines` of a spec."""
 
@@ -208,7 +209,7 @@ axis_option = click.option(
 
 
 def progress_options(command: Command) -> Command:
-    """Command decorator: options ``--progress`` and ``--quiet``, which control how `watching` displays a run."""
+    """Command decorator: options ``--progress`` and ``--quiet``, which choose how a run's progress is displayed."""
     progress = click.option(
         "--progress",
         type=click.Choice(["lines", "json"]),
@@ -228,14 +229,14 @@ tag_option = click.option(
 )
 """Command decorator: repeatable option ``--tag NAME``, tags of a run."""
 
-note_option = click.option("--note", metavar="TEXT", help="A note on the run, which lists and reports show.")
+note_option = click.option("--note", metavar="TEXT", help="A note on the run, shown in lists and reports.")
 """Command decorator: option ``--note TEXT``, the note on a run."""
 
 max_trials_option = click.option(
     "--max-trials",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Refuse an experiment that has more than N trials (10,000 by default).",
+    help="Refuse experiments with more than N trials (10,000 by default).",
 )
 """Command decorator: option ``--max-trials N``, the number of trials above which a sweep is refused."""
 
@@ -246,7 +247,9 @@ actions_option = click.option(
 )
 """Command decorator: option ``--actions``, whether a saved policy acts greedily or samples its actions."""
 
-trust_option = click.option("--trust", is_flag=True, help="Allow code, files and services that a stranger's run names.")
+trust_option = click.option(
+    "--trust", is_flag=True, help="Allow code, files and services that somebody else's run names."
+)
 """Command decorator: flag ``--trust``, which allows code and files that an untrusted checkpoint or run names."""
 
 executor_option = click.option(
@@ -262,7 +265,7 @@ address_option = click.option("--address", help="Join the Ray cluster at this ad
 mode_option = click.option(
     "--mode",
     type=click.Choice(["max", "min"]),
-    help="Whether more or less of the metric is better; default: that of the run's scheduler, else max.",
+    help="Whether higher or lower values of the metric are better; default: as in the run's scheduler, else max.",
 )
 """Command decorator: option ``--mode``, whether a metric is maximized or minimized."""
 
@@ -270,7 +273,7 @@ mode_option = click.option(
 def metric_options(command: Command) -> Command:
     """Command decorator: options ``--metric`` and ``--mode``, by which trials are ranked."""
     metric = click.option(
-        "--metric", help="Metric by which trials are judged; default: that of the run's scheduler or best checkpoint."
+        "--metric", help="Metric that ranks the trials; default: that of the run's scheduler or best checkpoint."
     )
     return metric(mode_option(command))
 

@@ -29,17 +29,17 @@ MOST_ROWS = 64
 @trust_option
 @json_option("the values")
 def oracle(target: str, best: bool, lists_all: bool, runs_dir: Path, trust: bool) -> None:
-    """Compare what was learned with what is exact in small envs.
+    """Compare learned values with exact ones in small envs.
 
     The env must have a tabular model, as FrozenLake-v1, CliffWalking-v1 and
     Taxi-v4 do. For a SPEC, a YAML file, only the exact values are shown. Values
     are discounted by the algorithm's gamma; with gamma 1 they are returns within
     the time limit.
 
-    In an env with the task of an automaton, probabilities are shown instead: that
-    the best policy, and the learned one, satisfies the task. In a world that has
-    a game tree, it is the exploitability of the policies of a RUN, or of the
-    average of a league's past selves.
+    If an automaton defines the env's task, shows instead the probabilities with
+    which the best policy and the learned one satisfy the task. In a world with a
+    game tree, shows the exploitability of the policies of a RUN, or of the
+    average of a league's snapshots.
     """
     if Path(target).suffix in (".yaml", ".yml"):
         print_result(*_of_spec(_first_trial(Path(target)), lists_all))

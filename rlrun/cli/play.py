@@ -47,10 +47,10 @@ def play(
 ) -> None:
     """Play a board game against a saved policy.
 
-    Moves are read line by line: a column where pieces fall, else a cell such as b2;
-    q quits. CHECKPOINT is a directory; a RUN or one of its trials means its newest
-    whole checkpoint. Policies that search, such as those of alphazero, take the
-    simulations of their settings, or of --simulations.
+    Enter one move per line: a column in games where pieces fall, else a cell such
+    as b2; q quits. CHECKPOINT is a directory; a RUN or one of its trials means its
+    newest complete checkpoint. A policy with tree search, such as one of alphazero,
+    uses the number of simulations in its settings, or --simulations.
     """
     from rlrun.cli.targets import checkpoint_named, restored
     from rlrun.engine.functional.seeding import generator

@@ -30,7 +30,10 @@ HEIGHT, WIDTH = 18, 100
 @metric_options
 @axis_option
 @click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="FILE.svg, .png or .pdf to draw into."
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Image file to write: FILE.svg, .png or .pdf.",
 )
 @click.option("--terminal", is_flag=True, help="Draw in the terminal, as without -o.")
 @runs_dir_option
@@ -46,9 +49,9 @@ def plot(
 ) -> None:
     """Draw learning curves of runs.
 
-    Each curve is a configuration's mean over its seeds; in a file it has a band
-    from the worst to the best of them. The curve of a population (pbt) is that of
-    its best member. Without -o the plot is drawn in the terminal.
+    Each curve is the mean of a configuration over its seeds; in a file, a band
+    spans from the worst to the best seed. The curve of a population (pbt) is that
+    of its best member. Without -o the plot is drawn in the terminal.
     """
     from rlrun.cli.targets import run_named
     from rlrun.engine.messages.errors import UsageError

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     type=click.FloatRange(min=0, min_open=True),
     default=30.0,
     show_default=True,
-    help="Length of the measurement, up to the end of an iteration.",
+    help="Minimum length of the measurement; ends with an iteration.",
 )
 @click.option(
     "--trace",
@@ -49,8 +49,8 @@ def profile(
 ) -> None:
     """Measure the time of a training run by operators and workers.
 
-    Runs the first trial that spec files describe, or an algorithm on an env, in this process (its rollout workers in
-    theirs) and writes nothing into the runs folder. Starting and compiling are left out. Ctrl-C ends it early.
+    Runs the first trial of the spec files, or an algorithm on an env, in this process (rollout workers run in their
+    own) and writes nothing to the runs folder. Startup and compilation are not measured. Ctrl-C ends it early.
     """
     from rlrun.cli.profile_tables import profile_data, profile_lines, write_trace
     from rlrun.cli.profiling import profiled, warm_up
@@ -89,17 +89,17 @@ def _first_trial(
 
 
 MOST = 0.5
-"""Share of the time from which on a part is worth a remedy."""
+"""Share of the total time from which a part of the training gets advice."""
 
 COLLECTING_BESIDE_THE_REST = 0.25
-"""Time of collection that is aimed at, as a share of all other time."""
+"""Target for the time spent on collecting experience, as a share of all other time."""
 
 MANY_ENVS = 64
-"""Envs of a worker above which more of them hardly share the cost of a call any better."""
+"""Number of envs per worker above which more envs hardly reduce the overhead per env step."""
 
 
 def remedy(profile: Profile, config: AlgorithmConfig, cpus: int) -> str:
-    """Advice on the part of a training that takes the most time, without changes of the batch size.
+    """Advice on speeding up the slowest part of a training without changing the batch size.
 
     Args:
         profile: Profile of the training.

@@ -25,7 +25,7 @@ WARM_UP_ITERATIONS = 2
 first."""
 
 TIMED_KINDS = ("source", "for_each", "combine", "filter")
-"""Kinds of operators that compute; all others only forward items."""
+"""Kinds of dataflow operators that compute; all others only pass data on."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class WorkerTime:
         worker: Index of the worker; 0 is this process.
         fragments: Number of measured fragments.
         env_steps: Number of env steps in the measured fragments.
-        phases: Seconds by phase.
+        phases: Seconds by phase of collection, such as env steps or inference.
         wait_s: Seconds between fragments, in which the worker was idle, loaded new weights, or serialized a fragment.
         transfer_s: Seconds in which the driver waited for finished fragments or deserialized them; None in this
             process, and for clocks that cannot be compared.
@@ -191,7 +191,7 @@ def worker_times(
 
     Args:
         fragments: The measured fragments.
-        receiving: Spans in which the driver waited or received, in order and without overlaps.
+        receiving: Time spans in which the driver waited for or received fragments, in order and without overlaps.
         travel: Whether fragments come from other processes.
     """
     from rlrun.engine.rollout.phases import machine_clock

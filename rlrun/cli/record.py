@@ -24,7 +24,9 @@ WRITERS = {".mp4": ("imageio", "imageio_ffmpeg"), ".gif": ("imageio",)}
 
 @click.command()
 @click.argument("target", metavar="CHECKPOINT|RUN", shell_complete=complete_trials)
-@click.option("-o", "--output", type=OutputFile(), help="The video, .mp4 or .gif.  [default: RUN's name.mp4]")
+@click.option(
+    "-o", "--output", type=OutputFile(), help="The video to write, .mp4 or .gif.  [default: the run's name with .mp4]"
+)
 @click.option("--episodes", type=click.IntRange(min=1), default=1, show_default=True, help="Number of episodes.")
 @click.option("--best", is_flag=True, help="Take the best checkpoint of the run, not its newest.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the episodes.")
@@ -44,7 +46,7 @@ def record(
 ) -> None:
     """Record a saved policy as a video.
 
-    CHECKPOINT is a directory; a RUN or one of its trials means its newest whole checkpoint.
+    CHECKPOINT is a directory; a RUN or one of its trials means its newest complete checkpoint.
     """
     from rlrun.cli.targets import checkpoint_named
     from rlrun.engine.checkpoint.format import verify_checkpoint

@@ -47,7 +47,7 @@ def record(
         runs_dir: The folder that holds the user's own runs.
         episodes: Number of episodes.
         seed: Seed of the episodes; an evaluation with the same seed runs the same episodes.
-        actions: Whether actions are greedy or sampled; None for the kind that the checkpoint records.
+        actions: Whether actions are greedy or sampled; None for the checkpoint's default.
         trust: Whether to import the code that the checkpoint names.
 
     Returns:

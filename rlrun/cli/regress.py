@@ -45,14 +45,16 @@ def output_option(name: str, description: str) -> Callable[[Command], Command]:
 @spec_files_option
 @set_option
 @click.option(
-    "--seeds", type=click.IntRange(min=1), help="Run the seeds 0 to N-1 instead of the specs' own.", metavar="N"
+    "--seeds", type=click.IntRange(min=1), help="Run seeds 0 to N-1 instead of those in the specs.", metavar="N"
 )
-@click.option("--best", is_flag=True, help="Judge the best checkpoint by training return, not the last.")
-@click.option("--control", is_flag=True, help="Freeze the policies, and demand that every experiment misses.")
+@click.option("--best", is_flag=True, help="Evaluate the checkpoint with the best training return, not the last one.")
+@click.option(
+    "--control", is_flag=True, help="Freeze the policies, and require that every experiment misses its target."
+)
 @executor_option
 @output_option("--baseline", "Compare learning curves and speed with this stored run; learning worse is a miss.")
 @output_option("--save-baseline", "Store this run's learning curves, speed and verdicts as a baseline.")
-@click.option("--fail-on-speed", is_flag=True, help="With --baseline: being slower is a miss as well.")
+@click.option("--fail-on-speed", is_flag=True, help="With --baseline: a slower experiment fails as well.")
 @output_option("--junit", "Write the verdicts as JUnit XML, for continuous integration.")
 @progress_options
 @runs_dir_option
@@ -120,7 +122,7 @@ def regress(
 
 
 def verdicts_text(verdicts: Sequence[Verdict]) -> str:
-    """Formats tables of cases, baseline comparisons and experiments with verdicts."""
+    """Formats the results of a regression run as tables: trials, comparisons with a baseline, and verdicts."""
     parts = [cases_table(verdicts)]
     if any(verdict.area is not None for verdict in verdicts):
         parts.append(comparisons_table(verdicts))
@@ -135,7 +137,7 @@ def verdicts_text(verdicts: Sequence[Verdict]) -> str:
 
 
 def cases_table(verdicts: Sequence[Verdict]) -> str:
-    """Formats a table of cases, with a row for each metric of each trial."""
+    """Formats the trials of a regression run as a table, with a row for each metric of each trial."""
     rows = [
         [
             verdict.experiment,
@@ -162,7 +164,7 @@ def _steps_name(verdicts: Sequence[Verdict]) -> str:
 
 
 def comparisons_table(verdicts: Sequence[Verdict]) -> str:
-    """Formats a table of baseline comparisons (learning curve and speed), two rows per experiment."""
+    """Formats comparisons with a baseline run as a table: rows for learning curve and speed of each experiment."""
     rows = [
         [verdict.experiment, what, found.judgement, str(found)]
         for verdict in verdicts

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     type=click.Path(dir_okay=False, path_type=Path),
     default=Path("report.html"),
     show_default=True,
-    help="The page to write.",
+    help="The HTML file to write.",
 )
 @click.option(
     "--metric",
     "metrics",
     multiple=True,
-    help="Metric whose curves are shown, may be given several times; trials are judged by the first. "
+    help="Metric whose curves are shown; may be given several times. The first one ranks the trials. "
     "Default: that of the run's scheduler or best checkpoint.",
 )
 @mode_option
@@ -38,10 +38,11 @@ if TYPE_CHECKING:
 def report(runs: tuple[str, ...], output: Path, metrics: tuple[str, ...], mode: Mode | None, runs_dir: Path) -> None:
     """Write a report of runs as a single HTML file.
 
-    It names the best configuration, its lead and the parameters that matter. Then
-    come learning curves, all other metrics, tables of configurations and trials,
-    performance profiles over envs, a population's lineage, the course of a search,
-    videos, times, machine and spec. It loads nothing else.
+    The report names the best configuration, its lead and the parameters that
+    matter, followed by learning curves, all other metrics, tables of
+    configurations and trials, performance profiles over envs, a population's
+    lineage, the course of a search, videos, times, machine and spec. The page
+    needs no other files and no network.
     """
     from rlrun.cli.targets import run_named
     from rlrun.engine.messages.errors import UsageError

@@ -28,9 +28,17 @@ if TYPE_CHECKING:
 @click.argument("run_name", metavar="RUN", shell_complete=complete_runs)
 @executor_option
 @address_option
-@click.option("--eager", is_flag=True, help="Resume a compiled run uncompiled; the last digits differ.")
+@click.option(
+    "--eager", is_flag=True, help="Resume a compiled run without compilation; the last digits of numbers differ."
+)
 @click.option("--retry-failed", is_flag=True, help="Also resume the trials that failed.")
-@click.option("--extend", "extensions", multiple=True, metavar="METRIC=VALUE", help="Raise a stop: env_steps=2e6.")
+@click.option(
+    "--extend",
+    "extensions",
+    multiple=True,
+    metavar="METRIC=VALUE",
+    help="Raise a stop criterion, such as env_steps=2e6.",
+)
 @click.option(
     "--from",
     "from_step",
@@ -56,10 +64,10 @@ def resume(
 ) -> None:
     """Resume an interrupted run, or extend a finished one.
 
-    Each trial resumes from its newest whole checkpoint; finished ones are left as
-    they are. RUN is a run's directory, its name in the runs folder (`rlrun runs`), or
-    the URI of its copy in a storage, which is fetched into the runs folder. If
-    results are damaged for good, it names them and ends with exit code 5.
+    Each trial resumes from its newest complete checkpoint; finished trials are left
+    as they are. RUN is a run's directory, its name in the runs folder (`rlrun runs`),
+    or the URI of its copy in remote storage, which is downloaded to the runs folder.
+    If results are damaged beyond repair, prints their names; the exit code is 5.
     """
     from rlrun.cli.outcome import print_outcome
     from rlrun.cli.targets import is_own, naming_runs_dir, run_named

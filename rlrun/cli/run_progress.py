@@ -86,7 +86,7 @@ class RunProgress:
         return max(self.expected, len(self.trials)) == 1
 
     def count_slots(self) -> None:
-        """Updates the maximum number of concurrent trials."""
+        """Updates the largest number of trials seen running at once, if more are running now."""
         self._slots = max(self._slots, sum(trial.status == "RUNNING" for trial in self.trials.values()))
 
     def seconds_left(self, now: float) -> float | None:
@@ -121,10 +121,7 @@ class RunProgress:
         return max(lefts)
 
     def leader(self) -> BestConfiguration | None:
-        """Best configuration so far: highest mean over seeds of each trial's best value; None if no trial has a value.
-
-        None if no trial has a value.
-        """
+        """Best configuration so far: highest mean over seeds of each trial's best value; None without values."""
         groups: dict[Hashable, list[TrialProgress]] = {}
         for trial in list(self.trials.values()):
             groups.setdefault(trial.name if trial.group is None else (trial.group,), []).append(trial)

@@ -30,19 +30,24 @@ MOST_STRANGE = 5
 
 
 @click.command()
-@click.option("--sort", type=click.Choice(list(SORT_KEYS)), default="age", show_default=True, help="The order.")
-@click.option("--status", metavar="STATUS", help="Only runs with a trial of this status, such as running or error.")
+@click.option("--sort", type=click.Choice(list(SORT_KEYS)), default="age", show_default=True, help="Order of the list.")
+@click.option(
+    "--status", metavar="STATUS", help="List only runs with a trial of this status, such as running or error."
+)
 @click.option(
     "--tag",
     "tags",
     multiple=True,
     metavar="NAME",
     shell_complete=complete_tags,
-    help="Only runs with this tag; with all, if given several times.",
+    help="List only runs with this tag; if given several times, with all of them.",
 )
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="List only the first N runs.")
 @click.option(
-    "--delete", metavar="NAME", shell_complete=complete_runs, help="Delete this run with all its trials, after asking."
+    "--delete",
+    metavar="NAME",
+    shell_complete=complete_runs,
+    help="Delete this run with all its trials, after a confirmation.",
 )
 @click.option("--yes", is_flag=True, help="With --delete: do not ask.")
 @runs_dir_option
@@ -58,8 +63,8 @@ def runs(
 ) -> None:
     """List the runs: status, trials, best value, env steps, age.
 
-    The best value is by the metric in the column "by": of a run that evaluates,
-    the return of its evaluations.
+    The column "by" names the metric of the best value: the return in evaluations
+    if the run evaluates, else the return in training.
     """
     if delete is not None:
         deletion = _delete(delete, runs_dir, asks=not yes)
@@ -243,7 +248,7 @@ def _status_text(run: dict[str, Any]) -> str:
 def label(run: str, tags: tuple[str, ...], removed: tuple[str, ...], note: str | None, runs_dir: Path) -> None:
     """Show or change the tags and the note of a run.
 
-    It works while the run trains as well. An empty note removes the present one.
+    This also works while the run trains. An empty note removes the existing one.
 
     \b
     rlrun label cartpole-ppo --tag good --untag draft --note "wider net"

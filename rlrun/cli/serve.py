@@ -31,9 +31,9 @@ _SECONDS = click.FloatRange(min=0, min_open=True)
 @click.command()
 @click.argument("target", metavar="CHECKPOINT|RUN", shell_complete=complete_trials)
 @click.option("--best", is_flag=True, help="Take the best checkpoint of the run, not its newest.")
-@click.option("--policy", "name", default="", help="The policy, where a world has several; default: the first.")
+@click.option("--policy", "name", default="", help="Name of the policy in a multi-agent world; default: the first.")
 @actions_option
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of drawn actions.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of sampled actions.")
 @click.option("--simulations", type=click.IntRange(min=0), help="Simulations of a search before each move; 0 for none.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Network interface; any other needs a token.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="Port; 0 for a free one.")
@@ -45,15 +45,17 @@ _SECONDS = click.FloatRange(min=0, min_open=True)
     type=click.FloatRange(min=0.1),
     default=5.0,
     show_default=True,
-    help="Seconds between looks for a newer checkpoint.",
+    help="Seconds between two checks for a newer checkpoint.",
 )
-@click.option("--sessions", type=click.IntRange(min=1), default=1_000, show_default=True, help="Most open sessions.")
+@click.option(
+    "--sessions", type=click.IntRange(min=1), default=1_000, show_default=True, help="Maximum number of open sessions."
+)
 @click.option(
     "--session-s",
     type=click.FloatRange(min=0, min_open=True),
     default=600.0,
     show_default=True,
-    help="Seconds without a request that end a session.",
+    help="Seconds without a request after which a session ends.",
 )
 @runs_dir_option
 @trust_option
@@ -77,14 +79,14 @@ def serve(
 ) -> None:
     """Serve the actions of a saved policy over HTTP.
 
-    CHECKPOINT is a directory; a RUN or one of its trials means its newest whole
+    CHECKPOINT is a directory; a RUN or one of its trials means its newest complete
     checkpoint, and newer ones are served as soon as they are written. Observations
     and actions are JSON, in the env's units: POST /act, or POST /session for
-    policies that remember their episode. /schema, /health, /metrics; the page at /
-    tries an observation.
+    policies with memory. Other paths: /schema, /health, /metrics, and / with a page
+    to try observations.
 
-    Only this machine reaches the server, unless --host names another interface.
-    Then each request carries a token as `Authorization: Bearer TOKEN`.
+    Only this machine can reach the server, unless --host names another interface.
+    Each request must then carry a token: `Authorization: Bearer TOKEN`.
     """
     from rlrun.cli.targets import checkpoint_named, existing
     from rlrun.engine.web.listening import Listening, read_token, require_web_packages
@@ -151,9 +153,8 @@ def load_in_subprocess(
 ) -> ServedPolicy:
     """Loads a policy in a separate process, which then ends, so that this process holds neither torch nor the training.
 
-    If the run removes the checkpoint before the process has read it, the next checkpoint is loaded.
-
-    Decisions of the current policy are thus not delayed by a reload, except for the shared CPU.
+    A reload thus delays answers of the current policy only through its use of the CPU. If the run removes the
+    checkpoint before the process has read it, the next checkpoint is loaded.
 
     Raises:
         RlrunError: The checkpoint cannot be used, or there is no such policy.

@@ -39,9 +39,9 @@ _FILES = {"client": "client.py", "wrapper": "env_client.py"}
     help="The client, or the wrapper that runs a Gymnasium env through it.",
 )
 def client(printed: str) -> None:
-    """Print a file by which a simulator asks for actions.
+    """Print a client file with which a simulator requests actions.
 
-    It connects to the server of `env: {external: ...}`.
+    The client connects to the server of `env: {external: ...}`.
     `rlrun client --print > rlrun_client.py` is the client, for Python 3.7 or later
     without any package. `rlrun client --print wrapper > rlrun_env_client.py` runs a
     Gymnasium env through it, and needs NumPy and Gymnasium.
@@ -75,8 +75,8 @@ def completion(ctx: click.Context, shell: str) -> None:
 def docs(page: str | None) -> None:
     """List the pages of the documentation, or print one.
 
-    They are Markdown files, in the folder on the first line. PAGE is one of the
-    list, such as `running` or `algorithms/ppo`.
+    The pages are Markdown files; the first line of the list names their folder.
+    PAGE is a name in the list, such as `running` or `algorithms/ppo`.
     """
     from rlrun.engine.messages.errors import UsageError
     from rlrun.engine.messages.explain import unknown_name
@@ -114,8 +114,9 @@ def _pages() -> dict[str, Path]:
 def examples(text: str | None) -> None:
     """List the specs that come with rlrun.
 
-    Each with its algorithm, its env, and the targets that it must reach.
-    TEXT keeps those with it in a column. `rlrun train cartpole/ppo` trains one.
+    Each is listed with its algorithm, env, and the targets that it must reach. With
+    TEXT, only specs that contain it in a column are listed. `rlrun train
+    cartpole/ppo` trains one of them.
     """
     from rlrun.experiments.spec.load import shipped_configs
 
@@ -152,9 +153,9 @@ def _rows(path: Path) -> list[dict[str, Any]]:
 def schema() -> None:
     """Print the JSON Schema of spec files, for editors.
 
-    `rlrun schema > rlrun.schema.json` writes it where a spec's first line may name it:
-    `# yaml-language-server: $schema=rlrun.schema.json`, as `rlrun init` writes. In VS Code
-    with the extension for YAML that is all.
+    Save it with `rlrun schema > rlrun.schema.json`, and name it in the first line of a
+    spec: `# yaml-language-server: $schema=rlrun.schema.json`, as `rlrun init` does. VS Code
+    with the YAML extension needs nothing else.
     """
     from rlrun.experiments.spec.schema import json_schema
 

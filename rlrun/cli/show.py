@@ -37,7 +37,7 @@ def show(run: str, metric: str | None, mode: Mode | None, whole: bool, runs_dir:
 
     Seeds of the same configuration are summarized: the mean and the
     interquartile mean of their last values, and the best value of any. If some
-    of its files are damaged, it ends with exit code 5.
+    files of the run are damaged, the exit code is 5.
     """
     from rlrun.cli.targets import run_named
     from rlrun.report.configurations import groups_of

@@ -27,15 +27,15 @@ MOST_ERRORS = 3
 
 @click.command()
 @click.argument("run", metavar="RUN", shell_complete=complete_runs)
-@click.option("--watch", "watches", is_flag=True, help="Show it again every two seconds until the run ends.")
+@click.option("--watch", "watches", is_flag=True, help="Refresh the display every two seconds until the run ends.")
 @runs_dir_option
 @json_option("the run")
 def status(run: str, watches: bool, runs_dir: Path) -> None:
     """Show the progress of a run, also while another shell runs it.
 
-    It lists the trials, the best value so far and the time left. Only files
-    are read, so it can be used at any time. If some of them are damaged, it
-    ends with exit code 5.
+    Lists the trials, the best value so far and the remaining time. Only files of
+    the run are read, so the command works at any time. If some files are
+    damaged, the exit code is 5.
     """
     from rlrun.cli.targets import run_named
     from rlrun.experiments.runs.run_state import read_run_state

@@ -1,7 +1,4 @@
-"""Plain text tables: aligned columns, truncated to the terminal's width unless output is piped.
-
-Columns are aligned, cut to a terminal's width, and uncut where the output is piped.
-"""
+"""Plain text tables: aligned columns, truncated to the terminal's width unless output is piped."""
 
 from __future__ import annotations
 
@@ -237,7 +234,7 @@ def configurations_table(
 
 
 def counterpart_words(metric: str) -> str:
-    """Heading of the table column for the counterpart of a metric, in evaluations or in training."""
+    """Heading of the column for the same return in evaluations, or in training if `metric` is of evaluations."""
     return "in training" if metric.startswith("evaluation/") else "evaluation"
 
 

@@ -21,7 +21,7 @@ T = TypeVar("T")
 RUN_FILE = "run.json"
 TRIAL_FILE = "trial.json"
 CARD_CHECKPOINT = "checkpoint"
-"""Folder of the policy in a card's folder."""
+"""Name of the checkpoint's folder in a folder that `rlrun card` has written."""
 KNOWN_FILES = (RUN_FILE, TRIAL_FILE, "manifest.json", f"{CARD_CHECKPOINT}/manifest.json")
 
 
@@ -65,7 +65,7 @@ def run_or_trial_named(target: str, runs_dir: Path) -> tuple[Path, str | None]:
 
 
 def checkpoint_named(target: str, runs_dir: Path, *, best: bool) -> Path:
-    """Resolves the path or name of a checkpoint, card, trial or run to a checkpoint's directory.
+    """Resolves the path or name of a checkpoint, card (see `rlrun card`), trial or run to a checkpoint's directory.
 
     Args:
         target: A checkpoint, a card's folder, a trial or a run: a path, or a name in the runs folder.
@@ -143,7 +143,7 @@ def restored(checkpoint: Path, runs_dir: Path, *, trust: bool) -> Training:
 
 @contextmanager
 def naming_runs_dir(run: Path | None) -> Iterator[None]:
-    """Context manager that adds a hint about ``--runs-dir``, which makes a run trusted, to `CheckpointRefused`.
+    """Context manager that adds to a `CheckpointRefused` error the ``--runs-dir`` option that makes the run trusted.
 
     Args:
         run: The run's directory, None if a checkpoint belongs to no run.

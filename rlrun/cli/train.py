@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @algorithm_and_env_options
 @set_option
 @machine_option
-@click.option("--seed", type=click.IntRange(min=0), help="Run this one seed instead of the spec's.")
+@click.option("--seed", type=click.IntRange(min=0), help="Run only this seed instead of those in the spec.")
 @click.option("--name", help="Name the run; the default is the experiment's name.")
 @tag_option
 @note_option
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     shell_complete=complete_trials,
     help="Start from the weights of this checkpoint, card, trial or run.",
 )
-@click.option("--dry-run", is_flag=True, help="Print the trials that would run, and run nothing.")
+@click.option("--dry-run", is_flag=True, help="Print the planned trials without running them.")
 @max_trials_option
 @progress_options
 @runs_dir_option
@@ -76,7 +76,7 @@ def train(
 ) -> None:
     """Train experiments of spec files, or an algorithm on an env.
 
-    A FILE that is not there may name a spec that comes with rlrun (`rlrun examples`).
+    Instead of a FILE, the name of a spec that ships with rlrun can be given (`rlrun examples`).
 
     \b
     rlrun train my.yaml --set config.lr=1e-3

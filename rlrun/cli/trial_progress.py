@@ -168,7 +168,7 @@ class TrialProgress:
 
     @property
     def metric(self) -> str:
-        """Metric that counts the steps of the trial; see `counted_metric`."""
+        """Metric that counts the trial's steps: `env_steps`, or `sgd_steps` in training from data alone."""
         return counted_metric([self.result or {}])
 
     def steps_text(self, *, with_unit: bool = True) -> str:
@@ -237,7 +237,7 @@ class TrialMetrics:
 
 
 def training_time(last: Result) -> str | None:
-    """Duration of a training from the last result, None before the first."""
+    """Formats the duration of a training so far, from its last result; None before the first result."""
     seconds = last.get("time_total_s")
     return None if seconds is None else duration(seconds)
 

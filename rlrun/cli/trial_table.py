@@ -103,7 +103,7 @@ def _progress_columns(trials: Sequence[TrialProgress], now: float, bar: str) -> 
 
 
 def fitting_columns(columns: Sequence[Column], width: int) -> list[Column]:
-    """Selects the columns that fit a width; columns of the highest rank are omitted."""
+    """Drops columns, those with the highest rank first, until the table fits a width."""
     kept = list(columns)
     while sum(column.width for column in kept) + len(GAP) * (len(kept) - 1) > width:
         least = max(kept, key=lambda column: column.rank)
@@ -165,7 +165,7 @@ def drawn_run(run: RunProgress, title: str, directory: str, now: float, console:
 
 
 def heading_of(run: RunProgress, title: str, directory: str, now: float) -> str:
-    """First line of the views of a run; the arguments are those of `drawn_run`."""
+    """First line of a run's live view: title, remaining time and directory; arguments as in `drawn_run`."""
     return ", ".join(filter(None, [title, run.remaining_text(now), f"in {directory}"]))
 
 

@@ -24,15 +24,16 @@ if TYPE_CHECKING:
 @set_option
 @machine_option
 @max_trials_option
-@click.option("--env", "make_envs", is_flag=True, help="Make the policies that learn in each env, too.")
+@click.option("--env", "make_envs", is_flag=True, help="Also create the policies that learn in each env.")
 @json_option("the experiments")
 def validate(
     files: tuple[Path, ...], overrides: tuple[str, ...], machine: str | None, max_trials: int | None, make_envs: bool
 ) -> None:
     """Check spec files and list all their mistakes.
 
-    Each env is made once, to check that the algorithm supports its actions. With
-    --env the policies are made, too, and an env that cannot be made is refused.
+    Each env is created once, to check that the algorithm supports its actions. With
+    --env, the policies are created too, and an env that cannot be created is an
+    error.
     """
     from rlrun.experiments.spec.experiment import MAX_TRIALS
     from rlrun.experiments.spec.load import load_experiments

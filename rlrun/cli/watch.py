@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 Progress = Literal["lines", "json"]
-"""Type of the ways to display progress besides the default, a live view on a terminal and lines elsewhere."""
+"""Forms of progress output other than the default, which is a live view on a terminal and lines elsewhere."""
 
 
 class View(Protocol):
@@ -62,7 +62,7 @@ def watching(
     Args:
         progress: Value of ``--progress``.
         quiet: Whether to display nothing.
-        names_experiment: See `RunWatcher`.
+        names_experiment: Whether each plain line begins with the experiment's name.
 
     Raises:
         UsageError: Both options are given.

@@ -108,7 +108,7 @@ class Comparison:
         stop: End of the common range of the axis.
         sides: The groups, ordered by interquartile mean at the end, best first.
         pairs: The pairs of groups that were compared.
-        worst: Groups, of three or more, that are significantly worse than all others pooled.
+        worst: Groups that are significantly worse than all others pooled; empty with fewer than three groups.
         notes: Remarks on the numbers, a sentence each.
         verdict: Result of the comparison as a sentence.
     """
@@ -130,7 +130,7 @@ def compare(groups: Sequence[Group], metric: str, axis: str, mode: Mode = "max")
 
     Args:
         groups: The groups, with distinct labels.
-        metric: Name of the metric, one of the columns that were read.
+        metric: Name of the metric, one of the columns with which the runs were read.
         axis: Column of the horizontal axis.
         mode: Whether higher or lower values of the metric are better.
 

@@ -62,8 +62,8 @@ def configurations(trials: Iterable[tuple[T, int | None]]) -> list[list[T]]:
     """Groups trials by the number of their configuration, in the given order.
 
     Args:
-        trials: Pairs of trial and configuration number. If the number is None, as in runs of older versions, trials
-            with equal parameters form a group.
+        trials: Pairs of trial and configuration number. If the number is None, trials with equal parameters form a
+            group.
     """
     groups: dict[Any, list[T]] = {}
     for trial, number in trials:

@@ -60,7 +60,7 @@ def curves_data(
 
 
 def lines_of(runs: Sequence[RunView]) -> list[dict[str, Any]]:
-    """Values of metrics that specs expect (`expect`) or stop at (`stop`), drawn as lines in charts."""
+    """Metric values at which specs set a target (`expect`) or stop (`stop`), drawn as horizontal lines in charts."""
     lines = []
     for run in runs:
         expect = expectation_of(run.spec)

@@ -92,7 +92,7 @@ METRICS = (
 """Names of the metrics that a diagnosis reads."""
 
 OF_THE_WORLD = ("env_steps", "worker_restarts")
-"""Names of the metrics in `METRICS` that a multi-agent world reports once, instead of for each policy."""
+"""Metrics in `METRICS` that a multi-agent world reports once, not for each policy."""
 
 LOST = 0.5
 """Fraction of the gain over a random policy; a larger loss of it counts as a loss of what was learned."""
@@ -119,7 +119,7 @@ class Evidence:
     recorded: DataReturns | None = None
 
     def values(self, *names: str) -> Floats:
-        """Finite values, in row order, of the first of several metrics that is reported."""
+        """Finite values, in row order, of the first of the given metrics that the trial reports."""
         for name in names:
             found = self.trial.columns.values.get(column_of(name, self.policy), np.empty(0))
             if (there := found[np.isfinite(found)]).size:

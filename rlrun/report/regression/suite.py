@@ -233,7 +233,7 @@ def to_run(experiments: Sequence[Experiment], gates: Sequence[Gate], *, control:
 
 
 def with_local_data(experiments: Sequence[Experiment], runs_dir: Path) -> list[Experiment]:
-    """Copies of experiments whose data sets are in the folder of runs, under unused names; readers are updated too.
+    """Copies of experiments that record data sets in the folder of runs, under unused names, and read them there.
 
     Args:
         experiments: The experiments; each follows the stage that precedes it.

@@ -151,7 +151,7 @@ class Case:
 
     @property
     def counter(self) -> str:
-        """Metric that counts the steps of the training (see `counted_metric`)."""
+        """Metric that counts the training's steps: `env_steps`, or `sgd_steps` in training from data alone."""
         return counted_metric([fields_of(self, ENV_STEPS, SGD_STEPS)])
 
     @property

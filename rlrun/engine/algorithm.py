@@ -65,10 +65,6 @@ class Algorithm(Generic[C]):
             usage.
         settings: Settings by name, as in a spec; omitted settings have their defaults.
 
-    Raises:
-        SpecError: Settings are invalid; the error lists all mistakes.
-        UsageError: `config` is not a config, or is combined with `settings`.
-
     Attributes:
         Config: Config class of the settings.
         policy_family: Import path `package.module:Class` of the policies' class.
@@ -81,6 +77,10 @@ class Algorithm(Generic[C]):
         collect_settings: Names of the settings that only `collect` reads. They are rejected for several policies, which
             share one stream of rollouts.
         config: Settings of the algorithm.
+
+    Raises:
+        SpecError: Settings are invalid; the error lists all mistakes.
+        UsageError: `config` is not a config, or is combined with `settings`.
     """
 
     Config: ClassVar[type[AlgorithmConfig]]

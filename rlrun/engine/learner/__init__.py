@@ -1,1 +1,1 @@
-"""Learners: gradient-based updates of policies' parameters."""
+"""Learners: updates of policies' parameters by gradient descent."""

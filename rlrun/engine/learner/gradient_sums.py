@@ -1,4 +1,4 @@
-"""Gradient accumulation over shares and microbatches, weighted by valid steps (torch)."""
+"""Accumulation of gradients over microbatches and over several learners' shares (torch)."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from rlrun.engine.policy.policy import Policy
 
 
 class GradientSum:
-    """Gradient of one objective on a minibatch, multiplied by the number of valid steps for accumulation.
+    """Gradient of one loss on a minibatch, multiplied by the number of valid steps so that parts can be added.
 
     Every loss is a mean over valid steps, so weighted gradients of microbatches or of learners' shares add up to the
     gradient of the whole minibatch. Assigned values and statistics are weighted in the same way.
 
     Args:
         policy: Policy whose loss is differentiated.
-        objective: Objective to compute.
+        objective: Loss to differentiate, and its parameters.
         precision: Floating-point precision of the networks' forward and backward passes.
         weighed: Whether to multiply by the number of valid steps; otherwise the result is the means, followed by this
             number.
 
     Attributes:
         name: Name of the computation, unique in its learner.
-        objectives: List of this one objective.
+        objectives: The one objective, as a list.
         statistics: Names of the statistics, in order; known after the first call.
         carried: Names of the tensors for later objectives; known after the first call.
     """
@@ -87,11 +87,11 @@ class GradientSum:
 
 
 class GradientSums:
-    """Gradient sums of a learner's objectives over a minibatch, accumulated over its microbatches.
+    """Gradients of all of a learner's losses on a minibatch, accumulated over its microbatches.
 
     Args:
         policy: Policy whose loss is differentiated.
-        objectives: The learner's objectives.
+        objectives: The learner's losses, with their parameters and optimizers.
         precision: Floating-point precision of the networks' forward and backward passes.
         execution: Executor of the gradient computations.
         microbatch_size: Steps per microbatch (gradient accumulation, to save memory); None for the whole minibatch.
@@ -121,7 +121,7 @@ class GradientSums:
 
     @property
     def statistics(self) -> dict[str, tuple[str, ...]]:
-        """Names of the statistics in each objective's gradient sum, known after the first computation."""
+        """Names of the statistics that follow each loss's gradient, known after the first computation."""
         return {name: each.statistics for name, each in self._sums.items()}
 
     def over(
@@ -131,11 +131,13 @@ class GradientSums:
         parameters: Parameters,
         scheduled: Mapping[str, Tensor],
     ) -> Iterator[tuple[Objective, Tensor]]:
-        """Yields each objective with its gradient sum, computed lazily with the parameters current at that time.
+        """Yields each loss with its gradient on a minibatch, computed when it is asked for.
+
+        A gradient uses the parameters at that time, so updates between losses take effect.
 
         Args:
             objectives: The objectives, in order.
-            batch: A minibatch on the device.
+            batch: A minibatch on the learner's device.
             parameters: The parameters of the networks.
             scheduled: Current values of scheduled settings (learning rate, coefficients) by name, each a scalar.
         """
@@ -163,13 +165,13 @@ class GradientSums:
 def split_sums(
     policy: Policy, objectives: Iterable[Objective], sums: Tensor, statistics: Mapping[str, Sequence[str]]
 ) -> list[tuple[Objective, Tensor]]:
-    """Splits a vector of concatenated gradient sums by objective.
+    """Splits one vector of concatenated gradients and statistics into those of each loss.
 
     Args:
         policy: Policy whose loss is differentiated.
-        objectives: The learner's objectives, in order.
-        sums: Concatenated gradient sums of some objectives.
-        statistics: Names of the statistics in each objective's sum, by objective name.
+        objectives: The learner's losses, in order.
+        sums: Concatenated gradient sums of some of the losses.
+        statistics: Names of the statistics in each loss's sum, by name of its objective.
     """
     present = [objective for objective in objectives if objective.name in statistics]
     sizes = []

@@ -1,4 +1,4 @@
-"""Interfaces of learners for dataflows: a learner in this process, or data-parallel learners in Ray actors."""
+"""Interfaces of learners, which run in this process or as data-parallel learners in Ray actors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EvaluatedFunction = Callable[[Any, SampleBatch], Any]
 
 
 class Learner(Protocol):
-    """Learner interface: trains one policy's parameters, in this or other processes; see `LocalLearner`."""
+    """Interface of learners: trains one policy's parameters, in this process or in others."""
 
     policy: Policy
     sgd_steps: int
@@ -46,57 +46,57 @@ class Learner(Protocol):
         objectives: Collection[str] | None = None,
         minibatches: int = 1,
     ) -> NDArray[np.float32]:
-        """Trains on one or more minibatches, and returns the rows' new replay priorities, [S] or empty."""
+        """Trains on one or more minibatches; returns new replay priorities for their rows, or an empty array."""
 
     def apply_gradients(
         self, gradients: NDArray[np.float32], statistics: Mapping[str, Sequence[str]], *, scheduled: Mapping[str, float]
     ) -> None:
-        """Updates the parameters with externally computed gradients, such as another learner's `gradients`."""
+        """Updates the parameters with gradients that another learner computed."""
 
     def evaluate(self, function: EvaluatedFunction, batch: SampleBatch) -> Any:
-        """Evaluates a function of the policy's outputs on a batch; returns a tree of NumPy arrays."""
+        """Evaluates a function of the policy's network outputs on a batch; returns a tree of NumPy arrays."""
 
     def last_statistics(self) -> dict[str, float]:
-        """Means of all statistics over the last update; empty from the end of an iteration until the next update."""
+        """Mean of each training statistic over the last update; empty after `take_statistics` until the next update."""
 
     def take_statistics(self) -> dict[str, float]:
-        """Returns the means of all statistics since the last call, and resets them."""
+        """Returns the mean of each training statistic since the last call, and resets them."""
 
     def is_finite(self) -> bool:
-        """Whether no parameter is NaN or infinite."""
+        """Whether all parameters are finite: none is NaN or infinite."""
 
     def flat(self) -> NDArray[np.float32]:
-        """Flat copy of all parameters."""
+        """Copy of all of the policy's parameters, as one flat vector."""
 
     def acting_flat(self) -> NDArray[np.float32]:
-        """Flat copy of the parameters needed for acting, [A]: the slice `Policy.acting_range`."""
+        """Copy of the parameters that rollout workers need for acting, as one flat vector."""
 
     def load_flat(self, flat: NDArray[np.float32]) -> None:
-        """Loads the flat parameter vector."""
+        """Replaces all of the policy's parameters by those in a flat vector."""
 
     def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32]:
-        """Computes the target network's outputs [sequences, steps, K] for rows of experience [sequences, steps]."""
+        """Computes the target network's outputs [S, L, K] for S sequences of L steps of experience."""
 
     def update_target(self, tau: float = 1.0, prefix: str = "") -> None:
-        """Polyak update of the target network with rate `tau`; 1 is a hard update (copy)."""
+        """Moves the target network towards the current parameters by the fraction `tau`; 1 copies them."""
 
     def target(self) -> NDArray[np.float32] | None:
-        """Flat copy of the target network's parameters; None without a target network."""
+        """Copy of the target network's parameters, as one flat vector; None without a target network."""
 
     def load_target(self, flat: NDArray[np.float32]) -> None:
-        """Loads the target network's parameters."""
+        """Replaces the target network's parameters by those in a flat vector."""
 
     def optimizer_state(self) -> dict[str, NDArray[np.float32]]:
-        """Optimizer state tensors by name, for a checkpoint."""
+        """State of the optimizers for a checkpoint, as tensors by name."""
 
     def load_optimizer_state(self, named: Mapping[str, NDArray[np.float32]]) -> None:
-        """Restores the optimizers from an `optimizer_state()` dict."""
+        """Restores the optimizers from the dict that `optimizer_state()` returned."""
 
     def state(self) -> dict[str, Any]:
-        """State dict: counters, and the random state of the minibatch shuffling."""
+        """Counters and the random state of minibatch shuffling, for a checkpoint."""
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores counters and random state from a `state()` dict."""
+        """Restores counters and random state from the dict that `state()` returned."""
 
     def adopt_state(self, state: Mapping[str, Any]) -> None:
         """Copies the counters from another learner's `state()`, but not its random state."""
@@ -106,25 +106,25 @@ class Learner(Protocol):
 
 
 class GradientLearner(Learner, Protocol):
-    """Learner in the calling process that can also return its gradients; see `LocalLearner`."""
+    """Interface of learners in the calling process that can also return gradients instead of applying them."""
 
     @property
     def statistics_of_gradients(self) -> Mapping[str, Sequence[str]]:
-        """Names of the statistics in each objective's gradient sum, by objective."""
+        """Names of the statistics that `gradients` returns for each loss, by name of its objective."""
 
     def gradients(self, batch: SampleBatch, *, scheduled: Mapping[str, float]) -> NDArray[np.float32]:
-        """Computes the gradients and statistics of a batch, summed over valid steps, without an update."""
+        """Computes gradients and statistics on a batch, summed over valid steps, without updating parameters."""
 
 
 class LearnerFactory(Protocol):
-    """Picklable factory of a freshly initialized learner."""
+    """Picklable function that creates a freshly initialized learner."""
 
     def __call__(self, *, reducer: Reducer | None = None, share: tuple[int, int] = (0, 1)) -> GradientLearner:
         """Creates a data-parallel learner for one share of each minibatch, synchronized by a reducer."""
 
 
 def load_update(learner: Learner, flat: NDArray[np.float32]) -> None:
-    """Loads parameters from a gradient-free update, which counts as one minibatch and one new weights version."""
+    """Replaces a learner's parameters by those of a gradient-free update, counted as one minibatch and one version."""
     learner.load_flat(flat)
     learner.sgd_steps += 1
     learner.weights_version += 1

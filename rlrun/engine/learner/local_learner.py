@@ -1,4 +1,4 @@
-"""In-process learner: minibatch SGD on a policy's parameters, on one device (torch)."""
+"""Learner in this process: minibatch SGD on a policy's parameters, on one device (torch)."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
 
 class LocalLearner:
-    """In-process learner: minibatch SGD on the flat parameter vector of one policy.
+    """Trains one policy by minibatch SGD in this process, with all parameters in one flat vector.
 
     Args:
         policy: Policy to train, starting from its current parameters.
         objectives: Objectives, in the order in which they run.
         device: Torch device name, `cpu` or `cuda`.
-        update_executor: Executor of the updates: eager torch, NumPy kernels, or compiled.
-        runs_own_code: Whether code from outside of rlrun is involved in updates.
+        update_executor: Backend of the updates: eager torch, NumPy kernels, or compiled code.
+        runs_own_code: Whether users' code is involved in updates.
         seed: Seed of the minibatch shuffling.
         microbatch_size: Steps per microbatch, to save memory; None for a whole minibatch.
-        reducer: Reducer of the gradients of data-parallel learners; None for a single learner.
+        reducer: Combines the gradients of data-parallel learners; None for a single learner.
         share: (i, n): the learner computes the i-th of n equal parts of each minibatch, from 0.
         precision: Floating-point precision of the networks' forward and backward passes.
         has_target: Whether the learner keeps a target network.
@@ -154,17 +154,17 @@ class LocalLearner:
         objectives: Collection[str] | None = None,
         minibatches: int = 1,
     ) -> NDArray[np.float32]:
-        """Trains on one or more minibatches in sequence: each objective that is due takes one update per minibatch.
+        """Trains on one or more minibatches in turn; each loss whose turn it is takes one update per minibatch.
 
         Args:
-            batch: Rows of experience [S, L, ...].
+            batch: Rows of experience [sequences, steps, ...].
             scheduled: Current values of scheduled settings by name, including learning rates.
             objectives: Names of the objectives to run; None for all. `Objective.every` counts the minibatches for
                 the objective.
-            minibatches: Number of minibatches in the batch, of consecutive rows.
+            minibatches: Number of minibatches into which the batch is split, each of consecutive rows.
 
         Returns:
-            New replay priorities of the rows, [S]; empty if the loss computes none, or with several minibatches.
+            New replay priorities, one per sequence; empty if the loss computes none, or with several minibatches.
         """
         self.last_batch = batch
         self._updates.totals.begin_update()
@@ -189,7 +189,7 @@ class LocalLearner:
         return priorities if minibatches == 1 else NO_PRIORITIES
 
     def gradients(self, batch: SampleBatch, *, scheduled: Mapping[str, float]) -> NDArray[np.float32]:
-        """Computes the gradients of one minibatch without an update, for another learner's `apply_gradients`.
+        """Computes the gradients of one minibatch without updating parameters, for another learner to apply.
 
         Args:
             batch: Rows of experience [sequences, steps, ...], one minibatch.
@@ -206,7 +206,7 @@ class LocalLearner:
     def apply_gradients(
         self, gradients: NDArray[np.float32], statistics: Mapping[str, Sequence[str]], *, scheduled: Mapping[str, float]
     ) -> None:
-        """Updates the parameters with externally computed gradients, such as another learner's `gradients`.
+        """Updates the parameters with gradients that another learner computed.
 
         Args:
             gradients: Concatenated gradient sums of objectives. Each consists of the gradient, assigned values and
@@ -224,11 +224,11 @@ class LocalLearner:
 
     @property
     def statistics_of_gradients(self) -> dict[str, tuple[str, ...]]:
-        """Names of the statistics in each objective's gradient sum, known after the first `gradients`."""
+        """Names of the statistics that `gradients` returns for each loss, known after its first call."""
         return self._updates.statistics_of_gradients
 
     def evaluate(self, function: EvaluatedFunction, batch: SampleBatch) -> Any:
-        """Evaluates a function of the policy's outputs on rows of experience; returns a tree of NumPy arrays.
+        """Evaluates a function of the policy's network outputs on experience; returns a tree of NumPy arrays.
 
         Args:
             function: Module-level function from outputs and batch to a tree of tensors, or a partial of one.
@@ -241,7 +241,7 @@ class LocalLearner:
         return evaluated(self.policy, self._parameters, self._precision, function, self._staging.batch(batch))
 
     def last_statistics(self) -> dict[str, float]:
-        """Means of all statistics over the minibatches of the last update; synchronizes with the device.
+        """Mean of each training statistic over the minibatches of the last update; waits for the device.
 
         An update is one call of `learn`, `step` or `apply_gradients`. The result is empty between `take_statistics` and
         the next update, as in a run that has just been restored.
@@ -249,28 +249,28 @@ class LocalLearner:
         return self._updates.totals.update_means()
 
     def take_statistics(self) -> dict[str, float]:
-        """Returns the means of all statistics since the last call, and resets them."""
+        """Returns the mean of each training statistic since the last call, and resets them."""
         return self._updates.totals.take()
 
     def is_finite(self) -> bool:
-        """Whether no parameter is NaN or infinite."""
+        """Whether all parameters are finite: none is NaN or infinite."""
         return bool(torch.isfinite(self._parameters.flat).all())
 
     def flat(self) -> NDArray[np.float32]:
-        """Flat copy of all parameters."""
+        """Copy of all of the policy's parameters, as one flat vector."""
         return self._parameters.flat.cpu().numpy().copy()
 
     def acting_flat(self) -> NDArray[np.float32]:
-        """Flat copy of the parameters needed for acting, [A]: the slice `Policy.acting_range`."""
+        """Copy of the parameters that rollout workers need for acting, as one flat vector."""
         start, size = self.policy.acting_range
         return self._parameters.flat[start : start + size].cpu().numpy().copy()
 
     def load_flat(self, flat: NDArray[np.float32]) -> None:
-        """Loads the flat parameter vector, which may be a view into Ray's object store."""
+        """Replaces all of the policy's parameters by those in a flat vector, which may lie in Ray's object store."""
         self._parameters.flat.copy_(over_memory(flat))
 
     def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32]:
-        """Computes the target network's outputs [sequences, steps, K] for rows of experience [sequences, steps]."""
+        """Computes the target network's outputs [S, L, K] for S sequences of L steps of experience."""
         if self._parameters.target is None:
             raise RuntimeError("this learner keeps no target network")
         columns = self._staging.batch(network_columns(batch))
@@ -289,24 +289,24 @@ class LocalLearner:
         self._parameters.update_target(*self.policy.parameters.range_under(prefix), tau)
 
     def target(self) -> NDArray[np.float32] | None:
-        """Flat copy of the target network's parameters; None without a target network."""
+        """Copy of the target network's parameters, as one flat vector; None without a target network."""
         return None if self._parameters.target is None else self._parameters.target.cpu().numpy().copy()
 
     def load_target(self, flat: NDArray[np.float32]) -> None:
-        """Loads the target network's parameters, which may be a view into the object store."""
+        """Replaces the target network's parameters by those in a flat vector, which may lie in Ray's object store."""
         if self._parameters.target is not None:
             self._parameters.target.copy_(over_memory(flat))
 
     def optimizer_state(self) -> dict[str, NDArray[np.float32]]:
-        """Optimizer state tensors by `<objective>/<part>`, for a checkpoint."""
+        """State of the optimizers for a checkpoint, as tensors named `<objective>/<part>`."""
         return self._updates.optimizer_state()
 
     def load_optimizer_state(self, named: Mapping[str, NDArray[np.float32]]) -> None:
-        """Restores the optimizers from an `optimizer_state()` dict."""
+        """Restores the optimizers from the dict that `optimizer_state()` returned."""
         self._updates.load_optimizer_state(named)
 
     def state(self) -> dict[str, Any]:
-        """State dict: counters, and the random state of the minibatch shuffling."""
+        """Counters and the random state of minibatch shuffling, for a checkpoint."""
         return {
             "sgd_steps": self.sgd_steps,
             "weights_version": self.weights_version,
@@ -315,7 +315,7 @@ class LocalLearner:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores counters and random state from a `state()` dict."""
+        """Restores counters and random state from the dict that `state()` returned."""
         self.adopt_state(state)
         self.weights_version = as_count(state["weights_version"])
         load_generator(self._generator, state["generator"])
@@ -326,4 +326,4 @@ class LocalLearner:
         self._updates.counts.load_state(state["objectives"])
 
     def close(self) -> None:
-        """No-op: an in-process learner owns no processes."""
+        """Does nothing: this learner started no processes."""

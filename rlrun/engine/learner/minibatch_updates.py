@@ -1,4 +1,4 @@
-"""Minibatch updates of an in-process learner: objectives, optimizers, their execution and statistics (torch)."""
+"""Updates on single minibatches: losses, optimizers, their execution and statistics (torch)."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ SUMS = {
 
 
 class MinibatchUpdates:
-    """Minibatch updates of a learner's parameters by the objectives that are due.
+    """Updates a policy's parameters on one minibatch after another, by the losses whose turn it is.
 
     Args:
         policy: Policy to train.
         objectives: Objectives, in the order in which they run.
         parameters: Online and target parameters, which updates change in place.
-        update_executor: Executor of the updates.
-        runs_own_code: Whether code from outside of rlrun is involved in updates.
+        update_executor: Backend of the updates.
+        runs_own_code: Whether users' code is involved in updates.
         microbatch_size: Steps per microbatch; None for a whole minibatch.
-        reducer: Reducer of the gradients of data-parallel learners; None for a single learner.
+        reducer: Combines the gradients of data-parallel learners; None for a single learner.
         precision: Floating-point precision of the networks' forward and backward passes.
         announce: Callback for a message before a slow operation, such as compilation.
 
     Attributes:
-        counts: Minibatch counters of the objectives.
-        totals: Statistics of the minibatches.
+        counts: Number of minibatches that each objective has seen.
+        totals: Training statistics, summed over minibatches.
         takes_rows: Whether the caller should pass minibatches as selected rows to `step_through`, rather than one by
             one to `step`.
     """
@@ -109,7 +109,7 @@ class MinibatchUpdates:
     def step(
         self, batch: SampleBatch, settings: Mapping[str, Tensor], objectives: Collection[str] | None = None
     ) -> Tensor:
-        """Launches one minibatch update; returns the rows' priorities without synchronizing with the device.
+        """Starts the update on one minibatch; returns the sequences' priorities without waiting for the device.
 
         Args:
             batch: A minibatch on the device, columns [sequences, steps, ...].
@@ -132,9 +132,9 @@ class MinibatchUpdates:
     def step_through(
         self, selection: Selection, settings: Mapping[str, Tensor], objectives: Collection[str] | None
     ) -> NDArray[np.float32]:
-        """Updates on several minibatches in sequence.
+        """Updates on several minibatches in turn.
 
-        Consecutive minibatches with the same due objectives run in one call.
+        Consecutive minibatches on which the same losses have their turn run in one call.
 
         Args:
             selection: The rows of the minibatches.
@@ -157,7 +157,7 @@ class MinibatchUpdates:
         return priorities
 
     def gradients(self, batch: SampleBatch, settings: Mapping[str, Tensor]) -> Tensor:
-        """Concatenated gradient sums of the objectives with a loss on a minibatch, without an update.
+        """Gradients and statistics of all losses on a minibatch, in one vector, without updating parameters.
 
         Args:
             batch: A minibatch on the device, columns [sequences, steps, ...].
@@ -168,13 +168,13 @@ class MinibatchUpdates:
 
     @property
     def statistics_of_gradients(self) -> dict[str, tuple[str, ...]]:
-        """Names of the statistics in each objective's gradient sum, known after the first `gradients`."""
+        """Names of the statistics that `gradients` returns for each loss, known after its first call."""
         return self._sums.statistics
 
     def apply_gradients(
         self, gradients: Tensor, statistics: Mapping[str, Sequence[str]], settings: Mapping[str, Tensor]
     ) -> None:
-        """Updates the parameters with concatenated gradient sums.
+        """Updates the parameters with a vector of gradients and statistics that another learner computed.
 
         Args:
             gradients: Concatenated gradient sums, on the device.
@@ -185,7 +185,7 @@ class MinibatchUpdates:
             self._apply(objective, total, tuple(statistics[objective.name]), settings)
 
     def optimizer_state(self) -> dict[str, NDArray[np.float32]]:
-        """Optimizer state tensors by `<objective>/<part>`, for a checkpoint."""
+        """State of the optimizers for a checkpoint, as tensors named `<objective>/<part>`."""
         return {
             f"{name}/{part}": tensor.cpu().numpy().copy()
             for name, state in self._states.items()
@@ -193,7 +193,7 @@ class MinibatchUpdates:
         }
 
     def load_optimizer_state(self, named: Mapping[str, NDArray[np.float32]]) -> None:
-        """Restores the optimizers from an `optimizer_state()` dict."""
+        """Restores the optimizers from the dict that `optimizer_state()` returned."""
         for name, state in self._states.items():
             for part, tensor in state.items():
                 tensor.copy_(torch.from_numpy(np.array(named[f"{name}/{part}"])))
@@ -219,7 +219,7 @@ class MinibatchUpdates:
 
 
 class ObjectiveCounts:
-    """Minibatch counters per objective, which select the objectives that are due.
+    """Counts the minibatches seen by each loss of a learner, and decides whose turn it is.
 
     Args:
         objectives: The learner's objectives, in order.
@@ -231,7 +231,7 @@ class ObjectiveCounts:
         self._some_need_others = any(objective.needs for objective in self._objectives)
 
     def due(self, names: Collection[str] | None = None) -> list[Objective]:
-        """Counts one minibatch, and returns the objectives that are due, in order.
+        """Counts one minibatch, and returns the objectives that run on it, in order.
 
         Args:
             names: Names of the objectives that the minibatch trains; None for all with a loss.
@@ -251,11 +251,11 @@ class ObjectiveCounts:
         return due
 
     def state(self) -> dict[str, int]:
-        """State dict: minibatch count by objective."""
+        """Number of minibatches seen by each objective, for a checkpoint."""
         return dict(self._asked)
 
     def load_state(self, state: Mapping[str, int]) -> None:
-        """Restores the counters from a `state()` dict."""
+        """Restores the counters from the dict that `state()` returned."""
         self._asked = {name: as_count(state[name]) for name in self._asked}
 
 

@@ -18,7 +18,7 @@ from rlrun.engine.learner.staging import over_memory
 
 @dataclass(frozen=True)
 class Passes:
-    """Epochs over a batch, split into minibatches of a fixed shape.
+    """Epochs over a batch, each split into minibatches of a fixed shape.
 
     Attributes:
         rows: Number of rows in the batch.
@@ -32,7 +32,7 @@ class Passes:
 
     @classmethod
     def over(cls, rows: int, length: int, minibatch_size: int, share: tuple[int, int]) -> Passes:
-        """Creates the epochs over a batch, with the minibatch size rounded to whole rows and equal shares.
+        """Plans the epochs over a batch; the minibatch size is rounded up to whole rows and equal shares.
 
         Args:
             rows: Number of rows in the batch.
@@ -54,7 +54,7 @@ class Passes:
         return -self.rows % self.size
 
     def order(self, generator: np.random.Generator) -> NDArray[np.int64]:
-        """Shuffles the row indices of this learner's share for one epoch; padding rows have the index `rows`.
+        """Shuffles the row indices of one epoch for this learner; padding rows have the index `rows`.
 
         Args:
             generator: The learner's random generator, with the same seed for all learners of a policy.
@@ -67,14 +67,16 @@ class Passes:
 
 
 class Selection:
-    """Minibatches of a batch by the indices of their rows: kernels gather only the columns that the update reads.
+    """A batch, with the indices of the rows that form each of K minibatches.
+
+    Kernels gather only the columns that an update reads.
 
     Args:
         columns: Rows of experience [sequences, steps, ...] as NumPy arrays.
-        rows: Indices of the rows of each minibatch, [K, M]; None for one minibatch of all rows.
+        rows: Indices of the M rows of each minibatch, [K, M]; None for one minibatch of all rows.
 
     Attributes:
-        rows: Indices of the rows of each minibatch, [K, M]; None for one minibatch of all rows.
+        rows: Indices of the M rows of each minibatch, [K, M]; None for one minibatch of all rows.
         number: Number of minibatches, K.
         leaves: The columns' arrays, in the order of `named_leaves`.
         shape: Rows of a minibatch, and steps per row.
@@ -93,7 +95,7 @@ class Selection:
         self._columns = columns
 
     def gathered(self, number: int) -> SampleBatch:
-        """Gathers the rows of the minibatch with index `number`, as tensors."""
+        """Gathers the rows of one minibatch, given by its index, as tensors."""
         if self.rows is None:
             return self._columns.map(over_memory)
         rows = self.rows[number]
@@ -101,7 +103,7 @@ class Selection:
 
 
 def minibatches(columns: SampleBatch, order: Tensor, size: int) -> Iterator[SampleBatch]:
-    """Yields minibatches of a batch, in the order of shuffled row indices.
+    """Yields the minibatches of a batch, in the order of shuffled row indices.
 
     Args:
         columns: Rows of experience [sequences, steps, ...].
@@ -115,9 +117,9 @@ def minibatches(columns: SampleBatch, order: Tensor, size: int) -> Iterator[Samp
 
 
 def nth(tree: Any, index: int) -> Tensor | Any:
-    """Minibatch with the given index, from a tree whose leaves are split into minibatches.
+    """Extracts one minibatch, by its index, from a tree whose arrays have been split into minibatches.
 
-    A split leaf is a tuple of tensors; a nested column is a tuple of other types.
+    A split array is a tuple of tensors; a nested column is a tuple of other types.
     """
     if isinstance(tree, dict):
         return {key: nth(value, index) for key, value in tree.items()}

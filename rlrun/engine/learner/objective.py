@@ -20,7 +20,7 @@ class Loss:
     """Result of a loss function: scalar loss, statistics and replay priorities.
 
     Attributes:
-        total: Scalar loss to minimize, a scalar.
+        total: Loss to minimize, a scalar.
         statistics: Statistics to report by name, each a scalar; the learner averages them over minibatches.
         priorities: New replay priorities of the rows (absolute TD errors), [S], or None. At most one objective of a
             learner computes priorities.
@@ -44,7 +44,7 @@ For an objective without gradients (`parameters` None), the first argument is a 
 
 @dataclass(frozen=True)
 class Objective:
-    """Objective of a learner: a loss function, the parameters it trains, and their optimizer.
+    """A loss function of a learner, with the parameters that it trains and their optimizer.
 
     On each minibatch a learner runs its objectives in order, each on the parameters updated by the preceding ones.
 
@@ -78,7 +78,7 @@ class Objective:
     is_main: bool = False
 
     def statistic(self, name: str, *, is_alone: bool) -> str:
-        """Reported name of a loss statistic, with the objective's name as prefix if ambiguous.
+        """Name under which a statistic of the loss is reported, prefixed by the objective's name if there are several.
 
         Args:
             name: Name of the statistic in `Loss.statistics`.
@@ -87,7 +87,7 @@ class Objective:
         return name if is_alone or self.is_main else f"{self.name}/{name}"
 
     def range_in(self, parameters: FlatParameters) -> tuple[int, int]:
-        """Range of the objective's parameters in the flat vector, as (offset, size); (0, 0) for none.
+        """Offset and size of the objective's parameters in the flat vector of all; (0, 0) if it trains none.
 
         Raises:
             ValueError: No parameter has the prefix, or the parameters are not adjacent.
@@ -96,7 +96,7 @@ class Objective:
 
 
 def check_objectives(objectives: Sequence[Objective], parameters: FlatParameters) -> None:
-    """Validates a learner's objectives against each other and against the policy's parameters.
+    """Validates that a learner's objectives fit one another and the policy's parameters.
 
     Raises:
         ValueError: Two objectives share a name; an objective has no parameters; an objective needs tensors that no

@@ -1,4 +1,4 @@
-"""Gradient-descent optimizers as pure in-place functions, with their states as named tensors.
+"""Gradient-descent optimizers as functions that update parameters in place; their states are named tensors.
 
 All update rules are elementwise, so that slices of the parameters can be updated separately.
 """
@@ -19,15 +19,15 @@ OptimizerState = dict[str, "Tensor"]
 
 
 class Optimizer(Protocol):
-    """Optimizer interface: an update rule as a frozen dataclass, identified by its `repr`.
+    """Interface of optimizers: an update rule with its constants, as a frozen dataclass.
 
     Attributes:
-        parts: Names of the state tensors, all zero before the first update.
+        parts: Names of the optimizer's state tensors, all zero before the first update.
     """
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Names of the state tensors, all zero before the first update."""
+        """Names of the optimizer's state tensors, all zero before the first update."""
 
     def step(self, parameters: Tensor, gradient: Tensor, state: OptimizerState, lr: Tensor) -> None:
         """Applies one optimizer step to parameters and state in place.
@@ -56,7 +56,7 @@ class Adam:
     parts: ClassVar[tuple[str, ...]] = ("first", "second", STEPS)
 
     def step(self, parameters: Tensor, gradient: Tensor, state: OptimizerState, lr: Tensor) -> None:
-        """Applies one optimizer step in place; see `Optimizer`."""
+        """Applies one Adam step to parameters and optimizer state, in place."""
         state[STEPS].add_(1)
         state["first"].lerp_(gradient, 1 - self.beta_1)
         state["second"].mul_(self.beta_2).addcmul_(gradient, gradient, value=1 - self.beta_2)
@@ -83,7 +83,7 @@ class AdamW:
     parts: ClassVar[tuple[str, ...]] = Adam.parts
 
     def step(self, parameters: Tensor, gradient: Tensor, state: OptimizerState, lr: Tensor) -> None:
-        """Applies one optimizer step in place; see `Optimizer`."""
+        """Applies one AdamW step to parameters and optimizer state, in place."""
         parameters.mul_(computed_once(1 - lr * self.weight_decay))
         Adam(self.epsilon, self.beta_1).step(parameters, gradient, state, lr)
 
@@ -107,11 +107,11 @@ class RMSProp:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Names of the state tensors."""
+        """Names of the optimizer's state tensors: running averages of gradients."""
         return ("first", "second") if self.centered else ("second",)
 
     def step(self, parameters: Tensor, gradient: Tensor, state: OptimizerState, lr: Tensor) -> None:
-        """Applies one optimizer step in place; see `Optimizer`."""
+        """Applies one RMSProp step to parameters and optimizer state, in place."""
         square = state["second"].mul_(self.decay).addcmul_(gradient, gradient, value=1 - self.decay)
         if self.centered:
             mean = state["first"].lerp_(gradient, 1 - self.decay)
@@ -131,20 +131,19 @@ class SGD:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Names of the state tensors."""
+        """Names of the optimizer's state tensors: the momentum, if used."""
         return ("velocity",) if self.momentum else ()
 
     def step(self, parameters: Tensor, gradient: Tensor, state: OptimizerState, lr: Tensor) -> None:
-        """Applies one optimizer step in place; see `Optimizer`."""
+        """Applies one SGD step to parameters and momentum, in place."""
         if self.momentum:
             gradient = state["velocity"].mul_(self.momentum).add_(gradient)
         parameters.sub_(lr * gradient)
 
 
 def computed_once(scalar: Tensor) -> Tensor:
-    """Scalar [] stored in memory, so that the compiler does not recompute it for each element.
+    """Stores a scalar tensor in memory, so that compiled code does not recompute it for every few parameters.
 
-    Compiled code would otherwise recompute the scalar, including powers and roots, for every few parameters. A view
-    with explicit strides forces the scalar into memory.
+    A view with explicit strides forces the scalar into memory.
     """
     return scalar.as_strided((), ())

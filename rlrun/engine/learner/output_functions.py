@@ -1,4 +1,4 @@
-"""Gradient-free evaluation of functions of a policy's outputs, in the learner's process (torch)."""
+"""Evaluation of functions of a policy's network outputs without gradients (torch)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rlrun.engine.policy.policy import Policy
 def evaluated(
     policy: Policy, parameters: Parameters, precision: Precision, function: EvaluatedFunction, batch: SampleBatch
 ) -> Any:
-    """Evaluates a function of the policy's outputs on a batch, as a tree of NumPy arrays.
+    """Evaluates a function of a policy's network outputs on a batch; returns a tree of NumPy arrays.
 
     Args:
         policy: The policy.
@@ -37,7 +37,7 @@ def evaluated(
 
 
 def require_picklable(function: EvaluatedFunction) -> None:
-    """Validates that a function can be pickled by reference (module and qualified name), or is a partial of one.
+    """Validates that other processes can import a function by its module and name; a partial of one is allowed.
 
     Raises:
         ValueError: The function is a lambda, a method, or defined within another function.

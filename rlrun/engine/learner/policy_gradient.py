@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 def policy_gradient_loss(
     outputs: ActorCriticOutputs, batch: SampleBatch, *, vf_loss_coeff: float, entropy_coeff: Tensor
 ) -> Loss:
-    """Advantage actor-critic loss: policy gradient with value loss and entropy bonus.
+    """Advantage actor-critic loss: policy gradient, value loss and entropy bonus.
 
     Args:
-        outputs: Network outputs for the rows: action distribution and values.
+        outputs: Network outputs on the batch: action distributions and values.
         batch: Columns [sequences, steps], including `advantages` and `value_targets`.
         vf_loss_coeff: Coefficient of the value loss.
         entropy_coeff: Coefficient of the entropy bonus, a scalar.

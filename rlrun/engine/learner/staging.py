@@ -1,4 +1,4 @@
-"""Host-to-device transfer of batches, shuffled row indices and scheduled settings (torch)."""
+"""Copies of batches, shuffled row indices and scheduled settings to the learner's device (torch)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlrun.engine.data.sample_batch import SampleBatch
 
 
 class Staging:
-    """Asynchronous host-to-device copies for a learner.
+    """Copies arrays to a learner's device while it still computes.
 
     For CUDA, arrays are copied from pinned memory in a separate stream. The transfer of a batch thus overlaps with
     learning from the preceding batch. On the CPU, no copy is made.
@@ -32,7 +32,7 @@ class Staging:
             self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
     def batch(self, batch: SampleBatch, spare: int = 0) -> SampleBatch:
-        """Copies a batch to the device, with a zero padding row appended if minibatches need padding (`spare` > 0)."""
+        """Copies a batch to the device, with a row of zeros added if the last minibatch needs padding (`spare` > 0)."""
 
         def moved(leaf: NDArray[Any]) -> Tensor:
             tensor = self._moved(over_memory(leaf))
@@ -52,7 +52,7 @@ class Staging:
         return self._moved(torch.from_numpy(order))
 
     def settings(self, values: Mapping[str, float]) -> dict[str, Tensor]:
-        """Scheduled settings as device tensors by name, each a scalar; cached while no value changes."""
+        """Scheduled settings by name as scalar tensors on the device; reused while no value changes."""
         if values != self._latest[0]:
             together = self._moved(torch.tensor(list(values.values()), dtype=torch.float32))
             self._latest = values, dict(zip(values, together.unbind(), strict=True))
@@ -65,7 +65,7 @@ class Staging:
 
 
 def over_memory(array: NDArray[Any]) -> Tensor:
-    """Zero-copy tensor view of an array; read-only, since the memory may be Ray's object store."""
+    """Tensor on an array's memory, without a copy; must not be modified, as the array may lie in Ray's object store."""
     contiguous = np.ascontiguousarray(array)
     if contiguous.flags.writeable:
         return torch.from_numpy(contiguous)

@@ -1,4 +1,4 @@
-"""Accumulated training statistics over minibatches, on the device (torch)."""
+"""Sums of training statistics over minibatches, kept on the device (torch)."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ Totals = dict[tuple[str, ...], tuple[Tensor, int]]
 
 
 class StatisticTotals:
-    """Accumulator of training statistics on the device; `add` does not synchronize with the device."""
+    """Sums training statistics over minibatches on the device; adding does not wait for the device."""
 
     def __init__(self) -> None:
         self._totals: Totals = {}
         self._before_update: Totals = {}
 
     def begin_update(self) -> None:
-        """Marks the start of an update, for `update_means`."""
+        """Marks the start of an update, so that `update_means` covers this update only."""
         self._before_update = dict(self._totals)  # a shallow copy: sums never change in place
 
     def add(self, names: tuple[str, ...], measured: Tensor) -> None:
-        """Accumulates the statistics of one minibatch, a vector with an entry for each name."""
+        """Adds the statistics of one minibatch, given as a vector with one entry per name."""
         total, count = self._totals.get(names, (None, 0))
         self._totals[names] = (measured.clone() if total is None else total + measured, count + 1)
 
     def to_add(self, names: tuple[str, ...], count: int) -> NDArray[np.float32]:
-        """Array of the sums so far, on the CPU, to which the caller adds the statistics of several minibatches."""
+        """Array of the sums so far, to which the caller adds the statistics of several minibatches; CPU only."""
         total, counted = self._totals.get(names, (None, 0))
         grown = torch.zeros(len(names)) if total is None else total.clone()
         self._totals[names] = (grown, counted + count)
         return grown.numpy()
 
     def total_of(self, statistic: str) -> tuple[float, int]:
-        """Sum and minibatch count of a statistic; synchronizes with the device."""
+        """Sum of one statistic and its number of minibatches; waits for the device."""
         found = [(total[names.index(statistic)], n) for names, (total, n) in self._totals.items() if statistic in names]
         return sum(float(total) for total, _ in found), sum(count for _, count in found)
 
     def mean_since(self, before: tuple[float, int], statistic: str) -> float:
-        """Mean of a statistic over the minibatches since a call of `total_of`; synchronizes with the device."""
+        """Mean of a statistic over the minibatches since `total_of` was called; waits for the device."""
         total, count = self.total_of(statistic)
         return (total - before[0]) / (count - before[1])
 
     def update_means(self) -> dict[str, float]:
-        """Means of all statistics over the last update; empty after `take`."""
+        """Mean of each statistic over the last update; empty after `take`."""
         added: Totals = {}
         for names, (total, count) in self._totals.items():
             before, counted = self._before_update.get(names, (None, 0))
@@ -54,13 +54,13 @@ class StatisticTotals:
         return means(added)
 
     def take(self) -> dict[str, float]:
-        """Returns the means of all statistics since the last call, and resets the totals."""
+        """Returns the mean of each statistic since the last call, and resets the sums."""
         taken, self._totals, self._before_update = self._totals, {}, {}
         return means(taken)
 
 
 def means(totals: Totals) -> dict[str, float]:
-    """Mean of each statistic over minibatches; synchronizes with the device."""
+    """Means over minibatches of all statistics, given their sums; waits for the device."""
     sums: dict[str, tuple[float, int]] = {}
     for names, (total, count) in totals.items():
         for name, mean in zip(names, (total / count).tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""Parameter update on a minibatch, as a traceable in-place function of tensors (torch).
+"""Update of a policy's parameters on a minibatch, as a function that can be traced (torch).
 
 All executors share this function: called directly (eager), or traced into one graph with forward and backward pass,
 gradient clipping and optimizer step, then translated as a whole (`rlrun.engine.learner.executors.execution`).
@@ -30,7 +30,7 @@ are always float32."""
 
 @dataclass(frozen=True)
 class Parameters:
-    """Parameters of the online and target networks in an update.
+    """Parameters of a policy's networks and of its target network, as flat vectors.
 
     Attributes:
         flat: All parameters.
@@ -41,12 +41,14 @@ class Parameters:
     target: Tensor | None = None
 
     def update_target(self, start: int, size: int, tau: float) -> None:
-        """Polyak update of a range of the target network's parameters; no effect without a target network.
+        """Moves a range of the target network's parameters towards the current ones by the fraction `tau`.
+
+        Does nothing without a target network.
 
         Args:
             start: First parameter of the range.
             size: Number of parameters.
-            tau: Rate of the update; 1 is a hard update (copy).
+            tau: Fraction of the way; 1 copies the current parameters.
         """
         if self.target is None:
             return
@@ -58,7 +60,7 @@ class Parameters:
 
 
 def fresh_state(optimizer: Optimizer, size: int, device: torch.device | None = None) -> OptimizerState:
-    """Zero-initialized optimizer state for `size` parameters."""
+    """Initial optimizer state, all zeros, for `size` parameters."""
     return {part: torch.zeros(() if part == STEPS else size, device=device) for part in optimizer.parts}
 
 
@@ -88,17 +90,17 @@ class Computation(Protocol):
 
 
 class Update:
-    """Parameter update on one minibatch by all objectives that are due.
+    """Parameter update on one minibatch by all losses whose turn it is.
 
     Args:
         policy: Policy to update.
-        objectives: Objectives that are due.
+        objectives: Losses to minimize, with their parameters and optimizers.
         precision: Floating-point precision of the networks' forward and backward passes.
         names_objectives: Whether statistics' names are prefixed with the objective's name.
 
     Attributes:
         name: Name of the computation, unique in its learner.
-        objectives: Objectives that are due.
+        objectives: Losses to minimize, with their parameters and optimizers.
         statistics: Names of the statistics, in order; known after the first call.
         carried: Always empty: no tensors are passed to later computations.
     """
@@ -164,7 +166,7 @@ class Update:
 
 
 def with_shared_tensors(batch: SampleBatch, objective: Objective, carried: Mapping[str, Tensor]) -> SampleBatch:
-    """Adds the tensors that an objective needs from earlier objectives to a batch, as `<objective>/<name>`."""
+    """Adds tensors that earlier losses computed to a batch, as columns `<objective>/<name>`, for a later loss."""
     if not objective.needs:
         return batch
     needed = {name: tensor for name, tensor in carried.items() if name.partition("/")[0] in objective.needs}
@@ -172,12 +174,12 @@ def with_shared_tensors(batch: SampleBatch, objective: Objective, carried: Mappi
 
 
 def shared_tensors(objective: Objective, loss: Loss) -> dict[str, Tensor]:
-    """Detached tensors of a loss for later objectives, keyed by `<objective>/<name>`."""
+    """Tensors that a loss passes to later losses, without gradients, by the name `<objective>/<name>`."""
     return {f"{objective.name}/{name}": tensor.detach() for name, tensor in loss.carry.items()}
 
 
 def assigned_values(objective: Objective, loss: Loss) -> list[Tensor]:
-    """Flat concatenation of the values that a loss assigns, in the order of the objective's `assigns`.
+    """Values that a loss sets parameters to, concatenated to one vector in the order of `Objective.assigns`.
 
     Raises:
         ValueError: The loss assigns other parameters than the objective declares.
@@ -191,20 +193,20 @@ def assigned_values(objective: Objective, loss: Loss) -> list[Tensor]:
 
 
 def present_values(policy: Policy, objective: Objective, flat: Tensor) -> Tensor:
-    """Flat concatenation of the current values of the parameters that an objective assigns."""
+    """Current values of the parameters that a loss assigns, concatenated to one vector."""
     slots = [policy.parameters.slot(name) for name in objective.assigns]
     return torch.cat([flat[slot.offset : slot.offset + slot.size] for slot in slots])
 
 
 def assign(policy: Policy, objective: Objective, flat: Tensor, values: Tensor) -> None:
-    """Writes concatenated values into the flat parameter vector, at the parameters that an objective assigns."""
+    """Writes new values, in one vector, to the parameters that a loss assigns."""
     slots = [policy.parameters.slot(name) for name in objective.assigns]
     for slot, value in zip(slots, torch.split(values, [slot.size for slot in slots]), strict=True):
         flat[slot.offset : slot.offset + slot.size].copy_(value)
 
 
 def num_assigned(policy: Policy, objective: Objective) -> int:
-    """Total number of elements of the parameters that an objective assigns."""
+    """Total number of elements of the parameters that a loss assigns."""
     return sum(policy.parameters.slot(name).size for name in objective.assigns)
 
 
@@ -216,7 +218,7 @@ def apply_sum(
     total: Tensor,
     scheduled: Mapping[str, Tensor],
 ) -> Tensor:
-    """Updates parameters and optimizer state in place with a gradient sum of `GradientSum`.
+    """Updates parameters and optimizer state in place by a gradient that is summed over valid steps.
 
     Returns:
         Mean statistics, followed by the norm of the mean gradient if parameters are trained; `measured_by` has the
@@ -236,12 +238,12 @@ def apply_sum(
 
 
 def measured_by(objective: Objective, statistics: Sequence[str]) -> tuple[str, ...]:
-    """Names of an objective's statistics: the loss statistics and the gradient norm."""
+    """Names of the statistics of one loss: those that it reports, and its gradient norm."""
     return (*statistics,) if objective.parameters is None else (*statistics, GRAD_NORM)
 
 
 def sum_as_means(total: Tensor) -> Tensor:
-    """Converts a gradient sum of `GradientSum` into means over valid steps, followed by the number of valid steps."""
+    """Divides a gradient sum by its number of valid steps; the result ends with that number."""
     return torch.cat([total[:-1] / total[-1].clamp(min=1), total[-1:]])
 
 
@@ -253,7 +255,7 @@ def gradient_of(
     scheduled: Mapping[str, Tensor],
     precision: Precision,
 ) -> tuple[Tensor, Loss]:
-    """Gradient of an objective's loss with respect to the objective's parameters, [size], and the loss."""
+    """Gradient of a loss with respect to the parameters that it trains, and the loss itself."""
     assert objective.loss is not None
     if objective.parameters is None:
         views = policy.parameters.views(parameters.flat.detach())
@@ -281,12 +283,12 @@ def require_loss(objective: Objective, loss: Any) -> Loss:
 
 
 def target_views(policy: Policy, parameters: Parameters) -> dict[str, Tensor] | None:
-    """Views of the target network's parameters by name; None without a target network."""
+    """The target network's parameters by name; None without a target network."""
     return None if parameters.target is None else policy.parameters.views(parameters.target)
 
 
 def computed_in(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:
-    """Autocast context for forward passes in a given precision."""
+    """Context manager in which networks compute in the given floating-point precision (torch's autocast)."""
     if precision == "float32":
         return nullcontext()
     # autocast caches casts of leaf tensors only, and views of a flat vector are no leaves.
@@ -311,5 +313,5 @@ def apply_gradient(
 
 
 def clipped(gradient: Tensor, norm: Tensor, bound: float) -> Tensor:
-    """Clips a gradient (or a slice of one) by the global gradient norm."""
+    """Scales down a gradient, or a slice of one, if the norm of the whole gradient exceeds the threshold."""
     return gradient * computed_once((bound / (norm + 1e-6)).clamp(max=1.0))

@@ -1,4 +1,4 @@
-"""Value losses of all reward streams' value heads, with targets from the batch or from V-trace."""
+"""Value losses for the value heads of all reward streams, with targets from the batch or from V-trace."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 def summed_value_losses(
     outputs: ActorCriticOutputs, batch: SampleBatch, own_errors: Tensor, valid: Tensor
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Sum [] of the losses of all value heads, and each loss [] by name, the env reward's first.
+    """Sum of the losses of all value heads, and each loss by the name of its statistic.
+
+    The loss of the env's own rewards comes first.
 
     Args:
-        outputs: Network outputs for the rows.
+        outputs: Network outputs on the batch.
         batch: Columns [sequences, steps], including `<stream>_value_targets` of each additional reward stream.
         own_errors: Squared (optionally clipped) value errors of the env reward, [sequences, steps].
         valid: Mask of the valid steps as 0 or 1, [sequences, steps].
@@ -36,7 +38,7 @@ def summed_value_losses(
 
 @dataclass(frozen=True)
 class CorrectedValues:
-    """V-trace advantages, value losses and value targets.
+    """Advantages, value losses and value targets computed by V-trace, for S sequences of T steps.
 
     Attributes:
         advantages: Weighted sum of the reward streams' advantages, [S, T + 1].
@@ -61,13 +63,13 @@ def corrected_values(
     clip_c: float,
     vf_loss_coeff: float,
 ) -> CorrectedValues:
-    """Computes V-trace advantages and value losses over all reward streams.
+    """Computes advantages, value losses and value targets of all reward streams by V-trace.
 
     A non-episodic reward stream bootstraps from the final observation even after termination.
 
     Args:
-        outputs: Network outputs for the rows.
-        batch: Columns [S, T + 1].
+        outputs: Network outputs on the batch.
+        batch: Columns [S, T + 1] of S sequences, with T steps and the observation after them.
         log_ratios: Log importance ratios log pi(a|x) - log mu(a|x), [S, T + 1].
         streams: Reward streams, the env's first.
         clip_rho: Clip threshold rho-bar of the importance ratios in the TD errors.

@@ -1,4 +1,4 @@
-"""Interface of inference networks for acting: one forward pass per env step, in NumPy or torch."""
+"""Interface of networks that rollout workers act with: one forward pass per env step, in NumPy or torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Heads = dict[str, Floats]
 
 
 class ActingNetwork(Protocol):
-    """Inference network interface: forward pass of one env step for B env slots."""
+    """Network that rollout workers act with: computes one env step for B env slots at once."""
 
     @property
     def state_size(self) -> int:
@@ -23,7 +23,7 @@ class ActingNetwork(Protocol):
         ...
 
     def load(self, flat: Floats) -> None:
-        """Loads parameters; never modifies the array, since it may be memory of Ray's object store."""
+        """Loads parameters from a flat vector, which is never modified: it may lie in Ray's object store."""
         ...
 
     def __call__(
@@ -49,7 +49,7 @@ class ActingNetwork(Protocol):
 
 
 class WrappedNetwork:
-    """Base class of wrappers of an inference network; the wrapped network holds the parameters.
+    """Base class of wrappers that change what an acting network computes; parameters go to the wrapped network.
 
     Args:
         network: Wrapped network.
@@ -64,12 +64,12 @@ class WrappedNetwork:
         self.state_size = network.state_size
 
     def load(self, flat: Floats) -> None:
-        """Loads parameters into the wrapped network."""
+        """Loads parameters from a flat vector into the wrapped network."""
         self.network.load(flat)
 
 
 class TransformedOutputs(WrappedNetwork, ABC):
-    """Wrapper of an inference network that transforms the head `outputs`.
+    """Wrapper of an acting network that changes its head `outputs`, for example by masking.
 
     Args:
         network: Wrapped network.
@@ -88,4 +88,4 @@ class TransformedOutputs(WrappedNetwork, ABC):
 
     @abstractmethod
     def transformed(self, outputs: Floats, inputs: Mapping[str, Any]) -> Floats:
-        """Maps the wrapped network's outputs [B, K] and the inputs to transformed outputs [B, ...]."""
+        """Computes the new head `outputs` from the wrapped network's, [B, K], and its inputs."""

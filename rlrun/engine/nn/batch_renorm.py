@@ -1,4 +1,4 @@
-"""Batch renormalization of a dense layer's inputs, whose running statistics are parameters (torch)."""
+"""Batch renormalization of a dense layer's inputs; its running statistics count as parameters (torch)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class BatchRenorm(nn.Module):
 
     @override
     def forward(self, x: Tensor) -> Tensor:
-        """Normalizes features [N, D]."""
+        """Normalizes a batch of N feature vectors [N, D]."""
         mean, variance = self.mean.detach(), self.variance.detach()
         deviation = (variance + RENORM_EPSILON).sqrt()
         if self.moved is None:
@@ -80,7 +80,7 @@ class RenormalizedLinear(nn.Linear):
 
     @override
     def forward(self, x: Tensor) -> Tensor:
-        """Maps [N, inputs] to [N, outputs]."""
+        """Maps N input vectors [N, inputs] to [N, outputs]."""
         return super().forward(self.norm(x))
 
 

@@ -1,4 +1,4 @@
-"""Custom encoders of parts of observations, by import path: creation, trial run, rejection of stateful modules (torch).
+"""Users' encoders for entries of an observation, given by import path (torch).
 
 Workers, learners and checkpoints hold only parameters, so a module's outputs must be a function of parameters and
 observations.
@@ -27,10 +27,10 @@ WHAT = "encoder"
 
 
 class CustomEncoderModule(UsersEncoder):
-    """Module of a custom encoder, applied to raw env observations.
+    """Torch module that applies a user's encoder to one entry of the raw env observation.
 
     Args:
-        own: Settings of the encoder.
+        own: Import path and shape of the encoder.
     """
 
     def __init__(self, own: CustomEncoder) -> None:
@@ -42,18 +42,18 @@ class CustomEncoderModule(UsersEncoder):
 
     @override
     def forward(self, observations: Tensor) -> Tensor:
-        """Encodes [N, *shape] as [N, width]."""
+        """Encodes N raw observations [N, *shape] as features [N, width]."""
         features: Tensor = self.module(observations)
         return features
 
 
 def tried_width(path: str, space: gymnasium.Space[Any], part: str) -> int:
-    """Output width of a custom encoder, which is instantiated and validated on two observations.
+    """Instantiates a user's encoder, runs it on two observations, and returns its number of output features.
 
     Args:
         path: Import path of the encoder's class, `package.module:Class`.
-        space: Space of the encoded observation part, passed to the constructor.
-        part: Key of the observation part, for messages.
+        space: Space of the encoded observation entry, passed to the constructor.
+        part: Key of the observation entry, for messages.
 
     Returns:
         Number of output features, D.
@@ -87,7 +87,7 @@ def _two_of(space: gymnasium.Space[Any]) -> Tensor:
 def load_custom_network(
     model: ModelConfig, observation_space: gymnasium.Space[Any], num_outputs: int, seed: int
 ) -> tuple[nn.Module, Any]:
-    """Instantiates the custom network `model.module`, and runs it on a batch of two observations.
+    """Instantiates the network class that the setting `model.module` names, and runs it on two observations.
 
     Args:
         model: Settings with the network's import path; also passed to the network's constructor.
@@ -108,13 +108,13 @@ def load_custom_network(
 
 
 def validated_module(path: str, what: str, make: Callable[[Any], Any], inputs: Any, seed: int) -> tuple[nn.Module, Any]:
-    """Instantiates a custom module and validates two forward passes.
+    """Instantiates a user's module, and runs two forward passes to check that it has no hidden state.
 
     Args:
         path: Import path of the class or factory, as `package.module:Name`.
         what: Role of the module in messages, such as "network".
         make: Function that calls the class or factory with suitable arguments.
-        inputs: Batch of observations for the forward passes.
+        inputs: Observations for the forward passes.
         seed: Seed of the weight initialization.
 
     Returns:

@@ -56,7 +56,7 @@ def layer_norm(x: Floats, scale: Floats, shift: Floats) -> Floats:
 
 
 class DenseNet:
-    """MLP in NumPy with parameters loaded from a flat vector.
+    """Multi-layer perceptron in NumPy, with parameters loaded from a flat vector.
 
     Args:
         layers: (name, activation) of each layer, first to last; None for no activation.
@@ -76,7 +76,7 @@ class DenseNet:
         self._layers = [_Layer(name, activation, normalization, renormalizes) for name, activation in layers]
 
     def load(self, parameter: Callable[[str], Floats]) -> None:
-        """Loads weights and biases by name, into the same memory at each call.
+        """Loads weights and biases by name; each call overwrites the same arrays.
 
         Weights are stored transposed and contiguous: the small matrix products of acting run faster on them.
 
@@ -99,7 +99,9 @@ class DenseNet:
 
 
 class ResidualNet:
-    """Residual dense layers in NumPy, as `rlrun.engine.nn.extended_network_module` has them in torch.
+    """Dense layers with residual blocks in NumPy, for acting.
+
+    The same layers for learning in torch are in `rlrun.engine.nn.extended_network_module`.
 
     Args:
         name: Name of the layers in the parameters.
@@ -113,7 +115,7 @@ class ResidualNet:
         self._arrays: dict[str, Floats] = {}
 
     def load(self, parameter: Callable[[str], Floats]) -> None:
-        """Loads the parameters by name, into the same memory at each call; see `DenseNet.load`."""
+        """Loads weights and biases by name; each call overwrites the same arrays."""
         dense = [f"{self._name}.0", *(f"{block}.{part}" for block in self._blocks for part in ("first", "second"))]
         norms = [*(f"{block}.norm" for block in self._blocks), f"{self._name}.{len(self._blocks) + 1}"]
         for layer in (*dense, *norms):
@@ -167,9 +169,9 @@ class _Layer:
 
 
 def in_memory(array: Floats, numbers: Floats) -> Floats:
-    """Copies numbers into an existing array, so that references to it stay valid.
+    """Copies numbers into an existing array, so that other references to the array see them.
 
-    Creates a new array if the shape differs.
+    Returns that array, or a new one if the shape differs.
     """
     if array.shape != numbers.shape:
         return numbers.copy("C")

@@ -70,7 +70,7 @@ def mlp(
 
 
 class UsersEncoder(nn.Module):
-    """Encoder of a user's own layers, which keep the initialization that they were made with.
+    """Encoder whose layers come from a user, and keep the initialization that they were made with.
 
     Attributes:
         width: Number of features, D.
@@ -80,7 +80,7 @@ class UsersEncoder(nn.Module):
 
 
 class DenseEncoder(nn.Module):
-    """Parameter-free encoder: numbers unchanged or scaled to 0..1, integers one-hot."""
+    """Encoder without parameters: numbers unchanged or scaled to 0..1, integers one-hot."""
 
     def __init__(self, leaf: ObservationLeaf) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class DenseEncoder(nn.Module):
 
     @override
     def forward(self, observations: Tensor) -> Tensor:
-        """Encodes observations [N, *shape] as features [N, width]."""
+        """Encodes N observations [N, *shape] as feature vectors [N, width]."""
         if self.leaf.kind == "vector":
             numbers = observations.reshape(len(observations), self.width).float()
             return (numbers - self.leaf.low) * self.leaf.scale if self.leaf.is_scaled else numbers
@@ -104,17 +104,19 @@ class DenseEncoder(nn.Module):
 
 
 def one_hot(leaf: ObservationLeaf, observations: Tensor) -> Tensor:
-    """One-hot encoding of integer observations [N, *shape], as float32 [N, integers, values]."""
+    """Encodes integer observations as one-hot float32 vectors: N observations become [N, integers, values]."""
     first, number = leaf.starts[0], leaf.sizes[0]
     values = torch.arange(first, first + number, device=observations.device)
     return (observations.reshape(len(observations), math.prod(leaf.shape), 1).long() == values).float()
 
 
 class EmbeddingEncoder(nn.Module):
-    """Embedding encoder of integers, with a table shared by all positions; zeros for out-of-range values.
+    """Encoder that looks up a learned vector for each integer; zeros for out-of-range values.
+
+    All positions of the observation share one table.
 
     Args:
-        leaf: Observation leaf of integers.
+        leaf: Observation entry, which holds integers.
     """
 
     def __init__(self, leaf: ObservationLeaf) -> None:
@@ -125,20 +127,20 @@ class EmbeddingEncoder(nn.Module):
 
     @override
     def forward(self, observations: Tensor) -> Tensor:
-        """Encodes observations [N, *shape] as features [N, width]."""
+        """Encodes N observations [N, *shape] as feature vectors [N, width]."""
         vectors: Tensor = self.vectors(one_hot(self.leaf, observations)).flatten(1)
         return vectors
 
 
 class EntityEncoder(nn.Module):
-    """Permutation-invariant encoder of an entity set: shared MLP, then masked pooling.
+    """Encoder of a set of entities that ignores their order: an MLP for each entity, then pooling over the set.
 
     A two-layer MLP, shared by all entities, computes E features per entity. Pooling is the mean or maximum (deep sets),
     or multi-head attention with a learned query: each head weights its slice of the features, with logits linear in an
     entity's features. For an empty set the features are 0.
 
     Args:
-        leaf: Observation leaf of entities.
+        leaf: Observation entry, which lists entities.
 
     Source:
         Zaheer et al., "Deep sets", arXiv:1703.06114, eq. 2. Lee et al., "Set transformer", arXiv:1810.00825, section
@@ -155,7 +157,7 @@ class EntityEncoder(nn.Module):
 
     @override
     def forward(self, entities: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Encodes entity sets [N, K, F] as features [N, E].
+        """Encodes N sets of up to K entities with F features, [N, K, F], as feature vectors [N, E].
 
         Args:
             entities: Feature vectors of the entities, [N, K, F].
@@ -183,10 +185,10 @@ class EntityEncoder(nn.Module):
 
 
 class ImageEncoder(nn.Module):
-    """CNN encoder of images: pixels scaled to 0..1, convolutions, and a dense layer over flattened features.
+    """CNN for images: pixels scaled to 0..1, convolutions, and a dense layer over the flattened features.
 
     Args:
-        leaf: Observation leaf of an image.
+        leaf: Observation entry, which is an image.
         layers: Convolutional layers.
     """
 
@@ -201,7 +203,7 @@ class ImageEncoder(nn.Module):
 
     @override
     def forward(self, images: Tensor) -> Tensor:
-        """Encodes images [N, *shape] as features [N, width]."""
+        """Encodes N images [N, *shape] as feature vectors [N, width]."""
         pixels = self._channels_first(images)
         # On a CPU, channels_last makes convolutions a quarter faster in training, and a tenth slower in acting.
         layout = torch.channels_last if torch.is_grad_enabled() else torch.contiguous_format
@@ -248,7 +250,7 @@ class ResidualBlock(nn.Module):
 
     @override
     def forward(self, x: Tensor) -> Tensor:
-        """Adds the convolutions' residual to the input."""
+        """Adds the output of the two convolutions to the input."""
         corrected: Tensor = x + self.second(F.relu(self.first(F.relu(x))))
         return corrected
 
@@ -264,7 +266,7 @@ def impala_layers(channels: int) -> nn.Sequential:
 
 
 def small_layers(channels: int) -> nn.Sequential:
-    """Creates the CNN of images with few pixels: two 3 x 3 convolutions, each of which halves the sides."""
+    """Creates a CNN for images with few pixels: two 3 x 3 convolutions, each of which halves height and width."""
     return nn.Sequential(
         nn.Conv2d(channels, 16, 3, stride=2, padding=1), nn.ReLU(),
         nn.Conv2d(16, 32, 3, stride=2, padding=1), nn.ReLU(),
@@ -274,7 +276,7 @@ def small_layers(channels: int) -> nn.Sequential:
 def encoder(
     leaf: ObservationLeaf,
 ) -> DenseEncoder | EmbeddingEncoder | EntityEncoder | ImageEncoder | UsersEncoder:
-    """Creates the encoder of one observation leaf."""
+    """Creates the torch encoder for one entry of an observation."""
     if leaf.own is not None:
         custom: UsersEncoder = load_internal(CUSTOM_ENCODER)(leaf.own)
         return custom
@@ -297,13 +299,13 @@ def encoder(
 
 
 class ObservationEncoder(nn.Module):
-    """Encoder of a nested observation: concatenated features of all leaves' encoders.
+    """Encodes each entry of a nested observation, and concatenates the resulting features.
 
     Attributes:
         width: Number of features, D.
 
     Args:
-        tree: Tree of `ObservationLeaf`.
+        tree: Observation entries and how each is encoded.
     """
 
     def __init__(self, tree: Any) -> None:
@@ -318,7 +320,7 @@ class ObservationEncoder(nn.Module):
 
     @override
     def forward(self, observations: Any) -> Tensor:
-        """Encodes a tree of observations [N, ...] as features [N, D]."""
+        """Encodes a tree of N observations as feature vectors [N, D]."""
         # By key: a caller's observation may have its keys in another order than the space, which sorts them.
         columns = leaves(map_tree(lambda _, column: column, self.tree, observations))
         encoded = [part(*(columns[i] for i in places)) for part, places in zip(self.parts, self._places, strict=True)]
@@ -326,9 +328,9 @@ class ObservationEncoder(nn.Module):
 
 
 def initialize_orthogonally(module: nn.Module, gain: float, generator: torch.Generator) -> None:
-    """Orthogonal initialization of all dense and convolutional layers in a module, with zero biases.
+    """Initializes all dense and convolutional layers of a module with orthogonal weights and zero biases.
 
-    Custom encoders keep their initialization.
+    Encoders written by users keep their own initialization.
     """
     foreign = {part for own in module.modules() if isinstance(own, UsersEncoder) for part in own.modules()}
     for part in module.modules():

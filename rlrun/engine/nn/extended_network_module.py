@@ -19,7 +19,7 @@ from rlrun.engine.nn.network_spec import KEPT_UNITS
 
 
 class ExtendedNetworkModule(NetworkModule):
-    """Torch module of a `NetworkSpec` whose dense layers may be renormalized, residual, or drop units.
+    """Torch network whose dense layers may have batch renormalization, residual blocks or dropout.
 
     Dropout in the trunk of a feed-forward network is controlled by an additional input, the factors `KEPT_UNITS` [S, L,
     sum of the hidden widths].
@@ -43,10 +43,10 @@ class ExtendedNetworkModule(NetworkModule):
 
 
 def with_dropout(layers: nn.Sequential, x: Tensor, kept: Tensor) -> Tensor:
-    """Runs dense layers with dropout after each linear map, before normalization and activation.
+    """Runs dense layers with dropout, which zeroes units after each linear map, before its activation.
 
     Args:
-        layers: Layers of `rlrun.engine.nn.encoders.mlp`.
+        layers: Linear layers with normalization and activations, from `rlrun.engine.nn.encoders.mlp`.
         x: Inputs, [N, D].
         kept: Factor of each unit of all linear maps, 0 for those that are dropped, [N, sum of widths].
 
@@ -89,12 +89,12 @@ class DenseBlock(nn.Module):
 
     @override
     def forward(self, x: Tensor) -> Tensor:
-        """Adds the residual to features [N, H]."""
+        """Adds the output of the two dense layers to N feature vectors [N, H]."""
         added: Tensor = x + self.second(self.activation(self.first(self.norm(x))))
         return added
 
 
 def residual_layers(inputs: int, width: int, blocks: int, activation: Activation) -> nn.Sequential:
-    """Creates a linear layer, residual blocks and a LayerNorm."""
+    """Creates a linear layer, followed by residual blocks and a final LayerNorm."""
     last = nn.LayerNorm(width, eps=NORMALIZATION_EPSILON)
     return nn.Sequential(nn.Linear(inputs, width), *(DenseBlock(width, activation) for _ in range(blocks)), last)

@@ -1,4 +1,4 @@
-"""Acting network whose NumPy code is run by C kernels, recorded once for each number of env slots."""
+"""Acting network that runs in C kernels: its NumPy calls are recorded once for each number of env slots."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Floats = NDArray[np.float32]
 
 
 class KernelNetwork(WrappedNetwork):
-    """Acting network run by C kernels, or by NumPy if it uses an operation that has no kernel.
+    """Runs an acting network in C kernels, or in NumPy if it uses an operation for which there is no kernel.
 
-    The outputs of a call are overwritten by the next call.
+    Each call overwrites the outputs of the previous one.
 
     Args:
-        network: The network, which must load its parameters into the same memory each time.
+        network: The NumPy network to run; it must load its parameters into the same memory each time.
     """
 
     def __init__(self, network: ActingNetwork) -> None:

@@ -1,4 +1,4 @@
-"""Settings of networks: the key `model` of a spec."""
+"""Settings of networks, given in a spec under the key `model`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Pooling = Literal["attention", "mean", "max"]
 
 
 class ObservationConfig(ConfigModel):
-    """Settings for the encoding of one part of an observation in a network; defaults depend on the space."""
+    """Settings of how a network encodes one entry of the observation; defaults depend on the entry's space."""
 
     encode_as: Encoding | None = None
     """Encoding by flat numbers (`vector`), a CNN (`image`), or pooling of an unordered set (`entities`, a Box
@@ -53,7 +53,11 @@ class ObservationConfig(ConfigModel):
 
 
 class GTrXLConfig(ConfigModel):
-    """Settings of the core `gtrxl`: a gated transformer over the last steps (Parisotto et al., arXiv:1910.06764)."""
+    """Settings of the recurrent core `gtrxl`: a gated transformer over the last steps.
+
+    Source:
+        Parisotto et al., arXiv:1910.06764.
+    """
 
     layers: PositiveInt = 1
     """Number of attention layers, each followed by a dense layer."""
@@ -65,7 +69,7 @@ class GTrXLConfig(ConfigModel):
 
 
 class ViewsConfig(ConfigModel):
-    """Settings of history in a network's inputs: stacked observations, past actions and past rewards."""
+    """Settings of past steps in a network's input: stacked observations, past actions and past rewards."""
 
     prev_actions: NonNegativeInt = 0
     """Number of last actions in the input; discrete actions are one-hot encoded."""
@@ -77,7 +81,7 @@ class ViewsConfig(ConfigModel):
 
     @property
     def any(self) -> bool:
-        """Whether the network's input includes history in addition to the current observation."""
+        """Whether the network's input includes past steps in addition to the current observation."""
         return bool(self.prev_actions or self.prev_rewards or self.obs > 1)
 
 
@@ -166,7 +170,7 @@ class ModelConfig(ConfigModel):
 
     @property
     def decoder_width(self) -> int:
-        """Width of action embeddings, and of an autoregressive decoder's hidden layers: the last of `dense_widths`."""
+        """Width of action embeddings and of autoregressive hidden layers: the last of `dense_widths`."""
         return self.dense_widths[-1] if self.dense_widths else 64
 
     @model_validator(mode="after")
@@ -249,7 +253,7 @@ NO_VIEWS = "views are of a policy's own observations, of which this one does not
 @fixed("networks whose values are normalised are built by rlrun", module=None, use_sde=False, sde_sample_freq=None)
 @fixed(WHO_HAS_PRIVILEGES, actor_sees=None, critic_sees=None)
 class StateValueModelConfig(ModelConfig):
-    """Settings of the networks of a policy and a centralized value function, which may have additional inputs.
+    """Settings of the networks of a policy and of a centralized value function, which may see more than the policy.
 
     Only the policy has a core: the value network is feed-forward.
     """
@@ -257,14 +261,17 @@ class StateValueModelConfig(ModelConfig):
 
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
 class NormalizedValueModelConfig(StateValueModelConfig):
-    """Settings of separate networks of a policy and a value function with equal inputs, without a recurrent core."""
+    """Settings of separate networks for policy and value function, without a recurrent core.
+
+    Both networks have the same inputs.
+    """
 
 
 @fixed(WHO_DRAWS_IN_ORDER, autoregressive=False)
 @fixed("there is no value network", shared_value=False)
 @fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
 class QModelConfig(FeedForwardModelConfig):
-    """Settings of a Q network, from observations to the values of all actions."""
+    """Settings of a Q network, which maps an observation to the values of all actions."""
 
 
 @fixed(WHO_DRAWS_IN_ORDER, autoregressive=False)
@@ -275,7 +282,7 @@ class QModelConfig(FeedForwardModelConfig):
 @fixed(NO_VIEWS, views={})
 @fixed(WHO_HAS_PRIVILEGES, actor_sees=None, critic_sees=None)
 class TeamQModelConfig(ModelConfig):
-    """Settings of the Q network shared by the members of a team."""
+    """Settings of the Q network that all agents of a team share."""
 
 
 @fixed(WHO_DRAWS_IN_ORDER, autoregressive=False)
@@ -294,7 +301,7 @@ class CriticsModelConfig(ModelConfig):
 
 @fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
 class ActorQModelConfig(CriticsModelConfig):
-    """Settings of the networks of a deterministic actor and its Q functions."""
+    """Settings of the networks of a deterministic actor and its Q functions, with an optional recurrent core."""
 
 
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
@@ -316,7 +323,7 @@ class ActorModelConfig(ModelConfig):
 
 @defaults(log_std_init=-3.0)
 class SoftModelConfig(CriticsModelConfig):
-    """Settings of the networks of a stochastic actor and its Q functions.
+    """Settings of the networks of a stochastic actor and its Q functions, as in SAC.
 
     `log_std_init` only has an effect with use_sde, since otherwise standard deviations are outputs of the network.
     Noise entries with deviation 1 would shift the mean by the norm of all features, which would saturate every action

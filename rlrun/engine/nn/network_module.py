@@ -1,4 +1,4 @@
-"""Network module: parameters and forward pass over sequences [sequences, steps] (torch)."""
+"""Torch network that a spec describes: parameters and forward pass over sequences."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ CUSTOM_NETWORK = "rlrun.engine.nn.custom_encoders:load_custom_network"
 
 
 class NetworkModule(nn.Module):
-    """Torch module of a `NetworkSpec`, with parameters named as the spec's layers.
+    """Torch module that builds the network of a `NetworkSpec`, with parameters named after the spec's layers.
 
     Args:
-        spec: Architecture of the network.
+        spec: Encoders, layers and heads of the network.
     """
 
     def __init__(self, spec: NetworkSpec) -> None:
@@ -81,10 +81,10 @@ class NetworkModule(nn.Module):
         episode_starts: Tensor | None = None,
         steps: Tensor | None = None,
     ) -> tuple[dict[str, Tensor], Tensor | None]:
-        """Forward pass over sequences of consecutive steps.
+        """Runs the network over S sequences of L consecutive steps.
 
         Args:
-            inputs: `obs`, a tree of [S, L, ...], and the spec's vectors [S, L, width].
+            inputs: `obs`, a tree of [S, L, ...], and the additional inputs that the spec names, [S, L, width].
             state: Recurrent state before each sequence's first step, [S, state_size]; None without a core.
             episode_starts: Whether a step starts an episode, [S, L], which resets the recurrent state.
             steps: With a core: indices of the steps in each sequence at which heads and vectors are evaluated, [S, N];
@@ -135,7 +135,7 @@ class NetworkModule(nn.Module):
         return torch.cat([outputs, log_stds], -1)
 
     def output_layers(self) -> Iterator[tuple[nn.Module, float]]:
-        """Yields each head's output layer and the gain of the layer's initialization."""
+        """Yields the output layer of each head, with the gain by which its initial weights are scaled."""
         for head in self.spec.heads:
             for name in (head.layer, head.value_layer):
                 if name:
@@ -143,7 +143,7 @@ class NetworkModule(nn.Module):
                     yield (layer if head.hiddens is None else layer[-1]), head.gain
 
     def initialize_hidden_layers(self, generator: torch.Generator) -> None:
-        """Orthogonal initialization of encoders, trunks and cores."""
+        """Initializes encoders, hidden layers and recurrent cores with orthogonal weights."""
         for tower in self.spec.towers:
             initialize_orthogonally(self._part(f"{tower.prefix}encoder"), HIDDEN_GAIN, generator)
             initialize_orthogonally(self._part(f"{tower.prefix}trunk"), HIDDEN_GAIN, generator)
@@ -164,10 +164,10 @@ class NetworkModule(nn.Module):
 
 
 def dueling_sum(values: Tensor, advantages: Tensor) -> Tensor:
-    """Dueling aggregation: Q = V + A - mean of A over actions.
+    """Q values of a dueling network: state value plus advantage minus the mean advantage over actions.
 
     Args:
-        values: State values, [N, 1, K].
+        values: State values of N observations, [N, 1, K], as K numbers such as quantiles.
         advantages: Advantages of the actions, [N, A, K].
 
     Source:
@@ -177,7 +177,7 @@ def dueling_sum(values: Tensor, advantages: Tensor) -> Tensor:
 
 
 def initialize(networks: Sequence[NetworkModule], root: nn.Module, *, orthogonal: bool, seed: int) -> None:
-    """Initializes the parameters of networks, orthogonally or as torch does by default.
+    """Sets the initial parameters of networks: orthogonal weights, or torch's default initialization.
 
     Args:
         networks: Networks, in the order in which output layers draw from the generator.
@@ -208,7 +208,7 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 class StateDependentStd(nn.Module):
-    """State-dependent log standard deviations of generalized exploration (gSDE), without gradient to the features.
+    """Log standard deviations that depend on the observation, for gSDE exploration; no gradient enters the features.
 
     Noise that is a fixed function of the observation for several steps gives smooth motions, unlike independent noise.
     The actor's means are shifted by z E: its last features z times a matrix E of independent normal numbers with
@@ -229,6 +229,6 @@ class StateDependentStd(nn.Module):
 
     @override
     def forward(self, features: Tensor) -> Tensor:
-        """Computes log standard deviations [N, D] from features [N, F]."""
+        """Computes log standard deviations [N, D] from N feature vectors [N, F]."""
         variances: Tensor = features.detach().square() @ (2 * self.log_stds).exp()
         return 0.5 * (variances + VARIANCE_FLOOR).log()

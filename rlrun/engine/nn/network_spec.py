@@ -1,7 +1,7 @@
-"""Network architecture as plain data, executed equivalently by torch and NumPy.
+"""Description of a network as plain data, from which torch and NumPy build equal networks.
 
-`rlrun.engine.nn.network_module` creates the parameters and runs sequences [S, L]; `rlrun.engine.nn.numpy_network` runs
-the same parameters one step [B] at a time, for acting.
+`rlrun.engine.nn.network_module` creates the parameters and runs sequences; `rlrun.engine.nn.numpy_network` runs
+the same parameters one env step at a time, for acting.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ VARIANCE_FLOOR = 1e-6
 
 @dataclass(frozen=True)
 class Core:
-    """Architecture of a recurrent core (LSTM, GRU or GTrXL) after the trunk.
+    """Description of a recurrent core (LSTM, GRU or GTrXL), which follows the shared hidden layers.
 
     Attributes:
         kind: LSTM, GRU or GTrXL.
@@ -41,10 +41,10 @@ class Core:
 
     @property
     def state_size(self) -> int:
-        """Size of the core's recurrent state.
+        """Number of floats in the core's recurrent state per env slot.
 
         The state is the hidden state [H], followed by an LSTM's memory cells [H]. A transformer's state is the layers'
-        inputs in the last M steps [N, M, H], and the number of valid steps among these.
+        inputs in the last M steps [N, M, H], and the number of these steps that are valid.
         """
         if self.kind == "gtrxl":
             return self.layers * self.memory_len * self.width + 1
@@ -53,7 +53,7 @@ class Core:
 
 @dataclass(frozen=True)
 class LogStds:
-    """Log standard deviations of a Gaussian head, appended to the means.
+    """Description of a Gaussian head's log standard deviations, which are appended to its means.
 
     Attributes:
         number: Number of standard deviations.
@@ -68,14 +68,14 @@ class LogStds:
 
 @dataclass(frozen=True)
 class Head:
-    """Architecture of a network's output head.
+    """Description of a network's output head.
 
     Attributes:
         name: Name of the head in the network's outputs.
-        layer: Name of the output layer in the parameters.
+        layer: Name of the output layer, by which its parameters are found.
         outputs: Number of outputs, K.
         gain: Gain of the output layer's orthogonal initialization.
-        hiddens: Widths of the head's hidden layers before the output layer; None for no separate stream.
+        hiddens: Widths of the head's own hidden layers before the output layer; None for none.
         num_actions: Number of actions A of a dueling head; else 0.
         value_layer: Name of the state-value layer of a dueling head; "" if the output layer computes this value
             as its first outputs.
@@ -98,7 +98,10 @@ class Head:
 
     @property
     def layer_outputs(self) -> int:
-        """Width of the output layer, before dueling aggregation and without log standard deviations."""
+        """Number of outputs of the head's last linear layer, which excludes log standard deviations.
+
+        For a dueling head these are the numbers from which Q values are computed.
+        """
         return (
             self.outputs
             - (0 if self.log_stds is None else self.log_stds.number)
@@ -107,18 +110,18 @@ class Head:
 
     @property
     def numbers_per_action(self) -> int:
-        """Outputs per action of a dueling head, such as the atoms of C51; 0 without dueling."""
+        """Number of outputs per action in a dueling head, such as the atoms of C51; 0 for other heads."""
         return self.outputs // self.num_actions if self.num_actions else 0
 
 
 @dataclass(frozen=True)
 class Tower:
-    """Architecture of a tower: encoder, trunk and core with the heads on top.
+    """Description of an independent part of a network: encoder, hidden layers and core, with output heads on top.
 
     Attributes:
         heads: Output heads of the tower.
         prefix: Name prefix of the tower's layers.
-        leaves: Tree of `ObservationLeaf` that the tower sees; None for the tree of the whole network.
+        leaves: Observation entries that the tower sees; None for all that the network sees.
     """
 
     heads: tuple[Head, ...]
@@ -128,12 +131,14 @@ class Tower:
 
 @dataclass(frozen=True)
 class NetworkSpec:
-    """Network architecture: observation encoders, dense trunk, recurrent core and heads, in one or more towers.
+    """Description of a network: observation encoders, hidden layers, recurrent core and output heads.
+
+    It consists of one or more towers, for example one for the policy and one for the value function.
 
     Attributes:
-        leaves: Tree of `ObservationLeaf` of the input `obs`, without an action mask.
+        leaves: Entries of the input `obs` and how each is encoded, without an action mask.
         towers: Towers, which share no parameters.
-        hiddens: Widths of the trunk's hidden layers.
+        hiddens: Widths of the hidden layers (the trunk) between encoders and heads.
         activation: Activation function after each hidden layer.
         vectors: Widths of additional inputs by name, such as a critic's `actions`. They are concatenated with the
             encoded observation, or with the core's outputs, so that the recurrent state depends on observations alone.
@@ -155,40 +160,40 @@ class NetworkSpec:
 
     @property
     def is_dense(self) -> bool:
-        """Whether NumPy can execute the network: no encoder has parameters, and the core is not a transformer."""
+        """Whether NumPy can run the network: encoders have no parameters, and the core is not a transformer."""
         attends = self.core is not None and self.core.kind == "gtrxl"
         return not attends and all(leaf.is_dense for tower in self.towers for leaf in leaves(self.leaves_of(tower)))
 
     def leaves_of(self, tower: Tower) -> Any:
-        """Tree of `ObservationLeaf` that a tower sees."""
+        """Observation entries that the given tower sees, a tree of `ObservationLeaf`."""
         return self.leaves if tower.leaves is None else tower.leaves
 
     def inputs(self, tower: Tower) -> int:
-        """Number of input features of a tower's trunk."""
+        """Number of features that enter a tower's first hidden layer."""
         encoded: int = sum(leaf.width for leaf in leaves(self.leaves_of(tower)))
         return encoded + (self.vector_width if self.core is None else 0)
 
     @property
     def vector_width(self) -> int:
-        """Total width of the additional inputs (`vectors`)."""
+        """Total width of the inputs besides the observation, such as a critic's actions."""
         return sum(width for _, width in self.vectors)
 
     def trunk_features(self, tower: Tower) -> int:
-        """Number of output features of a tower's trunk."""
+        """Number of features that leave a tower's hidden layers, before a recurrent core."""
         return self.hiddens[-1] if self.hiddens else self.inputs(tower)
 
     def features_of(self, tower: Tower) -> int:
-        """Number of input features of a tower's heads."""
+        """Number of features that enter a tower's heads."""
         return self.trunk_features(tower) if self.core is None else self.core.width + self.vector_width
 
     @property
     def features(self) -> int:
-        """Number of input features F of the first tower's heads; the first tower acts."""
+        """Number of features that enter the heads of the first tower, which computes the actions."""
         return self.features_of(self.towers[0])
 
     @property
     def state_size(self) -> int:
-        """Size of the network's recurrent state: sum over the towers' cores."""
+        """Number of floats in the network's recurrent state: the sum over its towers."""
         return 0 if self.core is None else self.core.state_size * len(self.towers)
 
     @property
@@ -197,7 +202,7 @@ class NetworkSpec:
         return tuple(head for tower in self.towers for head in tower.heads)
 
     def core_layers(self, tower: Tower) -> tuple[str, ...]:
-        """Names of a core's layers: input-to-hidden and hidden-to-hidden, or the single transformer."""
+        """Names of a recurrent core's layers: input-to-hidden and hidden-to-hidden, or the single transformer."""
         assert self.core is not None
         if self.core.kind == "gtrxl":
             return (f"{tower.prefix}gtrxl",)
@@ -206,7 +211,7 @@ class NetworkSpec:
         return f"{tower.prefix}{self.core.kind}_inputs", f"{tower.prefix}{second}"
 
     def only(self, *names: str) -> NetworkSpec:
-        """Copy of the architecture that has only the named heads."""
+        """Copy of this description that is reduced to the named heads."""
         towers = [replace(tower, heads=tuple(h for h in tower.heads if h.name in names)) for tower in self.towers]
         return replace(self, towers=tuple(tower for tower in towers if tower.heads))
 
@@ -219,22 +224,22 @@ def network_spec(
     vectors: tuple[tuple[str, int], ...] = (),
     core: Core | None = None,
 ) -> NetworkSpec:
-    """Builds a network architecture from model settings.
+    """Describes a network with the given towers, using the model settings for everything else.
 
     Args:
-        leaves_of: Tree of `ObservationLeaf`.
+        leaves_of: Observation entries and how each is encoded.
         model: Settings of the network.
         towers: Towers of the network.
         hiddens: Widths of the trunk's hidden layers; None for the widths in the settings.
         vectors: Widths of additional inputs by name.
-        core: Recurrent core.
+        core: Recurrent core; None for a feed-forward network.
     """
     own = hidden_widths(model, leaves_of) if hiddens is None else hiddens
     return NetworkSpec(encoded_leaves(leaves_of), towers, own, model.activation, vectors, core, model.normalization)
 
 
 def core_of(model: ModelConfig) -> Core | None:
-    """Recurrent core that the settings configure; None for a feed-forward network."""
+    """Describes the recurrent core that the settings ask for; None for a feed-forward network."""
     if model.core is None:
         return None
     if model.core == "gtrxl":
@@ -243,26 +248,26 @@ def core_of(model: ModelConfig) -> Core | None:
 
 
 def hidden_widths(model: ModelConfig, leaves_of: ObservationTree) -> tuple[int, ...]:
-    """Widths of the hidden layers after the observation encoders.
+    """Widths of the hidden layers between the observation encoders and the heads.
 
-    By default there are none for image-only observations, since image encoders end in a dense layer.
+    By default there are none if all observations are images, since image encoders end in a dense layer.
 
     Args:
         model: Settings of the network.
-        leaves_of: Tree of `ObservationLeaf`.
+        leaves_of: Observation entries and how each is encoded.
     """
     only_images = all(leaf.kind == "image" for leaf in _seen(leaves_of))
     return model.widths_after_images if only_images else model.dense_widths
 
 
 def shares_value(model: ModelConfig, leaves_of: ObservationTree) -> bool:
-    """Whether the value function shares the policy's encoder and trunk.
+    """Whether policy and value function share encoders and hidden layers.
 
-    By default layers are shared if the observation has an image or a part with a custom encoder.
+    By default layers are shared if the observation has an image or an entry with a custom encoder.
 
     Args:
         model: Settings of the network.
-        leaves_of: Tree of `ObservationLeaf`.
+        leaves_of: Observation entries and how each is encoded.
     """
     if model.shared_value is None:
         return not has_privileges(model) and any(leaf.kind in ("image", "own") for leaf in _seen(leaves_of))
@@ -270,7 +275,7 @@ def shares_value(model: ModelConfig, leaves_of: ObservationTree) -> bool:
 
 
 def chosen_by_observation(model: ModelConfig, leaves_of: ObservationTree) -> dict[str, Any]:
-    """Resolved values, by name, of null network settings whose defaults depend on the observation space."""
+    """Values, by name, that null network settings take for the given observation space."""
     chosen: dict[str, Any] = {}
     if model.hiddens is None:
         chosen["hiddens"] = list(hidden_widths(model, leaves_of))

@@ -1,4 +1,4 @@
-"""NoisyNet: dense layers with learned parameter noise, resampled for each forward pass (torch)."""
+"""NoisyNet: dense layers with learned parameter noise, drawn anew for each forward pass (torch)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class NoisyLayer:
 
 
 class NoisyNet(WrappedModule):
-    """NoisyNet wrapper: factorized Gaussian noise on the parameters of a network's dense layers.
+    """Adds factorized Gaussian noise to the parameters of a network's dense layers (NoisyNet).
 
     The network's own parameters are the means, and `sigmas` the standard deviations. Convolutions have no noise.
 
@@ -83,11 +83,11 @@ class NoisyNet(WrappedModule):
         return self.net(*arguments)
 
     def drawn(self, views: Mapping[str, Tensor], noise: Tensor) -> dict[str, Tensor]:
-        """Samples noisy parameters: this module's parameters by name, with noise added to dense layers.
+        """Draws noisy parameters: returns all parameters by name, with noise added to those of dense layers.
 
         Args:
             views: This module's parameters by name.
-            noise: Noise factors of one sample, [num_noise]; see
+            noise: Random numbers that determine the noise, [num_noise], from
                 `rlrun.engine.policy.exploration.parameter_noise.factors`.
         """
         drawn, start = dict(views), 0

@@ -1,4 +1,4 @@
-"""LSTM and GRU cells for acting (NumPy), equivalent to `rlrun.engine.nn.torch_cores`."""
+"""LSTM and GRU cells in NumPy, for acting; equivalent to those of `rlrun.engine.nn.torch_cores`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Floats = NDArray[np.float32]
 
 
 class Lstm:
-    """LSTM cell with gates in torch's order: input, forget, candidate, output.
+    """LSTM cell in NumPy, with gates in torch's order: input, forget, candidate, output.
 
-    The recurrent state [B, 2 H] concatenates hidden state and memory cells.
+    The recurrent state of B env slots, [B, 2 H], concatenates hidden state and memory cells.
 
     Args:
         width: Number of features, H.
@@ -25,7 +25,7 @@ class Lstm:
         self._bias: Floats = np.zeros(0, np.float32)
 
     def load(self, inputs: Floats, bias: Floats, hidden: Floats) -> None:
-        """Loads weights of inputs [4 H, D], biases [4 H], and weights of the hidden state [4 H, H]."""
+        """Loads input weights [4 H, D], biases [4 H] and hidden-state weights [4 H, H], for D inputs and width H."""
         # One product of the concatenated inputs and hidden state costs half of two.
         self._weights = in_memory(self._weights, np.concatenate([inputs.T, hidden.T]))
         self._bias = in_memory(self._bias, bias)
@@ -52,7 +52,9 @@ class Lstm:
 
 
 class Gru:
-    """GRU cell with gates in torch's order: reset, update, candidate. The recurrent state is the hidden state [B, H].
+    """GRU cell in NumPy, with gates in torch's order: reset, update, candidate.
+
+    The recurrent state of B env slots is the hidden state, [B, H].
 
     Args:
         width: Number of features, H.
@@ -65,7 +67,7 @@ class Gru:
         self._hidden: Floats = np.zeros((0, 0), np.float32)
 
     def load(self, inputs: Floats, bias: Floats, hidden: Floats) -> None:
-        """Loads weights of inputs [3 H, D], biases [3 H], and weights of the hidden state [3 H, H]."""
+        """Loads input weights [3 H, D], biases [3 H] and hidden-state weights [3 H, H], for D inputs and width H."""
         self._inputs, self._hidden = in_memory(self._inputs, inputs.T), in_memory(self._hidden, hidden.T)
         self._bias = in_memory(self._bias, bias)
         # sigmoid(x) = (1 + tanh(x / 2)) / 2, as in `Lstm`.

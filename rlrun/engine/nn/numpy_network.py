@@ -1,4 +1,4 @@
-"""Single-step forward pass in NumPy, for acting; equivalent to `rlrun.engine.nn.network_module` for dense specs."""
+"""Forward pass of one env step in NumPy, for acting with networks whose encoders have no parameters."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ ParameterByName = Callable[[str], Floats]
 
 
 class NumpyNetwork:
-    """Inference network in NumPy over views of a flat parameter vector.
+    """Acting network in NumPy, whose layers refer to slices of one flat parameter vector.
 
     The network is pickled without parameters, and needs no torch in rollout workers.
 
     Args:
-        spec: Architecture of the network, which must be dense.
+        spec: Description of the network, which must be one that NumPy can run.
         slots: Offsets and shapes of the parameters in the flat vector, by their names in the network.
 
     Attributes:
@@ -51,11 +51,11 @@ class NumpyNetwork:
 
     @property
     def plain_layers(self) -> tuple[str, tuple[tuple[str, Activation | None], ...]] | None:
-        """Head name and layers (name, activation) of a plain MLP; None for other networks."""
+        """Name of the only head and (name, activation) of each layer, if the network is a plain MLP; otherwise None."""
         return None if self._plain is None else (self._plain[0], self._plain[1].layers)
 
     def load(self, flat: Floats) -> None:
-        """Loads parameters; never modifies the array, since it may be memory of Ray's object store."""
+        """Loads parameters from a flat vector, which is never modified: it may lie in Ray's object store."""
 
         def parameter(name: str) -> Floats:
             own, shape = self._places[name]
@@ -126,7 +126,7 @@ class NumpyNetwork:
 
 
 def only_head(spec: NetworkSpec) -> tuple[Head, list[tuple[str, Activation | None]]] | None:
-    """Head and layers of a network with a single head, without core and normalization; None for other networks."""
+    """The head and the layers of a network with a single head, no core and no normalization; otherwise None."""
     if len(spec.heads) > 1 or spec.core is not None or spec.normalization is not None:
         return None
     if spec.renormalizes or spec.residual:
@@ -173,7 +173,7 @@ class _Tower:
 
 
 def make_core(core: Core) -> Lstm | Gru:
-    """Creates a recurrent cell, with parameters not yet loaded."""
+    """Creates the NumPy cell of a recurrent core; its parameters are loaded later."""
     cell: Lstm | Gru = load_internal(CORES[core.kind])(core.width)
     return cell
 
@@ -230,7 +230,7 @@ class _Head:
 
 
 def beside(means: Floats, log_stds: Floats) -> Floats:
-    """Concatenates means [B, D] and log standard deviations, [B, S] or [S] for all rows, to [B, D + S]."""
+    """Appends log standard deviations to the means of B rows; a single vector of them is repeated for all rows."""
     size = means.shape[1]
     both = np.empty_like(means, shape=(len(means), size + log_stds.shape[-1]))
     both[:, :size], both[:, size:] = means, log_stds
@@ -238,12 +238,12 @@ def beside(means: Floats, log_stds: Floats) -> Floats:
 
 
 def trunk_layers(spec: NetworkSpec, tower: Tower) -> list[tuple[str, Activation | None]]:
-    """Dense layers of a tower's trunk, as (name, activation)."""
+    """Hidden layers of a tower, as pairs of name and activation."""
     return [(f"{tower.prefix}trunk.{2 * i}", spec.activation) for i in range(len(spec.hiddens))]
 
 
 def stream_layers(spec: NetworkSpec, head: Head, name: str) -> list[tuple[str, Activation | None]]:
-    """Dense layers of a head, as (name, activation)."""
+    """Layers of a head, as pairs of name and activation."""
     if head.hiddens is None:
         return [(name, None)]
     own: list[tuple[str, Activation | None]] = [(f"{name}.{2 * i}", spec.activation) for i in range(len(head.hiddens))]

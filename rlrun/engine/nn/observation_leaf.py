@@ -1,4 +1,4 @@
-"""Observation leaves: the network encoding and feature width of each part of an observation space."""
+"""Description of how a network encodes each entry of an observation."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ APART = ("mask", "actions")
 
 @dataclass(frozen=True)
 class CustomEncoder:
-    """Custom encoder of a part of an observation, by import path.
+    """User's encoder of an observation entry, given by import path.
 
     Attributes:
         path: Import path of the encoder, `package.module:Class`.
-        space: Space of the observation part, passed to the encoder's constructor.
+        space: Space of the observation entry, passed to the encoder's constructor.
         width: Number of output features, D.
     """
 
@@ -46,14 +46,14 @@ class CustomEncoder:
 
 @dataclass(frozen=True)
 class ObservationLeaf:
-    """Leaf of an observation space with the leaf's network encoding.
+    """One entry (an array) of a possibly nested observation, with its encoding for a network.
 
     Attributes:
         kind: Kind of encoding. `vector`: numbers. `choices`: one-hot encoded integers of a Discrete or MultiDiscrete
             space. `one_hot`: one-hot encoded integers of a Box. `embedding`: learned vectors of integers. `image`:
             convolutions. `entities`: pooling over a set. `own`: a custom encoder. `entity_mask`: the mask of present
             entities. `mask`: the action mask. `actions`: features of the available actions, embedded separately.
-        shape: Shape of the leaf in the env's observation.
+        shape: Shape of the entry in the env's observation.
         sizes: Number of values of each integer: one for each choice, or one for all integers, (n,).
         starts: Smallest value of each integer, in the layout of `sizes`.
         is_normalized: Whether the leaf's numbers are normalized by running moments.
@@ -81,7 +81,7 @@ class ObservationLeaf:
 
     @property
     def width(self) -> int:
-        """Number of features of the encoded leaf."""
+        """Number of features that encode this observation entry."""
         if self.kind == "vector":
             return math.prod(self.shape)
         if self.conv is not None:
@@ -101,12 +101,12 @@ class ObservationLeaf:
 
     @property
     def is_dense(self) -> bool:
-        """Whether the leaf's encoding is parameter-free, so that NumPy can compute it."""
+        """Whether the encoding has no parameters, so that NumPy can compute it."""
         return self.kind in ("vector", "choices", "one_hot")
 
     @property
     def is_scaled(self) -> bool:
-        """Whether the leaf's numbers are scaled to 0..1."""
+        """Whether the entry's numbers are scaled to 0..1."""
         return self.scale != 1.0 or self.low != 0.0
 
     @property
@@ -122,7 +122,7 @@ class ObservationLeaf:
         return math.prod(stack) * channels, height, width
 
     def dense(self, observations: NDArray[Any]) -> NDArray[np.float32]:
-        """Encodes observations [B, *shape] as features [B, width]; only for dense leaves."""
+        """Encodes B observations [B, *shape] as features [B, width], for encodings without parameters."""
         if self.kind == "vector":
             numbers = observations.reshape(len(observations), self.width).astype(np.float32, copy=False)
             return (numbers - self.low) * self.scale if self.is_scaled else numbers
@@ -138,7 +138,7 @@ class ObservationLeaf:
         return encoded
 
     def describe(self) -> str:
-        """Short description of the leaf's encoding, for messages."""
+        """Describes the encoding in a few words, for messages."""
         shape = "x".join(map(str, self.shape)) or "1"
         match self.kind:
             case "mask":

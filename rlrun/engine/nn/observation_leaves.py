@@ -1,4 +1,4 @@
-"""Default and configured encodings of observation spaces, as trees of `ObservationLeaf`."""
+"""Choice of an encoding for each entry of an observation space, from defaults and settings."""
 
 from __future__ import annotations
 
@@ -52,16 +52,19 @@ def observation_leaves(
     encoders: Mapping[str, str] | None = None,
     conv: Conv | None = None,
 ) -> ObservationTree:
-    """Builds the tree of `ObservationLeaf` for an observation space and encoding settings.
+    """Chooses how a network encodes each entry of an observation space.
 
     Args:
-        space: The space.
-        settings: Encodings, by path, of parts for which the default is not wanted.
+        space: The observation space.
+        settings: Encodings, by path, of entries for which the default is not wanted.
         normalize: Whether numbers are normalized by running moments instead of scaled. This applies to all Boxes
             encoded as vectors, including integers, without bounds in the settings.
-        encoders: Import paths of custom encoders, by path of the part; each encoder is created and run once for
+        encoders: Import paths of custom encoders, by path of the entry; each encoder is created and run once for
             validation.
         conv: Convolutions of all images; None to choose by the size of each image.
+
+    Returns:
+        A tree of `ObservationLeaf` with the structure of the space.
 
     Raises:
         UsageError: A part of the space has no encoding, settings name a part that does not exist, or an encoder does
@@ -85,7 +88,7 @@ def observation_leaves(
 
 
 def described_leaves(tree: ObservationTree) -> list[tuple[str, str]]:
-    """Path and encoding description of each part of an observation."""
+    """Path of each observation entry, with a description of its encoding in a few words."""
     return [(path, leaf.describe()) for path, leaf in named_leaves(tree)]
 
 
@@ -245,7 +248,7 @@ def _fitting_conv(shape: tuple[int, ...]) -> Conv:
 
 
 def entity_mask_places(tree: ObservationTree) -> list[int | None]:
-    """Leaf index of each leaf's entity mask; None for leaves without a mask."""
+    """For each observation entry, the index of the entry that masks its absent entities; None without a mask."""
     count = itertools.count()
     return list(_entity_mask_places(tree, map_tree(lambda _: next(count), tree), {}))
 
@@ -267,12 +270,12 @@ def is_masked(tree: ObservationTree) -> bool:
 
 
 def has_privileges(model: ModelConfig) -> bool:
-    """Whether the actor and the critics may see different parts of an observation (privileged critics)."""
+    """Whether the actor and the critics see different entries of an observation (privileged critics)."""
     return model.actor_sees is not None or model.critic_sees is not None
 
 
 def encoded_leaves(tree: ObservationTree) -> ObservationTree:
-    """Encoded parts of an observation: all except the action mask and the action features."""
+    """Observation entries that the network encodes: all except the action mask and the action features."""
     if not isinstance(tree, dict):
         return tree
     apart = [key for key, part in tree.items() if isinstance(part, ObservationLeaf) and part.kind in APART]
@@ -280,7 +283,7 @@ def encoded_leaves(tree: ObservationTree) -> ObservationTree:
 
 
 def dense_inputs(tree: Any, observations: Any) -> NDArray[np.float32]:
-    """Encodes all parts of an observation as concatenated features [B, D]; all parts must be dense."""
+    """Encodes all entries of B observations as concatenated features [B, D]; no encoding may have parameters."""
     if isinstance(tree, ObservationLeaf):
         return tree.dense(observations)
     parts = leaves(map_tree(lambda leaf, column: leaf.dense(column), tree, observations))

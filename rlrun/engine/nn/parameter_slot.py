@@ -1,4 +1,4 @@
-"""Offset and shape of a parameter in a flat vector."""
+"""Position of a parameter in a flat vector."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of an observation that the actor or the critics see, if these differ (privileged critics)."""
+"""Choice of the observation entries that the actor or the critics see (privileged critics)."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from rlrun.engine.nn.observation_leaves import ObservationTree
 
 
 def actor_leaves(tree: ObservationTree, model: ModelConfig) -> ObservationTree:
-    """Leaves that the actor sees; the action mask is always included.
+    """Observation entries that the actor sees; the action mask is always included.
 
     Raises:
-        UsageError: `model.actor_sees` names a part that does not exist.
+        UsageError: `model.actor_sees` names an entry that does not exist.
     """
     return _selected(tree, model.actor_sees, "actor_sees")
 
 
 def critic_leaves(tree: ObservationTree, model: ModelConfig) -> ObservationTree:
-    """Leaves that the critics see; the action mask is always included.
+    """Observation entries that the critics see; the action mask is always included.
 
     Raises:
-        UsageError: `model.critic_sees` names a part that does not exist.
+        UsageError: `model.critic_sees` names an entry that does not exist.
     """
     return _selected(tree, model.critic_sees, "critic_sees")
 

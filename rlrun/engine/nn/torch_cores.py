@@ -1,4 +1,4 @@
-"""Recurrent cores over sequences of consecutive steps (torch); `rlrun.engine.nn.numpy_cores` computes single steps.
+"""Recurrent cores in torch, run over sequences of steps; `rlrun.engine.nn.numpy_cores` runs single steps.
 
 Source of GTrXL:
     Parisotto et al., "Stabilizing transformers for reinforcement learning", arXiv:1910.06764, section 3: layer
@@ -25,10 +25,10 @@ INVISIBLE = -1e9
 
 
 def core_parts(core: Core, inputs: int) -> list[nn.Module]:
-    """Creates a core's layers: input-to-hidden and hidden-to-hidden, or a transformer.
+    """Creates the torch layers of a recurrent core: input-to-hidden and hidden-to-hidden, or one transformer.
 
     Args:
-        core: Architecture of the core.
+        core: Kind and size of the core.
         inputs: Number of input features, D.
     """
     if core.kind == "gtrxl":
@@ -40,10 +40,10 @@ def core_parts(core: Core, inputs: int) -> list[nn.Module]:
 def run_core(
     core: Core, parts: Sequence[nn.Module], features: Tensor, state: Tensor, episode_starts: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Forward pass of a recurrent core over sequences of consecutive steps.
+    """Runs a recurrent core over sequences of consecutive steps.
 
     Args:
-        core: Architecture of the core.
+        core: Kind and size of the core.
         parts: Layers of the core, as created by `core_parts`.
         features: Inputs, [sequences, steps, D].
         state: Recurrent state before the first steps, [sequences, state_size].
@@ -64,7 +64,7 @@ def run_core(
 
 
 def unrolled_lstm(gates: Tensor, weight: Tensor, keeps: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-    """Unrolls an LSTM over sequences.
+    """Runs an LSTM over S sequences of L steps with H hidden units.
 
     Args:
         gates: Pre-activations of the gates (input, forget, candidate, output) from inputs and biases, [S, L, 4 H].
@@ -90,7 +90,9 @@ def unrolled_lstm(gates: Tensor, weight: Tensor, keeps: Tensor, state: Tensor) -
 
 
 def unrolled_gru(gates: Tensor, weight: Tensor, keeps: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-    """Unrolls a GRU over sequences; the reset gate is applied after the product with the hidden state, as in torch.
+    """Runs a GRU over S sequences of L steps with H hidden units.
+
+    As in torch, the reset gate is applied after the product with the hidden state.
 
     Args:
         gates: Pre-activations of the gates (reset, update, candidate) from inputs and biases, [sequences, steps, 3 H].
@@ -124,10 +126,10 @@ GATES = {"lstm": 4, "gru": 3}
 
 
 class GatedTransformer(nn.Module):
-    """GTrXL core: stacked gated attention layers, each with a memory of the episode's last M steps.
+    """Transformer core (GTrXL): gated attention layers, each with a memory of the episode's last M steps.
 
     The recurrent state [S, N * M * H + 1] holds the inputs of the N layers in the last M steps, oldest first. Its last
-    entry is the number of valid steps among these. No gradient flows into the state (stop-gradient).
+    entry is the number of these steps that are valid. No gradient flows into the state (stop-gradient).
 
     Args:
         inputs: Number of input features, D.
@@ -146,7 +148,7 @@ class GatedTransformer(nn.Module):
 
     @override
     def forward(self, features: Tensor, state: Tensor, episode_starts: Tensor) -> tuple[Tensor, Tensor]:
-        """Forward pass over sequences of consecutive steps.
+        """Runs the transformer over sequences of consecutive steps.
 
         Args:
             features: Input features, [sequences, steps, D].
@@ -194,7 +196,11 @@ def _same(episodes: Tensor) -> Tensor:
 
 
 def sinusoids(number: int, width: int, device: torch.device) -> Tensor:
-    """Sinusoidal encodings of relative positions 0, 1, ..., [number, width] (arXiv:1706.03762, section 3.5)."""
+    """Sinusoidal encodings of the relative positions 0 to `number` - 1, as vectors of the given width.
+
+    Source:
+        Vaswani et al., arXiv:1706.03762, section 3.5.
+    """
     half = (width + 1) // 2
     frequencies = 10_000.0 ** (-torch.arange(half, device=device) / half)
     angles = torch.arange(number, device=device)[:, None] * frequencies
@@ -202,11 +208,14 @@ def sinusoids(number: int, width: int, device: torch.device) -> Tensor:
 
 
 class GatedAttention(nn.Module):
-    """GTrXL layer: attention and dense submodule, each pre-normed and gated (arXiv:1910.06764, eqs. 3 and 4).
+    """Transformer layer of GTrXL: attention and dense layers, each after a LayerNorm and followed by a gate.
 
     Args:
         width: Number of features, H.
         heads: Number of attention heads.
+
+    Source:
+        Parisotto et al., arXiv:1910.06764, eqs. 3 and 4.
     """
 
     def __init__(self, width: int, heads: int) -> None:
@@ -226,7 +235,7 @@ class GatedAttention(nn.Module):
 
     @override
     def forward(self, hidden: Tensor, memory: Tensor, visible: Tensor, distances: Tensor, positions: Tensor) -> Tensor:
-        """Forward pass of the layer over sequences, [S, L, H].
+        """Runs the layer over S sequences of L steps with H features, [S, L, H].
 
         Args:
             hidden: Inputs of the layer, [S, L, H].
@@ -255,7 +264,7 @@ class GatedAttention(nn.Module):
 
 
 class GRUGate(nn.Module):
-    """GRU-type gating layer between a submodule's input and output (arXiv:1910.06764, section 3.2).
+    """GRU-like gate that blends a sublayer's input with its output (arXiv:1910.06764, section 3.2).
 
     Args:
         width: Number of features, H.
@@ -270,7 +279,7 @@ class GRUGate(nn.Module):
 
     @override
     def forward(self, hidden: Tensor, part: Tensor) -> Tensor:
-        """Gated combination of a submodule's input `hidden` and output `part`, [sequences, steps, H] each."""
+        """Blends a sublayer's input `hidden` with its output `part`, both [S, L, H] for S sequences of L steps."""
         made = self.of_part(part).chunk(3, -1)
         came = self.of_input(hidden).chunk(2, -1)
         reset = (made[0] + came[0]).sigmoid()

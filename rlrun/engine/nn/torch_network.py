@@ -1,4 +1,4 @@
-"""Functional network calls with parameters passed by name, for learning and acting (torch)."""
+"""Torch networks that take their parameters as arguments, for learning and acting."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class WrappedModule(nn.Module):
 
 
 class TorchNetwork:
-    """Functional wrapper of a module: each call uses the given parameters, or the module's own.
+    """Calls a torch module with parameters passed as an argument, or with the module's own.
 
     Args:
         module: A `NetworkModule`, a custom module, or a `NoisyNet` with one of them.
@@ -83,7 +83,7 @@ class TorchNetwork:
 
 
 class TorchActingNetwork:
-    """Inference network in torch on the CPU, for learned encoders and custom modules.
+    """Acting network in torch on the CPU, for encoders with parameters and users' modules.
 
     Args:
         network: Network to copy.
@@ -99,7 +99,7 @@ class TorchActingNetwork:
         self.state_size = state_size
 
     def load(self, flat: Floats) -> None:
-        """Loads the network's slice of parameters."""
+        """Loads the network's parameters from the flat vector of all parameters that acting needs."""
         own = torch.from_numpy(flat[self.offset : self.offset + self.size].copy())
         nn.utils.vector_to_parameters(own, self.network.module.parameters())
 
@@ -123,7 +123,7 @@ class TorchActingNetwork:
     def forward(
         self, inputs: Mapping[str, Any], state: Tensor | None = None, episode_starts: Tensor | None = None
     ) -> tuple[dict[str, Tensor], Tensor | None]:
-        """Forward pass of one env step on tensors; see `ActingNetwork`."""
+        """Runs one env step for B env slots, with inputs and outputs as tensors."""
         if state is not None and episode_starts is None:
             episode_starts = torch.zeros(len(state), dtype=torch.bool)
         heads, after = self.network(
@@ -136,7 +136,7 @@ class TorchActingNetwork:
 
 
 class TorchModule:
-    """Module in torch on the CPU that maps arrays to an array, without gradients.
+    """Runs a torch module on the CPU as a function from arrays to an array, without gradients.
 
     Args:
         module: Module to copy.

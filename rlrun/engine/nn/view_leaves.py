@@ -1,4 +1,4 @@
-"""Encodings of history views: stacked observations, past actions and rewards (`rlrun.engine.data.views`)."""
+"""Encodings of past steps in a network's input: stacked observations, past actions and past rewards."""
 
 from __future__ import annotations
 
@@ -22,12 +22,15 @@ from rlrun.engine.nn.observation_leaves import ObservationTree
 def view_leaves(
     observed: ObservationTree, action_space: gymnasium.Space[Any], views: ViewsConfig
 ) -> dict[str, ObservationTree]:
-    """Builds the network input tree for stacked observations, past actions and past rewards.
+    """Describes a network's input made of stacked observations, past actions and past rewards.
 
     Args:
-        observed: Tree of `ObservationLeaf` of the env's observations.
+        observed: Entries of the env's observations and how each is encoded.
         action_space: Action space of the env.
         views: Settings of the history.
+
+    Returns:
+        A tree of `ObservationLeaf`.
 
     Raises:
         UsageError: Observations cannot be stacked, or actions of this space have no encoding.
@@ -43,7 +46,7 @@ def view_leaves(
 
 
 def nothing_before(leaf: ObservationLeaf, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Padding value for steps before an episode's start, [...]; it is encoded as zeros.
+    """Values that stand for steps before an episode's start; their encoding is all zeros.
 
     Args:
         leaf: Encoding of a stack of frames, actions or rewards.

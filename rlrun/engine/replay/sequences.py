@@ -28,9 +28,6 @@ class SequenceReplay:
     `episode_starts`, and an episode's final observation takes an invalid row. A sequence may begin every `stride`
     rows. A sequence can be sampled once all its rows are stored, until its first row is overwritten.
 
-    Source:
-        Kapturowski et al., "Recurrent Experience Replay in Distributed Reinforcement Learning" (R2D2), ICLR 2019.
-
     Attributes:
         config: Settings of the sequence replay.
         stored_steps: Number of steps added since creation, including overwritten ones.
@@ -47,6 +44,9 @@ class SequenceReplay:
 
     Raises:
         UsageError: Hindsight is set, but supports single transitions only.
+
+    Source:
+        Kapturowski et al., "Recurrent Experience Replay in Distributed Reinforcement Learning" (R2D2), ICLR 2019.
     """
 
     def __init__(self, config: SequenceReplayConfig, *, num_workers: int, n_step: int, gamma: float, seed: int) -> None:

@@ -133,9 +133,6 @@ def minibatches_with_data(
 def updates_with_data(replay: Replay, trainee: Trainee, config: DataUpdateSettings) -> Flow[Any]:
     """Update loop of `replay_updates` in which part of each minibatch comes from data sets, by the settings' shares.
 
-    Source:
-        Ball et al., arXiv:2302.02948 (RLPD), section 4.1 (symmetric sampling: a share of 0.5).
-
     Args:
         replay: Replay of experience from the env.
         trainee: Trainee with the learner, target network and clock.
@@ -143,6 +140,9 @@ def updates_with_data(replay: Replay, trainee: Trainee, config: DataUpdateSettin
 
     Raises:
         UsageError: The shares leave no rows for the data or for the replay.
+
+    Source:
+        Ball et al., arXiv:2302.02948 (RLPD), section 4.1 (symmetric sampling: a share of 0.5).
     """
     minibatches = minibatches_with_data(replay, trainee, config, transitions(config))
     if config.normalize_observations:

@@ -1,4 +1,4 @@
-"""All-reduce of tensors over learner processes (torch.distributed)."""
+"""Sum of tensors over several learner processes (all-reduce by torch.distributed)."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ Backend = Literal["gloo", "nccl"]
 
 
 class PeerLost(TrainingFailed):
-    """Error: a peer process died, or timed out in a rendezvous or collective operation."""
+    """Error: another process of the group died, or did not answer in time."""
 
 
 class AllReduce:
-    """Member of a process group for all-reduce: calling the object sums a tensor over all members.
+    """Member of a group of processes that sum tensors; calling the object returns the sum over all members.
 
     All members must make the same sequence of calls, with equal shapes. All members receive identical bits: each part
     of the sum is computed by one member and sent to the others. Sums are deterministic for a given world size.
 
-    Rendezvous in two steps: any process opens a port, and all members join at this address::
+    A group forms in two steps: any process opens a port, and all members join at its address::
 
         meeting = AllReduce(0, 2)
         address = meeting.offer()           # in one process, which keeps `meeting` as long as the group is used
@@ -53,9 +53,9 @@ class AllReduce:
         self._group: Any = None
 
     def offer(self) -> tuple[str, int]:
-        """Opens a rendezvous store on a free port of this machine, at which all members of the group meet.
+        """Opens a free port of this machine, at which the members of the group meet.
 
-        The store listens on the address of this Ray node, or on the loopback address without Ray.
+        The port is open on the address of this Ray node, or on the loopback address without Ray.
 
         Returns:
             Address and port, for the `join` of all members.
@@ -76,7 +76,7 @@ class AllReduce:
         return host, port
 
     def join(self, address: tuple[str, int]) -> None:
-        """Joins the process group; blocks until all members have joined.
+        """Joins the group of processes; blocks until all members have joined.
 
         Args:
             address: Result of `offer`, called in any process.
@@ -133,7 +133,7 @@ class AllReduce:
         return tensor if own is tensor else tensor.copy_(own)
 
     def close(self) -> None:
-        """Leaves the group (the other members' next all-reduce fails), and closes a port opened by `offer`."""
+        """Leaves the group, and closes a port opened by `offer`. The other members' next all-reduce fails."""
         self._group = self._store = self._offered = None
 
 
@@ -148,7 +148,7 @@ def node_address() -> str:
 
 
 def local_address(towards: str) -> str:
-    """Local IP address of the route to another machine, found without sending packets."""
+    """IP address by which this machine reaches another one, found without sending packets."""
     with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as probe:
         probe.connect((towards, 1))
         return str(probe.getsockname()[0])

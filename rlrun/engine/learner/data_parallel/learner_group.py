@@ -1,4 +1,4 @@
-"""Synchronous data-parallel learners in Ray actors, each on a share of every minibatch."""
+"""Data-parallel learners in Ray actors, each of which processes a share of every minibatch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ WITHOUT_IT = (
 
 
 class LearnerGroup:
-    """Synchronous data-parallel SGD: equivalent to one `LocalLearner`, with minibatches divided among replicas.
+    """Synchronous data-parallel SGD: several replicas of a learner divide each minibatch among themselves.
+
+    It learns what one `LocalLearner` would.
 
     All replicas hold bit-identical parameters and optimizer states. Each replica shuffles rows identically, computes
     the gradient of a share of the minibatch, and applies the sum of all gradients. Results equal a single learner's up
@@ -51,16 +53,16 @@ class LearnerGroup:
     Args:
         make_learner: Picklable learner factory.
         num_learners: Number of replicas.
-        policy: Policy that is trained.
+        policy: Policy to train.
         num_parameter_servers: Number of parameter server shards; 0 for all-reduce among the replicas.
-        objectives: Objectives of the learners, to configure the parameter servers.
+        objectives: Losses and optimizers of the learners, to configure the parameter servers.
         num_cpus_per_learner: CPUs that Ray reserves per replica.
         num_gpus_per_learner: GPUs that Ray reserves per replica.
         timeout_s: Timeout of a replica's call, in seconds.
         cpus_of_others: CPUs of the rollout workers and other policies' learners, if Ray is started here.
 
     Attributes:
-        policy: Policy that is trained.
+        policy: Policy to train.
         sgd_steps: Number of minibatch updates so far.
         weights_version: Version of the weights: number of batches learned so far.
         last_batch: Last batch learned, for diagnostics; None before the first.
@@ -137,10 +139,10 @@ class LearnerGroup:
         stop: tuple[str, float] | None = None,
         objectives: Collection[str] | None = None,
     ) -> None:
-        """Trains for several epochs of minibatch SGD on a batch, as `LocalLearner.learn` does.
+        """Trains for several epochs of minibatch SGD on a batch of experience, like a single learner.
 
         Args:
-            batch: Rows of experience [sequences, steps, ...].
+            batch: Columns of experience, [sequences, steps, ...].
             num_epochs: Number of epochs (passes over the batch).
             minibatch_size: Steps per minibatch, summed over all learners; rounded up to equal shares.
             scheduled: Current values of scheduled settings by name, including learning rates.
@@ -163,7 +165,7 @@ class LearnerGroup:
         objectives: Collection[str] | None = None,
         minibatches: int = 1,
     ) -> NDArray[np.float32]:
-        """Always raises RuntimeError: off-policy minibatch steps require an in-process learner.
+        """Always raises an error: off-policy steps on single minibatches need a learner in this process.
 
         Raises:
             RuntimeError: Always.
@@ -189,7 +191,7 @@ class LearnerGroup:
         self.weights_version += 1
 
     def evaluate(self, function: EvaluatedFunction, batch: SampleBatch) -> Any:
-        """Evaluates a function of the policy's outputs on a batch, on the first replica.
+        """Evaluates a function of the policy's network outputs on a batch, in the first replica.
 
         Raises:
             ValueError: Other processes cannot import the function by its module and name.
@@ -198,36 +200,36 @@ class LearnerGroup:
         return self._call_first("evaluate", function, batch)
 
     def last_statistics(self) -> dict[str, float]:
-        """Means of all statistics over the last update, see `LocalLearner.last_statistics`."""
+        """Mean of each training statistic over the last update."""
         statistics: dict[str, float] = self._call_first("last_statistics")
         return statistics
 
     def take_statistics(self) -> dict[str, float]:
-        """Returns the means of all statistics since the last call, and resets them."""
+        """Returns the mean of each training statistic since the last call, and resets them."""
         statistics: dict[str, float] = self._call_all("take_statistics")[0]
         return statistics
 
     def is_finite(self) -> bool:
-        """Whether no parameter is NaN or infinite."""
+        """Whether all parameters are finite: none is NaN or infinite."""
         return bool(self._call_first("is_finite"))
 
     def flat(self) -> NDArray[np.float32]:
-        """Flat copy of all parameters."""
+        """Copy of all of the policy's parameters, as one flat vector."""
         flat: NDArray[np.float32] = self._call_first("flat")
         return flat
 
     def acting_flat(self) -> NDArray[np.float32]:
-        """Flat copy of the parameters needed for acting, [A]: the slice `Policy.acting_range`."""
+        """Copy of the parameters that rollout workers need for acting, as one flat vector."""
         acting: NDArray[np.float32] = self._call_first("acting_flat")
         return acting
 
     def load_flat(self, flat: NDArray[np.float32]) -> None:
-        """Loads the flat parameter vector."""
+        """Replaces all of the policy's parameters by those in a flat vector."""
         self._call_all("load_flat", flat)
         self._ask_servers("load_flat", flat)
 
     def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32]:
-        """Computes the target network's outputs [S, L, K] for rows [S, L], divided among the replicas."""
+        """Computes the target network's outputs [S, L, K] for S sequences of L steps, divided among the replicas."""
         import ray
 
         stored = ray.put(network_columns(batch))
@@ -235,39 +237,39 @@ class LearnerGroup:
         return np.concatenate(parts)
 
     def update_target(self, tau: float = 1.0, prefix: str = "") -> None:
-        """Polyak update of the target network with rate `tau`; 1 is a hard update (copy)."""
+        """Moves the target network towards the current parameters by the fraction `tau`; 1 copies them."""
         self._call_all("update_target", tau, prefix)
 
     def target(self) -> NDArray[np.float32] | None:
-        """Flat copy of the target network's parameters; None without a target network."""
+        """Copy of the target network's parameters, as one flat vector; None without a target network."""
         target: NDArray[np.float32] | None = self._call_first("target")
         return target
 
     def load_target(self, flat: NDArray[np.float32]) -> None:
-        """Loads the target network's parameters."""
+        """Replaces the target network's parameters by those in a flat vector."""
         self._call_all("load_target", flat)
 
     def optimizer_state(self) -> dict[str, NDArray[np.float32]]:
-        """Optimizer state tensors by name, for a checkpoint."""
+        """State of the optimizers for a checkpoint, as tensors by name."""
         if self._servers:
             return full_optimizer_state(self._ask_servers("optimizer_state"))
         named: dict[str, NDArray[np.float32]] = self._call_first("optimizer_state")
         return named
 
     def load_optimizer_state(self, named: Mapping[str, NDArray[np.float32]]) -> None:
-        """Restores the optimizers from an `optimizer_state()` dict."""
+        """Restores the optimizers from the dict that `optimizer_state()` returned."""
         if self._servers:
             self._ask_servers("load_optimizer_state", dict(named))
         else:
             self._call_all("load_optimizer_state", dict(named))
 
     def state(self) -> dict[str, Any]:
-        """State dict: counters, and the random state of the minibatch shuffling, in a single learner's format."""
+        """Counters and the random state of minibatch shuffling for a checkpoint, in a single learner's format."""
         counted = {"sgd_steps": self.sgd_steps, "weights_version": self.weights_version}
         return {**self._call_first("state"), **counted}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the `state()` of a learner group of any size or of a single learner."""
+        """Restores the `state()` of a single learner, or of a group with any number of replicas."""
         self.sgd_steps = int(state["sgd_steps"])
         self.weights_version = int(state["weights_version"])
         self._call_all("load_state", dict(state))

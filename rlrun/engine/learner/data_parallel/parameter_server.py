@@ -1,6 +1,6 @@
-"""Sharded synchronous parameter server: Ray actors, each with a slice of parameters and optimizer state (torch).
+"""Synchronous parameter servers: Ray actors, each with a slice of the parameters and optimizer state (torch).
 
-Updates are synchronous. Learners send each shard their gradients for its slice. Once all gradients have arrived, the
+Learners send each shard their gradients for its slice. Once all gradients have arrived, the
 shard averages them in the learners' order, updates its slice, and answers with the new slice. Clipping requires the
 norm of the whole gradient, which the first learner computes from the shards' averages and sends to all shards.
 
@@ -40,13 +40,13 @@ Ask = Callable[[str, Mapping[int, tuple[Any, ...]]], dict[int, Any]]
 
 @dataclass(frozen=True)
 class ObjectivePart:
-    """Part of an objective's parameters within a shard's slice.
+    """The part of one loss's parameters that a parameter server holds.
 
     Attributes:
-        name: Name of the objective.
-        start: Start index of the objective's parameters within the slice, in the flat vector.
-        stop: End index of these parameters; equal to `start` if there are none.
-        offset: Start index of these parameters among all parameters of the objective.
+        name: Name of the loss's `Objective`.
+        start: Index, in the flat vector of all parameters, of the first one that belongs to both.
+        stop: Index after the last such parameter; equal to `start` if there is none.
+        offset: Index of the first such parameter among those that the loss trains.
         max_grad_norm: Clipping threshold of the global gradient norm, or None.
         optimizer: The objective's optimizer.
     """
@@ -61,12 +61,12 @@ class ObjectivePart:
 
 @dataclass(frozen=True)
 class ShardConfig:
-    """Config of a parameter server shard.
+    """Settings of one parameter server, which holds a slice (shard) of the parameters.
 
     Attributes:
-        start: Start index of the shard's slice in the flat vector.
+        start: Start index of the slice in the flat vector of all parameters.
         stop: End index of the slice.
-        objectives: Part of each objective within the slice.
+        objectives: For each loss, the part of its parameters that lies in the slice.
         num_learners: Number of learners.
         timeout_s: Timeout in seconds of waiting for a learner's gradient.
     """
@@ -81,7 +81,7 @@ class ShardConfig:
 def shard_configs(
     policy: Policy, objectives: Sequence[Objective], num_shards: int, num_learners: int, timeout_s: float
 ) -> tuple[ShardConfig, ...]:
-    """Configs of parameter server shards with adjacent slices of about equal length."""
+    """Divides the parameters among parameter servers, in adjacent slices of about equal length."""
     size = policy.parameters.size
     each = -(-size // (num_shards * ALIGNED_TO)) * ALIGNED_TO
     configs = []
@@ -100,7 +100,10 @@ def shard_configs(
 
 
 class ParameterShard:
-    """Parameter server shard: one slice of parameters (initially 0) and optimizer states; methods run concurrently."""
+    """Parameter server: holds one slice of the parameters (initially 0) and optimizer states.
+
+    Its methods run concurrently, one call per learner.
+    """
 
     def __init__(self, config: ShardConfig) -> None:
         self._config = config
@@ -113,15 +116,15 @@ class ParameterShard:
         self._result: tuple[Floats, Floats] | None = None
 
     def deliver(self, rank: int, gradient: Floats, steps: float) -> tuple[Floats, Floats] | None:
-        """Submits a learner's gradient and blocks until the shard's update.
+        """Takes a learner's gradient, and blocks until the parameters have been updated.
 
         Args:
             rank: Rank of the learner.
-            gradient: Mean gradient for the slice, followed by mean statistics.
+            gradient: Mean gradient for this server's slice, followed by mean statistics.
             steps: Number of valid steps averaged over.
 
         Returns:
-            Result of the first learner's `move`.
+            New parameters and statistics, as returned by `move`, which the first learner calls.
 
         Raises:
             PeerLost: The gradients of other learners did not arrive in time.
@@ -134,7 +137,7 @@ class ParameterShard:
             return self._result
 
     def mean(self, gradient: Floats, steps: float) -> Floats:
-        """Submits the first learner's gradient and blocks until the step-weighted mean over all learners.
+        """Takes the first learner's gradient, waits for all others, and returns the mean weighted by their steps.
 
         Raises:
             PeerLost: The gradients of other learners did not arrive in time.
@@ -152,15 +155,15 @@ class ParameterShard:
             return self._mean.numpy()
 
     def move(self, objective: int, norm: float, lr: float) -> tuple[Floats, Floats]:
-        """Clips the mean gradient and applies an optimizer step to the slice.
+        """Clips the mean gradient, and applies an optimizer step to this server's slice of the parameters.
 
         Args:
-            objective: Index of the objective.
+            objective: Index of the loss among the learners' objectives.
             norm: Global norm of the mean gradient.
             lr: Learning rate.
 
         Returns:
-            The objective's parameters in the slice, and a vector of mean statistics followed by the gradient norm.
+            The loss's new parameters in the slice, and a vector of mean statistics followed by the gradient norm.
         """
         part = self._config.objectives[objective]
         own = self._flat[part.start - self._config.start : part.stop - self._config.start]
@@ -179,11 +182,11 @@ class ParameterShard:
             raise PeerLost(f"a parameter server waited {self._config.timeout_s:g} s for a learner")
 
     def load_flat(self, flat: Floats) -> None:
-        """Loads the shard's slice from the flat parameter vector."""
+        """Copies this server's slice from the flat vector of all parameters."""
         self._flat.copy_(over_memory(flat)[self._config.start : self._config.stop])
 
     def optimizer_state(self) -> dict[str, Floats]:
-        """The shard's slices of the optimizer state by name; every shard includes the update counters."""
+        """This server's slices of the optimizer state by name; every server includes the update counters."""
         return {
             f"{part.name}/{name}": tensor.numpy().copy()
             for part, state in zip(self._config.objectives, self._states, strict=True)
@@ -191,7 +194,7 @@ class ParameterShard:
         }
 
     def load_optimizer_state(self, named: Mapping[str, Floats]) -> None:
-        """Loads the shard's slices from the full optimizer state."""
+        """Copies this server's slices from the full optimizer state."""
         for part, state in zip(self._config.objectives, self._states, strict=True):
             own = slice(part.offset, part.offset + part.stop - part.start)
             for name, tensor in state.items():
@@ -199,19 +202,19 @@ class ParameterShard:
                 tensor.copy_(over_memory(whole if name == STEPS else whole[own]).reshape(tensor.shape))
 
     def ping(self) -> None:
-        """Liveness check: returns if the process is responsive."""
+        """Returns at once; a caller can check that the process still answers."""
 
     def close(self) -> None:
-        """No-op: the actor is terminated by its owner."""
+        """Does nothing: whoever started the process ends it."""
 
 
 class ParameterServers:
-    """Gradient reducer by parameter servers, which apply the optimizer; see `reducer`.
+    """Reducer of gradients that sends them to parameter servers, which average them and apply the optimizer.
 
     Args:
-        shards: Configs of the shards.
+        shards: Settings of the parameter servers.
         rank: Rank of the learner.
-        ask: Function that calls methods of the shards.
+        ask: Function that calls methods of the parameter servers.
     """
 
     owns_optimizer = True
@@ -279,7 +282,7 @@ class ParameterServers:
 
 
 def full_optimizer_state(shards: Sequence[Mapping[str, Floats]]) -> dict[str, Floats]:
-    """Full optimizer state by name, concatenated from the shards' slices.
+    """Joins the parameter servers' slices of the optimizer state to the full state by name.
 
     Update counters are the maximum over the shards, since shards without parameters of an objective do not count
     updates.

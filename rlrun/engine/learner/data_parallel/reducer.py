@@ -14,7 +14,7 @@ from rlrun.engine.policy.policy import Policy
 
 
 class Reducer(Protocol):
-    """Gradient reducer interface: updates a learner's parameters with the gradient averaged over all learners.
+    """Interface to combine the gradients of data-parallel learners: applies their average to a learner's parameters.
 
     Attributes:
         owns_optimizer: Whether the optimizer runs in other processes. The learner then has no optimizer state, and
@@ -48,7 +48,7 @@ class Reducer(Protocol):
 
 
 class GradientAllReduce:
-    """All-reduce of gradients: each learner applies the sum to its own copy of the parameters.
+    """Reducer that sums gradients by all-reduce, after which each learner updates its own copy of the parameters.
 
     Args:
         all_reduce: Function that sums a vector over all learners.

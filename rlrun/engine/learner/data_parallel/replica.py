@@ -1,4 +1,4 @@
-"""Replica of a data-parallel learner group, run in a Ray actor."""
+"""Replica of a learner in a Ray actor, for data-parallel training."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from rlrun.engine.learner.learner import LearnerFactory
 
 @dataclass(frozen=True)
 class ReplicaConfig:
-    """Config of a learner group's replica.
+    """Settings of one replica in a group of data-parallel learners.
 
     Attributes:
         make_learner: Picklable learner factory.
         rank: Rank of the replica, from 0.
         num_learners: Number of replicas.
-        address: Rendezvous address of the all-reduce group; None with parameter servers.
+        address: Address at which the replicas meet for all-reduce; None with parameter servers.
         has_own_gpu: Whether each replica has its own GPU, so that gradients are reduced without the CPU.
-        shards: Configs of the parameter server shards; empty for all-reduce.
+        shards: Settings of the parameter servers; empty for all-reduce.
         timeout_s: Seconds to wait for the other processes.
     """
 
@@ -41,7 +41,7 @@ class ReplicaConfig:
 
 
 class Replica:
-    """Data-parallel replica of a learner, run in a Ray actor."""
+    """Learner in a Ray actor that computes a share of every minibatch in data-parallel training."""
 
     def __init__(self, config: ReplicaConfig) -> None:
         self._config = config
@@ -61,7 +61,7 @@ class Replica:
         self._learner = config.make_learner(reducer=reducer, share=self._share)
 
     def meet(self, shells: list[Any]) -> None:
-        """Joins the process group; blocks until all replicas have joined.
+        """Joins the group of replicas; blocks until all have joined.
 
         Args:
             shells: Ray handles of the parameter servers.
@@ -98,7 +98,7 @@ class Replica:
         stop: tuple[str, float] | None,
         objectives: tuple[str, ...] | None = None,
     ) -> int:
-        """Trains on this replica's share of a batch, as in `LocalLearner.learn`; returns the total minibatch count."""
+        """Trains on this replica's share of a batch; returns the number of minibatches learned so far."""
         self._learner.learn(
             batch,
             num_epochs=num_epochs,
@@ -115,12 +115,12 @@ class Replica:
         statistics: dict[str, Sequence[str]],
         scheduled: dict[str, float],
     ) -> int:
-        """Updates the replica's parameters, as in `LocalLearner.apply_gradients`; returns the total minibatch count."""
+        """Updates the parameters with gradients from outside; returns the number of minibatches learned so far."""
         self._learner.apply_gradients(gradients, statistics, scheduled=scheduled)
         return self._learner.sgd_steps
 
     def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32] | None:
-        """Computes the target network's outputs for this replica's share of rows [S, L]; None for an empty share."""
+        """Computes the target network's outputs for this replica's share of the sequences; None for an empty share."""
         part, parts = self._share
         rows = np.array_split(np.arange(len(batch["valid"])), parts)[part]
         if not len(rows):
@@ -129,13 +129,13 @@ class Replica:
         return self._learner.target_outputs(batch.map(lambda leaf: leaf[own]))
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """Calls a method of the replica's `LocalLearner` by name."""
+        """Calls a method of the replica's learner by name."""
         return getattr(self._learner, method)(*arguments)
 
     def ping(self) -> None:
-        """Liveness check: returns if the process is responsive."""
+        """Returns at once; a caller can check that the process still answers."""
 
     def close(self) -> None:
-        """Leaves the process group."""
+        """Leaves the group of replicas."""
         if self._all_reduce is not None:
             self._all_reduce.close()

@@ -1,1 +1,1 @@
-"""Executors of parameter updates: C kernels, NumPy, compiled code, CUDA graphs."""
+"""Executors of parameter updates: C kernels, NumPy, compiled code and CUDA graphs."""

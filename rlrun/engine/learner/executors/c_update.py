@@ -1,4 +1,4 @@
-"""C executor: runs a traced update as a table of C kernels, for many minibatches in one call."""
+"""Execution of parameter updates in C: a traced update becomes a list of C kernels, run in one call."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ NOTHING_TO_GATHER = (None, ctypes.c_int64(0), None, ctypes.c_int64(0), ctypes.c_
 
 
 def in_c(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor], num_kept: int = 0) -> CUpdate:
-    """Translates an update into a table of C kernels.
+    """Translates a parameter update, written in torch, into a list of C kernels.
 
     Args:
         function: Update as a function of tensors, without data-dependent control flow.
-        arguments: Example tensors with the final shapes and dtypes; not modified.
-        num_kept: Number of leading arguments that are the same tensor objects in every call.
+        arguments: Example tensors, with the shapes and dtypes of later calls; not modified.
+        num_kept: Number of leading arguments that are the same tensor objects in every call, such as the parameters.
 
     Raises:
         NoKernel: An operation has no kernel; the message names it.
@@ -38,13 +38,13 @@ def in_c(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor], num
 
 
 class CUpdate:
-    """Parameter update whose recorded calls are run by C kernels.
+    """Parameter update that runs as a list of C kernels, for one or many minibatches per call.
 
     Args:
-        bound: The update's calls and their arrays.
+        bound: The update as NumPy calls with their arrays, from which kernels are chosen.
 
     Raises:
-        NoKernel: A call has no kernel in C.
+        NoKernel: There is no C kernel for one of the calls.
         CompilerMissing: The kernels cannot be used on this machine.
     """
 
@@ -71,16 +71,16 @@ class CUpdate:
         others: Sequence[Tensor],
         totals: NDArray[np.float32],
     ) -> NDArray[np.float32]:
-        """Runs the update on one minibatch after another, gathering only the columns in use.
+        """Runs the update on one minibatch after another, gathering only the columns that it reads.
 
         Args:
-            leaves: Columns of the batch: the arguments after the first `num_kept`.
-            rows: Indices of the rows of each minibatch, [K, S]; None for one minibatch of all rows.
+            leaves: Columns of the batch: the update's arguments after the first `num_kept`.
+            rows: Indices of the S rows of each of K minibatches, [K, S]; None for one minibatch of all rows.
             others: Arguments after the columns.
             totals: Running sums [N], to which the first N results of each minibatch are added.
 
         Returns:
-            Results of the last minibatch, without the first N.
+            The update's results for the last minibatch, without the first N.
         """
         sums = (self._results, pointer(totals), ctypes.c_int64(len(totals)))
         if rows is None:
@@ -119,8 +119,8 @@ class CUpdate:
 
 
 def columns(arrays: Sequence[tuple[Array, int]]) -> NDArray[np.int64]:
-    """Table of C structs `Column` for arrays, [N, 3]; the first entry, the source address, is filled in later.
+    """Table [N, 3] that describes N arrays to C, one struct `Column` per row.
 
-    The first number, the address that rows come from, is filled in later.
+    The first number of a row, the address from which the array is filled, is written later.
     """
     return np.array([(0, address(array), size) for array, size in arrays], np.int64).reshape(-1, 3)

@@ -34,11 +34,11 @@ def compiler() -> str | None:
 def compiled(
     function: Callable[..., list[Tensor]], arguments: Sequence[Tensor], announce: Callable[[str], None]
 ) -> CompiledUpdate:
-    """Compiles an update, or loads the compiled package from the cache.
+    """Compiles a parameter update to machine code, or loads it from the cache on disk.
 
     Args:
         function: Update as a function of tensors, without data-dependent control flow.
-        arguments: Example tensors with the final shapes and dtypes; not modified.
+        arguments: Example tensors, with the shapes and dtypes of later calls; not modified.
         announce: Callback for a message before a compilation.
 
     Returns:
@@ -50,7 +50,7 @@ def compiled(
 def traced(
     function: Callable[..., list[Tensor]], arguments: Sequence[Tensor], directory: Path, announce: Callable[[str], None]
 ) -> Path:
-    """Traces a function and returns the compiled package of the graph, from the cache if present."""
+    """Traces a function to a graph, and returns the graph's compiled package, from the cache if present."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from torch.fx.experimental.proxy_tensor import make_fx
@@ -78,7 +78,7 @@ def loaded(package: Path) -> CompiledUpdate:
 
 
 def cache_key(code: str, arguments: Sequence[Tensor]) -> str:
-    """Cache file name of a computation: hash of code, shapes, versions and processor."""
+    """File name of a compiled computation: a hash of its code, shapes, library versions and processor."""
     parts = [
         code,
         *(f"{argument.dtype} {tuple(argument.shape)}" for argument in arguments),
@@ -91,7 +91,7 @@ def cache_key(code: str, arguments: Sequence[Tensor]) -> str:
 
 
 def write_package(graph: torch.fx.GraphModule, arguments: Sequence[Tensor], package: Path) -> None:
-    """Compiles a graph with Inductor into a package file, written atomically."""
+    """Compiles a graph with torch Inductor, and writes the package file atomically."""
     from torch._inductor import aoti_compile_and_package
 
     exported = torch.export.export(graph, tuple(argument.clone() for argument in arguments), strict=False)

@@ -1,4 +1,4 @@
-"""Updates as CUDA graphs: all GPU operations of an update are started by a single launch (torch)."""
+"""Parameter updates as CUDA graphs: one launch starts all GPU operations of an update (torch)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from rlrun.engine.kernels.steps import NoKernel
 
 
 class CapturedUpdate:
-    """Parameter update that is captured once as a CUDA graph and then replayed.
+    """Parameter update that is captured once as a CUDA graph, then replayed for each minibatch.
 
     The operations are torch's, in the same order, so results equal those of eager updates. The graph saves the host's
     time for launching each operation, which dominates for small networks.
 
     Args:
         function: Update as a function of tensors, without data-dependent control flow.
-        arguments: Example tensors with the final shapes and dtypes, all on the GPU; not modified.
+        arguments: Example tensors on the GPU, with the shapes and dtypes of later calls; not modified.
         num_kept: Number of leading arguments that are identical tensors in every call, used in place.
 
     Raises:
@@ -45,7 +45,7 @@ class CapturedUpdate:
 
 
 class OnTheGpu(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Torch dispatch mode that refuses operations a CUDA graph cannot capture: waiting for the GPU, and host copies."""
+    """Torch mode that refuses operations a CUDA graph cannot capture: waiting for the GPU, and copies to the host."""
 
     @override
     def __torch_dispatch__(

@@ -1,4 +1,4 @@
-"""Decompositions of a traced update's operations into operations that have kernels (torch)."""
+"""Rules that split operations of a traced update into simpler ones for which there are kernels (torch)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ ERF_DENOMINATOR = (
 
 
 def decomposition_of(operation: Any) -> Callable[..., Any] | None:
-    """Returns rlrun's or torch's decomposition of an operation; None if it has a kernel, or no decomposition."""
+    """Returns a function that computes an operation by simpler ones; rlrun's own, or else torch's.
+
+    None if the operation has a kernel, or if there is no such function.
+    """
     if operation in DECOMPOSITIONS:
         return DECOMPOSITIONS[operation]
     is_known = any(operation in known for known in (KERNELS, KERNELS_IN_PLACE, KERNELS_OF_SEVERAL, CONSTANTS))
@@ -40,7 +43,7 @@ def decomposition_of(operation: Any) -> Callable[..., Any] | None:
 
 
 def is_view(operation: Any) -> bool:
-    """Whether an operation's result is a view of the first operand."""
+    """Whether an operation's result is a view of its first operand, so that nothing is computed."""
     if operation is torch.ops.aten._unsafe_view.default:  # its operand is not used otherwise
         return True
     returned = operation._schema.returns
@@ -48,7 +51,7 @@ def is_view(operation: Any) -> bool:
 
 
 def erf(x: Tensor) -> Tensor:
-    """Rational approximation of the error function to float32 accuracy: x P(x^2) / Q(x^2), with clamped x.
+    """Error function to float32 accuracy, by the rational approximation x P(x^2) / Q(x^2) with clamped x.
 
     Source:
         Coefficients of Eigen's `generic_fast_erf_float`.
@@ -60,7 +63,7 @@ def erf(x: Tensor) -> Tensor:
 
 
 def polynomial(x: Tensor, coefficients: Sequence[float]) -> Tensor:
-    """Polynomial evaluation by Horner's rule; the highest power's coefficient is first."""
+    """Evaluates a polynomial by Horner's rule; the coefficient of the highest power comes first."""
     first, second, *others = coefficients
     total = x * first + second
     for coefficient in others:
@@ -78,7 +81,7 @@ def variance(x: Tensor, dims: list[int] | None, correction: float = 1.0) -> Tens
 def layer_norm(
     x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Layer norm over the last dimensions; also returns the means and reciprocal deviations for the gradient."""
+    """Layer norm over the last dimensions; also returns means and reciprocal standard deviations, for its gradient."""
     dims = list(range(x.ndim - len(shape), x.ndim))
     mean = x.mean(dims, keepdim=True)
     centered = x - mean
@@ -99,7 +102,7 @@ def smallest(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor
 
 
 def scatter(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    """Copy of x with one element of each line along an axis replaced, for example in the gradient of a maximum."""
+    """Copies x and sets one element per line along an axis, as the gradient of a maximum needs it."""
     require(index.shape[dim] == 1)
     return x.scatter_add(dim, index, source - x.gather(dim, index))
 

@@ -1,4 +1,4 @@
-"""Execution of learner computations: eager torch, NumPy or C kernels, compiled machine code, or CUDA graphs."""
+"""Execution of a learner's computations: eager torch, NumPy or C kernels, compiled machine code, or CUDA graphs."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ TRANSLATIONS = {
 
 
 class Execution:
-    """Executor of learner computations: eager, or translated once per minibatch shape.
+    """Runs a learner's computations, either directly in torch or translated once per minibatch shape.
 
     Args:
-        update_executor: Kind of execution.
-        runs_own_code: Whether code from outside of rlrun is involved, which may read Python state.
+        update_executor: Backend that runs the computations.
+        runs_own_code: Whether users' code is involved, whose results may depend on Python state.
         announce: Callback for a message before a slow operation, such as compilation.
     """
 
@@ -114,19 +114,19 @@ class Execution:
         scheduled: Mapping[str, Tensor],
         totals: StatisticTotals,
     ) -> NDArray[np.float32]:
-        """Runs a computation on one minibatch after another; kernels gather only the columns in use.
+        """Runs a parameter update on one minibatch after another; kernels gather only the columns that they read.
 
         Args:
             computation: Update to run.
             parameters: Online and target parameters.
-            states: Optimizer states by objective.
-            selection: Minibatches of a batch.
+            states: Optimizer states by name of the loss's `Objective`.
+            selection: Batch, and the rows that form each minibatch.
             numbers: Indices of the minibatches on which to run the computation, one or more.
             scheduled: Current values of scheduled settings by name, each a scalar.
-            totals: Totals to which each minibatch's statistics are added.
+            totals: Running totals, to which each minibatch's statistics are added.
 
         Returns:
-            Results of the last minibatch, without the statistics.
+            The computation's results for the last minibatch, without the statistics.
         """
         others = [scheduled[name] for name in sorted(scheduled)]
         for number in numbers:
@@ -150,7 +150,7 @@ def flattened_arguments(
     batch: Mapping[str, Any],
     scheduled: Mapping[str, Tensor],
 ) -> list[Tensor]:
-    """Flattens a computation's arguments into one list of tensors, in the order of `traceable`."""
+    """Flattens the arguments of a computation (parameters, states, batch, settings) into one list of tensors."""
     tensors = [parameters.flat]
     tensors += [] if parameters.target is None else [parameters.target]
     for state in states:
@@ -167,7 +167,7 @@ def traceable(
     *,
     has_target: bool = False,
 ) -> Any:
-    """Wraps a computation as a function of one flat list of tensors, for tracing.
+    """Wraps a computation as a function of one flat list of tensors, so that it can be traced.
 
     Args:
         update: Computation to wrap.

@@ -1,4 +1,4 @@
-"""NumPy kernels of the operations in a traced update, on preallocated buffers.
+"""NumPy implementations of the operations in a traced update, on preallocated arrays.
 
 A kernel is called once, when the update is translated, with its fixed input and output arrays. The kernel emits the
 NumPy calls of the computation, each one loop in C with a preallocated output.
@@ -16,7 +16,7 @@ from rlrun.engine.kernels.steps import Array, add_square, move_towards, place_of
 
 
 class Emit(Protocol):
-    """Interface of the callback that appends a NumPy call with bound arguments to an update's call list."""
+    """Interface of the callback that appends a NumPy call, with its arguments, to an update's list of calls."""
 
     def __call__(self, function: Callable[..., object], *arguments: object, out: Array | None = None) -> None:
         """Appends a function call, which writes to `out` if given."""
@@ -37,7 +37,7 @@ def ufunc_kernel(function: np.ufunc) -> Kernel:
 
 
 def constant(operand: Any, operands: Sequence[Any], out: Array) -> Any:
-    """Converts an operand to an array; a number gets the other operands' dtype, else the result's."""
+    """Converts an operand to an array; numbers get the dtype of the other operands, else of the result."""
     if isinstance(operand, np.ndarray):
         return operand
     dtype = next((each.dtype for each in operands if isinstance(each, np.ndarray)), out.dtype)
@@ -45,7 +45,7 @@ def constant(operand: Any, operands: Sequence[Any], out: Array) -> Any:
 
 
 def reversed_subtract(emit: Emit, out: Array, x: Array, other: float) -> None:
-    """Emits the reversed subtraction, other - x."""
+    """Emits the call for a reversed subtraction, other - x."""
     emit(np.subtract, constant(other, [x], out), x, out)
 
 
@@ -183,7 +183,7 @@ FEW = 4
 
 
 def combine(emit: Emit, function: np.ufunc, out: Array, x: Array, dim: int) -> None:
-    """Emits a ufunc reduction along one axis; `out` keeps the axis with length 1.
+    """Emits the call that reduces an array along one axis by a ufunc; `out` keeps the axis with length 1.
 
     A short axis, such as the logits of two or three actions, is reduced by one call per element. That is several times
     faster than a loop over short rows.
@@ -242,7 +242,7 @@ def softmax_backward(emit: Emit, out: Array, gradient: Array, y: Array, dim: int
 
 
 def product(emit: Emit, out: Array, first: Array, second: Array) -> None:
-    """Emits a matrix product; the outer product of a column and a row is computed number by number."""
+    """Emits a matrix product; the outer product of a column and a row is computed element by element."""
     emit(np.multiply if first.shape[-1] == 1 else np.matmul, first, second, out)
 
 
@@ -341,7 +341,7 @@ def choice(emit: Emit, out: Array, condition: Array, first: Any, second: Any) ->
 
 
 def flat_positions(emit: Emit, shape: tuple[int, ...], dim: int, index: Array) -> Array:
-    """Emits the flat indices for a gather along an axis, in the shape of `index`."""
+    """Emits calls that convert indices along an axis to indices into the flattened array."""
     strides = [int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))]
     axis = dim % len(shape)
     grid = np.indices(index.shape)
@@ -374,13 +374,13 @@ def scatter_add(emit: Emit, out: Array, x: Array, dim: int, index: Array, source
 def slice_backward(
     emit: Emit, out: Array, gradient: Array, sizes: Sequence[int], dim: int, start: int, end: int, step: int
 ) -> None:
-    """Emits the gradient of slicing: zeros, with the output gradient in the slice."""
+    """Emits the gradient of slicing: zeros, except for the given gradient in the slice."""
     emit(np.copyto, out, np.zeros((), out.dtype))
     emit(np.copyto, out[(slice(None),) * (dim % out.ndim) + (slice(start, end, step),)], gradient)
 
 
 def select_backward(emit: Emit, out: Array, gradient: Array, sizes: Sequence[int], dim: int, index: int) -> None:
-    """Emits the gradient of selecting one index: zeros, with the output gradient at this index along an axis."""
+    """Emits the gradient of selecting one index along an axis: zeros, except for the given gradient there."""
     emit(np.copyto, out, np.zeros((), out.dtype))
     emit(np.copyto, out[(slice(None),) * (dim % out.ndim) + (index,)], gradient)
 
@@ -397,12 +397,12 @@ def filled(emit: Emit, out: Array, x: Array, mask: Array, value: float) -> None:
 
 
 def interpolate(emit: Emit, out: Array, end: Array, weight: float) -> None:
-    """Emits out + weight * (end - out), in place (lerp)."""
+    """Emits out += weight * (end - out), in place (torch's lerp)."""
     emit(move_towards, out, end, constant(weight, [out], out), np.empty_like(out))
 
 
 def add_product(emit: Emit, out: Array, first: Array, second: Array, value: float = 1.0) -> None:
-    """Emits out + value * first * second, in place (addcmul)."""
+    """Emits out += value * first * second, in place (torch's addcmul)."""
     step = np.empty_like(out)
     if place_of(first) == place_of(second):
         emit(add_square, out, first, constant(value, [out], out), step)
@@ -413,7 +413,7 @@ def add_product(emit: Emit, out: Array, first: Array, second: Array, value: floa
 
 
 def in_place(function: np.ufunc) -> Kernel:
-    """Creates the kernel of an in-place ufunc operation on the first operand."""
+    """Creates the kernel of a ufunc that overwrites its first operand."""
 
     def kernel(emit: Emit, out: Array, other: Any) -> None:
         emit(function, out, constant(other, [out], out), out)

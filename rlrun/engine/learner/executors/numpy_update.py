@@ -1,4 +1,4 @@
-"""NumPy executor: runs a traced update by NumPy calls on preallocated buffers, without compilation.
+"""Execution of parameter updates in NumPy: a traced update becomes a list of calls on preallocated arrays.
 
 For small networks, torch spends more time on dispatch than on arithmetic. This executor dispatches once, at
 translation: views are bound, buffers assigned and common subexpressions eliminated. The result is a list of calls.
@@ -38,11 +38,11 @@ TYPES = frozenset({torch.float32, torch.float64, torch.bool, torch.uint8, torch.
 
 
 def in_numpy(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor], num_kept: int = 0) -> NumpyUpdate:
-    """Translates an update into a list of NumPy calls.
+    """Translates a parameter update, written in torch, into a list of NumPy calls.
 
     Args:
         function: Update as a function of tensors, without data-dependent control flow.
-        arguments: Example tensors with the final shapes and dtypes; not modified.
+        arguments: Example tensors, with the shapes and dtypes of later calls; not modified.
         num_kept: Number of leading arguments that are identical tensors in every call.
 
     Raises:
@@ -52,7 +52,7 @@ def in_numpy(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor],
 
 
 def recorded(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor]) -> Graph:
-    """Traces a function with its backward pass into a graph; each node's `meta` holds the node's result.
+    """Traces a function and its backward pass into a graph, whose nodes hold their results in `meta`.
 
     Torch's `make_fx` would trace equivalently, but imports torch's compiler, which takes seconds.
 
@@ -72,10 +72,10 @@ def recorded(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor])
 
 
 def require_same(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor]) -> None:
-    """Validates that two traces of a function are equal: the function reads no counter and draws no noise in Python.
+    """Validates that two traces of a function are equal, i.e. that it depends on its arguments only.
 
     Raises:
-        NoKernel: The traces differ.
+        NoKernel: The traces differ, for example because the function reads a counter or draws noise in Python.
     """
     graph, again = (recorded(function, arguments) for _ in range(2))
     held = ([node.meta["result"] for node in each.nodes if node.op == "get_attr"] for each in (graph, again))
@@ -84,7 +84,7 @@ def require_same(function: Callable[..., list[Tensor]], arguments: Sequence[Tens
 
 
 class NoHostReads(TorchFunctionMode):
-    """Torch mode that refuses to pass tensor values to Python or NumPy, which a trace would not record."""
+    """Torch mode that refuses to pass tensor values to Python or NumPy, since a trace cannot record that."""
 
     @override
     def __torch_function__(
@@ -97,7 +97,7 @@ class NoHostReads(TorchFunctionMode):
 
 
 class OperationTracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Torch dispatch mode that traces the operations run within its context into a graph.
+    """Torch mode that records each operation run within its context as a node of a graph.
 
     Args:
         arguments: Arguments of the traced function.
@@ -142,7 +142,7 @@ class OperationTracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def node_of(self, tensor: Tensor) -> Node:
-        """Graph node of a tensor; creates a constant node for a closure tensor."""
+        """Graph node of a tensor; a tensor from outside the traced function gets a constant node."""
         if id(tensor) not in self._nodes:
             self._note(tensor, self.graph.get_attr(f"held_{len(self._nodes)}"))
         return self._nodes[id(tensor)]
@@ -156,11 +156,11 @@ class OperationTracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class BoundUpdate:
-    """Update as a list of NumPy calls over preallocated arrays, which any executor may run.
+    """Parameter update as a list of NumPy calls on preallocated arrays, which NumPy or C kernels can run.
 
     Args:
-        graph: Result of `recorded`; modified in place.
-        arguments: Example tensors with the final shapes and dtypes.
+        graph: Traced operations of the update; modified in place.
+        arguments: Example tensors, with the shapes and dtypes of later calls.
         num_kept: Number of leading arguments that are identical tensors in every call, used in place.
 
     Attributes:
@@ -198,10 +198,10 @@ class BoundUpdate:
         self.results = [plan.tensors[node].numpy() for node in returned]
 
     def fill(self, leaves: Sequence[Array], rows: NDArray[np.int64] | None, others: Sequence[Tensor]) -> None:
-        """Copies selected rows of a batch to the arrays that the calls read.
+        """Copies the selected rows of a batch to the arrays that the update's calls read.
 
         Args:
-            leaves: Columns of the batch: the arguments after the first `num_kept`.
+            leaves: Columns of the batch: the update's arguments after the first `num_kept`.
             rows: Indices of the rows; None for all.
             others: Arguments after the columns.
         """
@@ -216,10 +216,10 @@ class BoundUpdate:
 
 
 class NumpyUpdate:
-    """Parameter update that runs its recorded NumPy calls one after another.
+    """Parameter update that runs as a list of NumPy calls.
 
     Args:
-        bound: The update's calls and their arrays.
+        bound: The calls, and the arrays on which they work.
     """
 
     def __init__(self, bound: BoundUpdate) -> None:
@@ -237,7 +237,7 @@ class NumpyUpdate:
     def run_rows(
         self, leaves: Sequence[Array], rows: NDArray[np.int64] | None, others: Sequence[Tensor]
     ) -> list[Tensor]:
-        """Runs the update on selected rows of a batch, gathering only the columns in use; see `BoundUpdate.fill`."""
+        """Runs the update on selected rows of a batch, gathering only the columns that it reads."""
         self._bound.fill(leaves, rows, others)
         return self._run()
 
@@ -249,10 +249,10 @@ class NumpyUpdate:
 
 
 class Plan:
-    """Buffer allocation and call list for a graph's operations.
+    """Assigns memory and NumPy calls to the operations of a traced graph.
 
     Args:
-        graph: The graph.
+        graph: The traced operations.
 
     Attributes:
         calls: NumPy calls so far, each with its arrays.
@@ -271,7 +271,7 @@ class Plan:
         self._free: dict[tuple[int, torch.dtype], list[Tensor]] = {}
 
     def hold(self, node: Node) -> None:
-        """Adds a constant tensor, which the traced function reads from its closure.
+        """Adds a tensor that the traced function uses without taking it as an argument.
 
         Raises:
             NoKernel: The constant is modified in place, or its dtype is not supported.
@@ -282,10 +282,10 @@ class Plan:
         self._constants.add(node)
 
     def add(self, index: int, node: Node) -> None:
-        """Plans the buffer and calls of the index-th node.
+        """Assigns memory and calls to the node with the given index.
 
         Raises:
-            NoKernel: The node's operation has no kernel.
+            NoKernel: There is no kernel for the node's operation.
         """
         self._release(index)
         arguments: Any = map_arg(node.args, lambda each: self.tensors[each])
@@ -363,7 +363,7 @@ class Plan:
 
 
 def as_arrays(argument: Any) -> Array | Any:
-    """Converts the tensors in an operation's argument to zero-copy arrays."""
+    """Replaces the tensors in an operation's argument by arrays on the same memory."""
     if isinstance(argument, Tensor):
         return argument.numpy()
     if isinstance(argument, list | tuple):
@@ -372,7 +372,7 @@ def as_arrays(argument: Any) -> Array | Any:
 
 
 def is_impure(node: Node) -> bool:
-    """Whether a node's operation draws random numbers or modifies an operand."""
+    """Whether an operation draws random numbers or modifies an operand, so that it must not be removed or merged."""
     operation: Any = node.target
     if operation is operator.getitem:
         return False
@@ -380,7 +380,7 @@ def is_impure(node: Node) -> bool:
 
 
 def owners(graph: Graph) -> dict[Node, Node]:
-    """Maps each node to the node that owns the result's memory."""
+    """Maps each node of a graph to the node in whose memory its result lies."""
     found: dict[Node, Node] = {}
     for node in graph.nodes:
         is_within = node.op == "call_function" and (
@@ -391,12 +391,12 @@ def owners(graph: Graph) -> dict[Node, Node]:
 
 
 def changed_owners(graph: Graph, owner_of: dict[Node, Node]) -> set[Node]:
-    """Memory-owning nodes that are modified in place."""
+    """Nodes whose memory some operation of the graph modifies in place."""
     return {owner_of[node] for node in graph.nodes if node.target in KERNELS_IN_PLACE}
 
 
 def eliminate_common_subexpressions(graph: Graph) -> None:
-    """Common subexpression elimination, except for memory that is modified in place."""
+    """Removes operations that repeat an earlier one, unless their memory is modified in place."""
     owner_of = owners(graph)
     changed = changed_owners(graph, owner_of)
     known: dict[str, Node] = {}

@@ -120,11 +120,11 @@ class NoisyPart:
 class LearnedNoise(ParameterNoise):
     """Noise of noisy nets, whose scale is learned; drawn anew for every fragment.
 
-    Source:
-        Fortunato et al., arXiv:1706.10295.
-
     Args:
         parts: The noisy layers.
+
+    Source:
+        Fortunato et al., arXiv:1706.10295.
     """
 
     def __init__(self, parts: Sequence[NoisyPart]) -> None:

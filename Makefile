@@ -72,7 +72,7 @@ test-kernels: $(VENV)/.installed-dev
 
 # Dependencies at both ends of what pyproject.toml allows, in environments of their own that are made anew.
 BOUNDS_EXTRAS := atari,mujoco,video,plot,optuna,marl,popgym,minigrid,minari,serve,openenv,export,test
-BOUNDS_TESTS := tests/integration/test_resumed_runs.py tests/unit/checkpoint tests/unit/datasets tests/unit/export
+BOUNDS_TESTS := tests/integration/test_resumed_runs.py tests/unit/engine/checkpoint tests/unit/engine/datasets tests/unit/deploy/export
 
 test-oldest: VENV = .venv-oldest
 test-oldest: RESOLUTION = --resolution lowest-direct

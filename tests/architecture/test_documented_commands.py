@@ -121,6 +121,12 @@ def test_make_targets_and_variables_exist(page: str, words: list[str]) -> None:
         assert re.search(pattern, makefile, re.MULTILINE), word
 
 
+def test_tests_that_the_makefile_runs_exist() -> None:
+    named = set(re.findall(r"\btests/[\w/.]*\w", (ROOT / "Makefile").read_text()))
+    assert "tests/integration/test_resumed_runs.py" in named
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
 def test_modules_that_pages_run_exist() -> None:
     pages = [
         *PAGES,

@@ -30,8 +30,10 @@ def literal_sentences(path: Path) -> list[tuple[ast.expr, str]]:
             asserted.append(node.test)
         elif isinstance(node, ast.keyword) and node.arg == "match":
             asserted.append(node.value)
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).startswith("wording"):
-            asserted += node.args
+        elif isinstance(node, ast.Call):
+            asked = node.func.value if isinstance(node.func, ast.Attribute) else node.func
+            if isinstance(asked, ast.Name) and asked.id == "wording":
+                asserted += node.args
     found: dict[tuple[int, int], tuple[ast.expr, str]] = {}
     for root in asserted:
         pieces = {id(piece) for node in ast.walk(root) if isinstance(node, ast.JoinedStr) for piece in node.values}

@@ -71,6 +71,8 @@ def cache(tmp_path_factory):
         patch.setenv("RLRUN_CACHE", str(directory))
         # Most of the time goes into optimizing the code around the kernels, whose numbers stay the same without.
         patch.setattr("torch._inductor.config.aot_inductor.compile_wrapper_opt_level", "O0")
+        # The processor says which vector instructions it has: torch would compile a program for each of them as well.
+        patch.setattr("torch._inductor.config.cpp.vec_isa_ok", True)
         yield directory
 
 

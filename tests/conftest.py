@@ -1,5 +1,6 @@
 """What every test has: a token of our own for Ray, one thread, and no trace of user modules of an earlier test."""
 
+import gc
 import os
 import secrets
 import signal
@@ -33,6 +34,12 @@ hypothesis.settings.load_profile("rlrun")
 pytest_plugins = ["tests.wording"]
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def pytest_collection_finish() -> None:
+    """Exempts modules and collected tests from garbage collection, which takes 0.4 s each time it looks at them all."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import click
 from rlrun.cli.json_document import print_result
 from rlrun.cli.options import complete_envs, json_option
 from rlrun.cli.tables import stdout_width, table
-from rlrun.engine.messages.errors import ExitCode
+from rlrun.engine.messages.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from rlrun.engine.envs.env_config import EnvConfig
@@ -129,7 +129,6 @@ def _findings(target: _Target, steps: int, seed: int) -> list[EnvFinding]:
 def _for_learning(spaces: Spaces, world: WorldView | None) -> list[EnvFinding]:
     """Findings on the preprocessing of observations, and on the algorithms that support the env."""
     from rlrun.engine.envs.env_findings import EnvFinding
-    from rlrun.engine.messages.errors import UsageError
     from rlrun.engine.nn.model_config import ModelConfig
     from rlrun.engine.nn.observation_leaves import described_leaves
     from rlrun.engine.policy.action_masks import policy_leaves
@@ -170,7 +169,6 @@ def envs(text: str | None) -> None:
     of your own as package.module:factory.
     """
     from rlrun.engine.envs.env_listing import env_names
-    from rlrun.engine.messages.errors import UsageError
 
     known = env_names()
     found = [env for env in known if text is None or text.lower() in env.id.lower()]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from rlrun.cli.json_document import print_result
+from rlrun.cli.json_document import print_json, print_result, wants_json
 from rlrun.cli.options import complete_envs, json_option, runs_dir_option, set_option
 from rlrun.cli.tables import echo
 
@@ -52,7 +52,6 @@ def import_sb3(
     rlrun import-sb3 sac.zip --env Hopper-v5 --normalization vecnormalize.npz
     """  # noqa: D301 (click's mark for a paragraph that stays as it is)
     from rlrun.bridges.sb3_import import import_sb3 as imported_from
-    from rlrun.cli.json_document import print_json, wants_json
     from rlrun.experiments.runs.outcome import shown_path
     from rlrun.experiments.spec.load import make_importable
 

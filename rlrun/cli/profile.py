@@ -11,7 +11,7 @@ import click
 from rlrun.cli.experiments import algorithm_and_env_options, named_experiments
 from rlrun.cli.json_document import print_result
 from rlrun.cli.options import OutputFile, json_option, machine_option, set_option, spec_files_option
-from rlrun.cli.profiling import Profile
+from rlrun.cli.profiling import Profile, profiled, warm_up
 from rlrun.cli.tables import echo
 
 if TYPE_CHECKING:
@@ -53,7 +53,6 @@ def profile(
     own) and writes nothing to the runs folder. Startup and compilation are not measured. Ctrl-C ends it early.
     """
     from rlrun.cli.profile_tables import profile_data, profile_lines, write_trace
-    from rlrun.cli.profiling import profiled, warm_up
     from rlrun.engine.messages.errors import Interrupted
     from rlrun.experiments.cluster.resources import machine_cpus
     from rlrun.experiments.trial.trial_training import training_of

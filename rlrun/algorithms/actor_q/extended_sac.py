@@ -12,7 +12,7 @@ from pydantic import model_validator
 from typing_extensions import override
 
 from rlrun.algorithms.actor_q.sac import SAC, SACConfig
-from rlrun.engine.flow.flow import StatefulOperator
+from rlrun.engine.flow.flow import Flow, StatefulOperator
 from rlrun.engine.flow.operators.minibatches import TrainedMinibatch
 from rlrun.engine.flow.recipes.replay_updates import replay_updates
 from rlrun.engine.functional.seeding import child_seed
@@ -22,7 +22,6 @@ from rlrun.engine.settings.config import NonNegativeFloat, NonNegativeInt, Posit
 
 if TYPE_CHECKING:
     from rlrun.engine.envs.spaces import Spaces
-    from rlrun.engine.flow.flow import Flow
     from rlrun.engine.flow.trainee import Trainee
     from rlrun.engine.learner.objective import Objective
     from rlrun.engine.policy.flat_parameters import FlatParameters

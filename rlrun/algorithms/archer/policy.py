@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from rlrun.algorithms.archer.settings import ACTOR, CRITICS
+from rlrun.algorithms.archer.settings import ACTOR, CRITICS, ArcherConfig
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.data.tree import map_tree
 from rlrun.engine.messages.errors import UsageError
@@ -22,7 +22,6 @@ from rlrun.engine.policy.action_spaces.discrete import Categorical, DiscreteActi
 from rlrun.engine.policy.actor_critic import ActorCriticPolicy
 
 if TYPE_CHECKING:
-    from rlrun.algorithms.archer.settings import ArcherConfig
     from rlrun.engine.envs.spaces import Spaces
 
 Views = Mapping[str, Tensor]

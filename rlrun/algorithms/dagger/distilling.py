@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from rlrun.algorithms.dagger.expert import Expert, SavedExpert
 from rlrun.algorithms.dagger.labeling_behavior import ExpertLabels, LabelingBehavior
-from rlrun.algorithms.dagger.settings import EXPERT_OUTPUTS
+from rlrun.algorithms.dagger.settings import EXPERT_OUTPUTS, DAggerConfig
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.messages.errors import UsageError
@@ -22,9 +22,6 @@ from rlrun.engine.policy.exploration.state_dependent_noise import StateDependent
 from rlrun.engine.policy.exploration.uniform_until import UniformUntil
 from rlrun.engine.policy.fragment_collector import FragmentCollector, Recording
 from rlrun.engine.policy.stochastic_actor import StochasticActorPolicy
-
-if TYPE_CHECKING:
-    from rlrun.algorithms.dagger.settings import DAggerConfig
 
 
 class ExpertDistributions(ExpertLabels):

@@ -26,13 +26,12 @@ from rlrun.engine.flow.sources.rollouts import RolloutMode
 from rlrun.engine.flow.trainee import Trainee
 from rlrun.engine.policy.exploration.epsilons import EpsilonLadder
 from rlrun.engine.replay.n_step import n_step_transitions
-from rlrun.engine.replay.replay import RESTARTS
+from rlrun.engine.replay.replay import RESTARTS, Replay
 from rlrun.engine.replay.replay_buffer import PRIORITIES
 from rlrun.engine.replay.replay_shards import ReplayShards
 from rlrun.engine.settings.config import NonNegativeFloat, Schedule, defaults
 
 if TYPE_CHECKING:
-    from rlrun.engine.replay.replay import Replay
     from rlrun.engine.replay.replay_config import ReplayConfig
     from rlrun.engine.settings.metric import Metric
 

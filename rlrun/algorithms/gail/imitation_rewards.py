@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from rlrun.algorithms.gail.settings import EXPERT_ACTIONS, EXPERT_OBS, OWN_ACTIONS, OWN_OBS
+from rlrun.algorithms.gail.settings import EXPERT_ACTIONS, EXPERT_OBS, OWN_ACTIONS, OWN_OBS, GAILConfig, RewardSign
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.data.tree import map_tree
 from rlrun.engine.datasets.input_sets import demonstrations_at
@@ -23,7 +23,6 @@ from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
     from rlrun.algorithms.gail.policy import GAILPolicy
-    from rlrun.algorithms.gail.settings import GAILConfig, RewardSign
     from rlrun.engine.flow.trainee import Trainee
     from rlrun.engine.policy.action_spaces.action_space import Actions
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor, nn
 from typing_extensions import override
 
-from rlrun.algorithms.gail.settings import EXPERT_ACTIONS, EXPERT_OBS, OWN_ACTIONS, OWN_OBS
+from rlrun.algorithms.gail.settings import EXPERT_ACTIONS, EXPERT_OBS, OWN_ACTIONS, OWN_OBS, GAILConfig
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.functional.seeding import child_seed
 from rlrun.engine.messages.errors import UsageError
@@ -24,7 +24,6 @@ from rlrun.engine.policy.flat_parameters import FlatParameters
 from rlrun.engine.reward_streams.rewarding_policy import RewardingOutputs, RewardingPolicy, Views
 
 if TYPE_CHECKING:
-    from rlrun.algorithms.gail.settings import GAILConfig
     from rlrun.engine.envs.spaces import Spaces
 
 DISCRIMINATOR = "discriminator."

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from torch import Tensor
 from typing_extensions import override
 
 from rlrun.algorithms.recurrent_q.networks import RecurrentQNetworks
-from rlrun.algorithms.recurrent_q.r2d2 import RecurrentModelConfig
+from rlrun.algorithms.recurrent_q.r2d2 import R2D2Config, RecurrentModelConfig
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.nn.network_module import NetworkModule, initialize, seeded
@@ -24,9 +23,6 @@ from rlrun.engine.policy.exploration.epsilon_greedy import EpsilonGreedy
 from rlrun.engine.policy.exploration.exploration import Exploration, custom_exploration
 from rlrun.engine.policy.flat_parameters import FlatParameters
 from rlrun.engine.policy.policy import Policy
-
-if TYPE_CHECKING:
-    from rlrun.algorithms.recurrent_q.r2d2 import R2D2Config
 
 
 class RecurrentQPolicy(Policy):

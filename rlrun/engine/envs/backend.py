@@ -10,7 +10,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from rlrun.engine.envs.env_ids import factory_of, find_spec, is_factory, makes_vector_env
 from rlrun.engine.envs.spaces import Spaces
-from rlrun.engine.envs.vector_env import close_or_warn
+from rlrun.engine.envs.vector_env import VectorEnv, close_or_warn
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.settings.registry import load_internal
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from rlrun.engine.envs.env_config import EnvConfig
     from rlrun.engine.envs.episode_position import EpisodeSeeds
     from rlrun.engine.envs.tasks import Lessons
-    from rlrun.engine.envs.vector_env import VectorEnv
 
 BACKENDS = {
     "atari": "rlrun.engine.envs.atari_backend:AtariBackend",

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from rlrun.engine.functional.moments import Moments
 from rlrun.engine.functional.saved_numbers import as_count
-from rlrun.engine.rollout.rollout import Episode
+from rlrun.engine.rollout.rollout import Episode, Rollout
 
 if TYPE_CHECKING:
     from rlrun.engine.rollout.endless_episodes import EndlessEpisodes
     from rlrun.engine.rollout.hook_answers import HookAnswers
     from rlrun.engine.rollout.phases import FragmentTimes
-    from rlrun.engine.rollout.rollout import Rollout
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from rlrun.engine.envs.step_marks import step_mark_location
 from rlrun.engine.messages.errors import CheckpointError
 from rlrun.engine.rollout.counts import RolloutCounts
-from rlrun.engine.rollout.worker import ROLLOUT_WORKER
+from rlrun.engine.rollout.worker import ROLLOUT_WORKER, Orders
 from rlrun.engine.rollout.worker_config import LOCAL_INDEX, Aggregation
 from rlrun.engine.settings.registry import load_internal
 
 if TYPE_CHECKING:
     from rlrun.engine.rollout.rollout import JoinedRollouts, Rollout
     from rlrun.engine.rollout.sampler import Postprocessing
-    from rlrun.engine.rollout.worker import Orders
 
 PLACES = {
     "local": "rlrun.engine.rollout.local_workers:LocalWorkers",

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from rlrun.engine.flow.flow import Flow
     from rlrun.engine.flow.trainee import Trainee
     from rlrun.engine.league.league import League
-    from rlrun.engine.rollout.worker_set import WorkerSet
     from rlrun.engine.training.assemble.curriculum import Curriculum
     from rlrun.engine.training.assemble.trial_hooks import TrialHooks
     from rlrun.engine.training.branch import Branch

@@ -13,12 +13,11 @@ from rlrun.engine.flow.flow import Operator, StatefulOperator
 from rlrun.engine.flow.nodes import Pending
 from rlrun.engine.flow.operators.minibatches import TrainedMinibatch
 from rlrun.engine.policy.observation_filter import ObservationFilter
-from rlrun.engine.replay.replay import GIGABYTES
+from rlrun.engine.replay.replay import GIGABYTES, Replay
 
 if TYPE_CHECKING:
     from rlrun.engine.actors.batch_ref import BatchRef
     from rlrun.engine.flow.trainee import Trainee
-    from rlrun.engine.replay.replay import Replay
 
 LOOK_EVERY_S = 0.005
 """Seconds between two polls of workers without a ready fragment, while there is a minibatch to learn from: a poll takes

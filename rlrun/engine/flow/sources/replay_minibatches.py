@@ -11,11 +11,10 @@ from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.flow.flow import Flow
 from rlrun.engine.flow.nodes import Delivered, Pending, Polled, Source
 from rlrun.engine.flow.operators.replay import NormalizeObservations
-from rlrun.engine.replay.replay import ReplayRatio
+from rlrun.engine.replay.replay import Replay, ReplayRatio
 
 if TYPE_CHECKING:
     from rlrun.engine.flow.trainee import Trainee
-    from rlrun.engine.replay.replay import Replay
 
 
 def replay_minibatches(

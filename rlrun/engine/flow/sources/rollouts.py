@@ -11,10 +11,9 @@ from typing_extensions import override
 from rlrun.engine.actors.batch_ref import BatchRef
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.flow.nodes import Delivered, Pending, Polled, Source, loaded_items, saved_items
-from rlrun.engine.rollout.rollout import DEFAULT_POLICY, with_weights_version
+from rlrun.engine.rollout.rollout import DEFAULT_POLICY, Rollout, with_weights_version
 
 if TYPE_CHECKING:
-    from rlrun.engine.rollout.rollout import Rollout
     from rlrun.engine.rollout.worker_set import WorkerSet
 
 RolloutMode = Literal["sync", "async"]

@@ -8,7 +8,7 @@ from rlrun.engine.functional.masked import masked_mean
 from rlrun.engine.learner.objective import Loss, Objective
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.policy.actor_critic import ActorCriticPolicy
-from rlrun.engine.reward_streams.curiosity import KINDS, LEARNED, CuriousPolicy
+from rlrun.engine.reward_streams.curiosity import KINDS, LEARNED, CuriousOutputs, CuriousPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from rlrun.engine.data.sample_batch import SampleBatch
     from rlrun.engine.envs.spaces import Spaces
     from rlrun.engine.policy.policy import Policy
-    from rlrun.engine.reward_streams.curiosity import CuriousOutputs
 
 
 def with_curiosity(policy: Policy, algorithm: Algorithm[Any], spaces: Spaces, seed: int) -> Policy:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rlrun.engine.checkpoint.format import read_checkpoint
 from rlrun.engine.checkpoint.manifest import read_manifest
-from rlrun.engine.envs.spaces import empty_batch
+from rlrun.engine.envs.spaces import Spaces, empty_batch
 from rlrun.engine.functional.moments import Moments
 from rlrun.engine.functional.saved_numbers import as_count
 from rlrun.engine.league.frozen_policy import FrozenPolicy
@@ -26,7 +26,6 @@ from rlrun.engine.training.save.sections import section_state
 from rlrun.engine.trust import policy_risks, refuse_risks
 
 if TYPE_CHECKING:
-    from rlrun.engine.envs.spaces import Spaces
     from rlrun.engine.worlds.world_view import WorldView
 
 

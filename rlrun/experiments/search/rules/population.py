@@ -15,6 +15,7 @@ from rlrun.engine.functional.seeding import generator
 from rlrun.engine.messages.errors import SpecError
 from rlrun.experiments.search.lineage import (
     Generation,
+    How,
     Lineage,
     MemberRecord,
     newest_checkpoint_of,
@@ -30,7 +31,6 @@ from rlrun.experiments.spec.tuning import Pb2Config, PbtConfig
 if TYPE_CHECKING:
     import numpy as np
 
-    from rlrun.experiments.search.lineage import How
 
 MAX_DRAWS = 20
 """Maximum number of resampled hyperparameter settings that the config may reject; then the parent's are kept."""

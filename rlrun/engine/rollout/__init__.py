@@ -1,1 +1,1 @@
-"""Rollouts: workers, sets of workers, and evaluation."""
+"""Rollout workers, which collect experience from envs, and evaluation of policies."""

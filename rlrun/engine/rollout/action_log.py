@@ -1,4 +1,4 @@
-"""Action log of a worker's env slots, from which a resume replays the current episodes."""
+"""Log of the actions taken in a worker's env slots, from which a resumed run replays the current episodes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class LogTail:
-    """Incremental update of an action log: the newest rows.
+    """The newest entries of an action log, sent instead of the whole log.
 
     Attributes:
-        rows: The newest rows.
-        length: Number of rows of the whole log.
+        rows: The newest actions, in order.
+        length: Number of actions in the whole log.
     """
 
     rows: NDArray[Any]
@@ -24,10 +24,12 @@ class LogTail:
 
 
 def with_logs_joined(place: Any, before: Any) -> Any:
-    """Returns a worker's full state, in which each `LogTail` in `place` is appended to the log of the previous state.
+    """Completes a worker's state: appends each `LogTail` in it to the log of the worker's previous state.
+
+    Returns the completed state.
 
     Args:
-        place: The worker's state with tails of logs: nested mappings and lists of plain values and tails.
+        place: The worker's new state: nested mappings and lists of plain values and `LogTail` objects.
         before: The worker's previous full state, None if there was none.
     """
     if isinstance(place, LogTail):
@@ -42,9 +44,9 @@ def with_logs_joined(place: Any, before: Any) -> Any:
 
 
 class ActionLog:
-    """Log of actions since the reset of the longest current episode, trimmed at twice that length.
+    """Actions since the reset of the longest current episode, trimmed once they are twice as long.
 
-    Trimming only after the log has doubled amortizes the cost of querying each env slot's episode length.
+    Trimming needs the length of each env slot's episode, so it is done rarely.
     """
 
     def __init__(self) -> None:
@@ -52,13 +54,13 @@ class ActionLog:
         self._rows = self._rows_to_trim_at = 0
 
     def append(self, actions: NDArray[Any]) -> None:
-        """Adds a fragment of actions [T, B, ...], which must not be changed afterwards."""
+        """Adds the actions [T, B, ...] of T steps in B env slots; the array must not be changed afterwards."""
         self._fragments.append(actions)
         self._rows += len(actions)
 
     @property
     def is_full(self) -> bool:
-        """Whether the log has reached the length at which `trim` is due."""
+        """Whether the log is so long that `trim` should be called."""
         return self._rows >= self._rows_to_trim_at
 
     def trim(self, longest: int) -> None:
@@ -71,7 +73,7 @@ class ActionLog:
         self._rows_to_trim_at = 2 * self._rows
 
     def latest(self, lengths: Sequence[int]) -> list[NDArray[Any]]:
-        """Returns the last `lengths[slot]` actions of each env slot."""
+        """Returns the last `lengths[slot]` actions of each env slot, e.g. those of its current episode."""
         actions = np.concatenate(self._fragments)
         return [actions[len(actions) - length :, slot].copy() for slot, length in enumerate(lengths)]
 

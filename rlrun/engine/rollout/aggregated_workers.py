@@ -1,4 +1,4 @@
-"""Rollout workers behind aggregators: actors that each supervise a group of workers and deliver complete batches."""
+"""Remote rollout workers in groups; for each group an aggregator collects fragments and delivers whole batches."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ receive new weights."""
 
 
 class AggregatedWorkers:
-    """Remote workers behind aggregators, each of which supervises a group of workers and forwards requests and weights.
+    """Remote rollout workers in groups, each supervised by an aggregator that concatenates fragments to batches.
 
     The constructor starts workers and aggregators without waiting for them. Ray must be running.
 
     Args:
-        make_workers: Factory of a group's workers, from their `indices` and `due`.
+        make_workers: Function that starts a group's workers, given their indices and next fragment numbers.
         indices: The workers' indices.
         aggregation: Settings of the aggregators.
-        timeout_s: Timeout of an answer, after which its aggregator is restarted.
+        timeout_s: Seconds to wait for an aggregator's answer before the aggregator is restarted.
         max_restarts: Restarts of workers and aggregators together; with one more failure the trial fails.
     """
 
@@ -70,11 +70,11 @@ class AggregatedWorkers:
         return self._restarts_of_workers + self._actors.restarts
 
     def order(self, orders: Orders, only: int | None = None) -> None:
-        """Sends orders to all aggregators, or to one, which forward them to their workers between two batches."""
+        """Sends new weights or env arguments to all aggregators, or to one; they pass them on between two batches."""
         self._actors.tell("follow", orders, only, about=orders.about)
 
     def request(self, deliverer: int) -> None:
-        """Requests a batch from an aggregator."""
+        """Asks an aggregator for a batch, which `arrived` later returns."""
         self._actors.ask(deliverer, "sample").inbox = self._inbox
 
     def arrived(self) -> list[JoinedRollouts]:
@@ -97,24 +97,24 @@ class AggregatedWorkers:
         return arrived
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
-        """Returns the Ray references to wait for (any one of them suffices), and the deadline of the wait."""
+        """Returns Ray references, any one of which ends a wait for the next batch, and the deadline of that wait."""
         return self._actors.awaited()
 
     def due(self) -> list[int]:
-        """Returns the number of each worker's first undelivered fragment."""
+        """Returns, for each worker, the number of its first fragment that has not been delivered."""
         return [self._due[worker] for worker in self._indices]
 
     def states(self) -> list[Any]:
-        """Returns the workers' states in the order of their indices, independent of the aggregators."""
+        """Returns the workers' states in the order of their indices, whichever aggregators they belong to."""
         answers = self._actors.answers_of_all("states", [()] * len(self._shares))
         return [state for states in answers for state in states]
 
     def load_states(self, states: Sequence[Any], due: Sequence[int]) -> int:
-        """Restores the workers' states; pending requests, and fragments queued at the aggregators, are dropped.
+        """Restores the workers' states; drops requests, and fragments that aggregators have not delivered.
 
         Args:
             states: States from `states`.
-            due: Number of each worker's first undelivered fragment, from `due`.
+            due: For each worker, the number of its first fragment that has not been delivered.
 
         Returns:
             The number of env slots that could not be restored exactly.
@@ -147,7 +147,7 @@ class AggregatedWorkers:
 
 
 def shares(workers: int, aggregators: int) -> list[slice]:
-    """Partitions the workers among aggregators, into consecutive groups of almost equal size."""
+    """Divides the workers among aggregators, into consecutive groups of almost equal size."""
     return [
         slice(aggregator * workers // aggregators, (aggregator + 1) * workers // aggregators)
         for aggregator in range(aggregators)

@@ -1,6 +1,6 @@
-"""Aggregator: a Ray actor that concatenates the fragments of a group of workers into batches for the driver.
+"""Aggregator: a Ray actor that concatenates the fragments of a group of workers to batches for the trial's process.
 
-The driver then receives one answer per batch instead of one per fragment, and need not concatenate arrays. The
+The trial's process then receives one answer per batch instead of one per fragment, and need not concatenate arrays. The
 aggregator supervises its workers as the driver would. Each batch includes the counts of its fragments, so the driver's
 counts are the same as without aggregators.
 """
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AggregatorConfig:
-    """Config of an aggregator; picklable.
+    """Settings of one aggregator; picklable.
 
     Attributes:
         index: Index of the aggregator.
-        workers: Factory that starts the aggregator's workers.
+        workers: Function that starts the aggregator's workers.
         aggregation: Settings of all aggregators.
         answers_within_s: Timeout after which the aggregator answers without a full batch.
     """
@@ -41,7 +41,7 @@ class AggregatorConfig:
 
 
 class Aggregator:
-    """Supervisor of a group of workers, which concatenates their fragments into batches.
+    """Supervises a group of rollout workers, and concatenates their fragments to batches.
 
     The next fragment of a worker is requested once the last one has arrived, and only while a batch is requested. The
     queue thus holds at most one batch and `in_flight` fragments per worker. The constructor starts the workers without
@@ -57,11 +57,11 @@ class Aggregator:
         self._told_restarts = 0
 
     def follow(self, orders: Orders) -> None:
-        """Forwards orders (weights, env arguments) to all workers, in effect from their next fragment on."""
+        """Passes new weights or env arguments on to all workers, in effect from their next fragment on."""
         self.workers.order(orders)
 
     def sample(self) -> JoinedRollouts:
-        """Returns the next full batch; if none is full in time, a `JoinedRollouts` without a batch.
+        """Returns the next full batch, or a `JoinedRollouts` without a batch if none is full in time.
 
         Raises:
             RlrunError: A worker raised this error.
@@ -111,15 +111,15 @@ class Aggregator:
         return JoinedRollouts(self.config.index, batch, told, restarts)
 
     def states(self) -> list[Any]:
-        """Returns the states of the workers by order of index, without queued and requested fragments."""
+        """Returns the workers' states in the order of their indices; fragments not yet delivered are not included."""
         return self.workers.states()
 
     def load_states(self, states: Sequence[Any], due: Sequence[int]) -> int:
-        """Restores the workers' states; queued and requested fragments are dropped.
+        """Restores the workers' states; drops fragments that were requested or not yet delivered.
 
         Args:
             states: States from `states`.
-            due: Number of each worker's first undelivered fragment.
+            due: For each worker, the number of its first fragment that has not been delivered.
 
         Returns:
             The number of env slots that could not be restored exactly.

@@ -26,7 +26,7 @@ KnownActions = DiscreteActions | GaussianBoxActions
 
 
 def policy_in_json(behavior: WorkerBehavior, weights: Weights) -> dict[str, Any]:
-    """Converts a policy to JSON: dense layers, and the mapping from their outputs to env actions.
+    """Converts a policy to JSON: its dense layers, and how their outputs become env actions.
 
     Args:
         behavior: The behavior policy.

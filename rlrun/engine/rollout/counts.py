@@ -1,4 +1,4 @@
-"""Counters of received rollouts: env steps, episodes and filter statistics."""
+"""Counters of the experience that a trial has received: env steps, episodes and observation statistics."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MeasuredFragment:
-    """Timing of a received fragment.
+    """Timing of a fragment that the trial has received from a worker.
 
     Attributes:
         worker: Index of the collecting worker.
         env_steps: Env steps of the fragment.
-        times: The worker's time profile of the fragment.
+        times: Durations that the worker measured while collecting.
         received: Time of arrival, on the clock of `time.perf_counter`.
     """
 
@@ -37,7 +37,7 @@ class MeasuredFragment:
 
 
 class RolloutCounts:
-    """Counters of received rollouts, and buffers of finished episodes and filter statistics.
+    """Counters of received fragments, and storage for finished episodes and statistics until they are taken.
 
     Attributes:
         env_steps: Env steps of all rollouts received.
@@ -47,7 +47,7 @@ class RolloutCounts:
         sample_s: Seconds of sampling, summed over the workers.
         env_slots_restarted: Env slots of restarted workers that began a new episode, in this session.
         fragments_left_out: Number of fragments of slow workers that were dropped, in this session.
-        endless: Check called after each rollout, which warns if no episode ends; None for no warning.
+        endless: Check called after each fragment, which warns if no episode ends; None for no warning.
         measured: Timings of the fragments, in the order of their arrival; None if they are not recorded.
         hooks: Answers of the workers' hooks; None without hooks.
         record: Function called with each rollout, to write its raw rows to a data set; None for no data set.
@@ -69,7 +69,7 @@ class RolloutCounts:
         self._filter_deltas: dict[str, dict[str, Moments]] = {}
 
     def count(self, rollout: Rollout) -> None:
-        """Adds a fragment's steps, episodes and filter statistics to the counters, and records its raw rows."""
+        """Counts a fragment's steps, episodes and observation statistics; also writes its raw rows to the data set."""
         if self.record is not None:
             self.record(rollout)
         if self.hooks is not None and rollout.hooks is not None:
@@ -100,16 +100,16 @@ class RolloutCounts:
             )
 
     def take_episodes(self) -> list[Episode]:
-        """Removes and returns the finished episodes received since the last call."""
+        """Returns the finished episodes received since the last call, and forgets them."""
         taken, self._episodes = self._episodes, []
         return taken
 
     def take_agent_episodes(self, policy: str) -> list[Episode]:
-        """Removes and returns the finished agent episodes of a policy received since the last call."""
+        """Returns the finished episodes of a policy's agents received since the last call, and forgets them."""
         return self._agent_episodes.pop(policy, [])
 
     def take_filter_deltas(self, policy: str) -> dict[str, Moments]:
-        """Returns a policy's filter statistics that are new since the last call, by name."""
+        """Returns the observation and reward statistics of a policy that are new since the last call, by name."""
         return self._filter_deltas.pop(policy, {})
 
     def state(self) -> dict[str, Any]:
@@ -153,7 +153,7 @@ class RolloutCounts:
         }
 
     def load_agent_steps(self, state: Mapping[str, Any]) -> None:
-        """Restores the agent step counters from `state()`, which omits them for single-agent envs."""
+        """Restores each policy's number of agent steps from `state()`, which omits it for single-agent envs."""
         self.agent_steps = Counter({policy: as_count(steps) for policy, steps in state.get("agent_steps", {}).items()})
         self.missing_finals = as_count(state.get("missing_finals", 0))
         self.dropped_rewards = as_count(state.get("dropped_rewards", 0))

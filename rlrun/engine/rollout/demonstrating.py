@@ -37,7 +37,7 @@ _DEMONSTRATION_STREAM = 2
 
 @dataclass
 class DemonstratedEpisode:
-    """Episode of a demonstrator with T steps.
+    """Recorded episode of T steps, in which an expert policy acted.
 
     Attributes:
         seed: Seed that the env was reset with.
@@ -63,17 +63,17 @@ class DemonstratedEpisode:
         return None not in self.log_probs
 
     def flags(self) -> dict[str, Any]:
-        """Returns the columns `terminateds` and `truncateds`, [T]."""
+        """Returns the columns `terminateds` and `truncateds` of the episode, one entry per step."""
         ends = np.arange(1, len(self.rewards) + 1) == len(self.rewards)
         return {"terminateds": ends & self.terminated, "truncateds": ends & self.truncated}
 
 
 def demonstrate(acts: Acts, env: EnvConfig, episodes: int, seed: int) -> tuple[Demonstrations, list[float]]:
-    """Records demonstrations: runs a policy for a fixed number of episodes in sequence.
+    """Runs a policy for a number of episodes, one after the other, and returns the recorded demonstrations.
 
     Args:
         acts: Policy whose actions are recorded.
-        env: The env.
+        env: Config of the env.
         episodes: Number of episodes, at least 1.
         seed: Seed of the episodes.
 
@@ -109,12 +109,12 @@ def demonstrate(acts: Acts, env: EnvConfig, episodes: int, seed: int) -> tuple[D
 
 
 def demonstrate_to_set(folder: Path, acts: Acts, env: EnvConfig, episodes: int, seed: int) -> tuple[int, list[float]]:
-    """Records demonstrations to a data set, file by file.
+    """Runs a policy for a number of episodes, and writes them to a data set on disk, file by file.
 
     Args:
         folder: Folder of the new data set.
         acts: Policy whose actions are recorded.
-        env: The env.
+        env: Config of the env.
         episodes: Number of episodes, at least 1.
         seed: Seed of the episodes.
 

@@ -1,4 +1,4 @@
-"""Watchdog for endless episodes: warnings, an error beyond the maximum length, and user interrupts."""
+"""Detection of episodes that never end: warnings, an error beyond the maximum length, and user interrupts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LONGEST_EPISODE = 200_000
 
 
 class EndlessEpisodes:
-    """Check that warns if no episode ends during training.
+    """Warns once if no episode ends during training.
 
     Args:
         announce: Function called with the warning.
@@ -42,12 +42,12 @@ class EndlessEpisodes:
         self._agents_end = False
 
     def begin(self, *, has_episodes: bool) -> None:
-        """Initializes the check at the start of a session, which may resume a run with finished episodes."""
+        """Prepares the check when a trial starts or resumes; a resumed one may already have finished episodes."""
         self.is_told = self.is_told and not has_episodes
         self._looks = not (has_episodes or self.is_told)
 
     def look(self, env_steps: int, *, has_episodes: bool, has_agent_episodes: bool = False) -> None:
-        """Checks for finished episodes; warns if there are none after `EPISODELESS_STEPS` steps per env slot.
+        """Warns if no episode has ended after `EPISODELESS_STEPS` steps per env slot.
 
         Args:
             env_steps: Env steps so far.
@@ -87,10 +87,10 @@ class EndlessEpisodes:
 
 
 class EpisodeWatchdog:
-    """Watchdog over episodes that must end (as in evaluations): warns of long episodes, and fails on endless ones.
+    """Watches episodes that must end, as in evaluations: warns of long ones, and fails if one seems endless.
 
     Args:
-        name: Name in messages: the env, and the activity that waits.
+        name: Name in messages: the env, and what waits for its episodes.
         limit: The env's own `max_episode_steps`; None if it sets none.
         grace_s: Grace period in seconds after an interrupt, in which episodes may still end.
     """
@@ -102,7 +102,7 @@ class EpisodeWatchdog:
         self._wished = math.inf
 
     def look(self, length: int) -> None:
-        """Checks the length of the longest running episode; called after each step.
+        """Warns or fails if the longest running episode is too long; called after each step.
 
         Args:
             length: Steps so far of the longest running episode.
@@ -131,7 +131,7 @@ def _not_ended(steps: int) -> str:
 
 
 def end_if_wanted(length: int) -> None:
-    """Raises KeyboardInterrupt if the user has requested a stop and the current episode is too long to wait for.
+    """Raises KeyboardInterrupt if the user asked to stop and the current episode is too long to be waited for.
 
     Args:
         length: Steps of the longest episode so far.

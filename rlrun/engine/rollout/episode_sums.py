@@ -1,4 +1,4 @@
-"""Accumulation of episode returns and lengths across rollout fragments."""
+"""Sums of rewards and steps over episodes that may span several fragments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_INFO_NUMBERS = 1000
 
 
 class EpisodeSums:
-    """Running return and length of the current episode in each env slot.
+    """Return and length so far of the current episode in each of B env slots.
 
     Attributes:
         returns: Sum of raw rewards in the current episode, [B].
@@ -39,7 +39,7 @@ class EpisodeSums:
         self.columns = {name: np.zeros(slots) for name in columns}
 
     def of(self, slot: int) -> dict[str, Any]:
-        """Returns a slot's running sums as plain data."""
+        """Returns the running sums of one env slot as plain data."""
         return {
             "episode_return": float(self.returns[slot]),
             "episode_length": int(self.lengths[slot]),
@@ -47,7 +47,7 @@ class EpisodeSums:
         }
 
     def load(self, saved: Sequence[Mapping[str, Any]], kept: NDArray[np.bool_]) -> None:
-        """Restores each slot's running sums, as returned by `of`.
+        """Restores the running sums of all env slots from results of `of`.
 
         Args:
             saved: Results of `of`, by slot.
@@ -71,14 +71,14 @@ class EpisodeSums:
         agents: Mapping[tuple[int, int], str] = NOBODY,
         columns: Mapping[str, NDArray[np.float64]] = NO_COLUMNS,
     ) -> list[Episode]:
-        """Accumulates a fragment's rewards; returns the episodes that ended in the fragment, ordered by end.
+        """Adds the rewards of T steps in B env slots, and returns the episodes that ended, ordered by end.
 
         Args:
             rewards: Raw rewards, [T, B]; 0 where no step was taken.
             ends: Whether the slot's episode ended, [T, B].
             steps: Whether a step was taken, [T, B].
             infos: Infos of the steps that ended episodes.
-            agents: Agents whose episodes ended, by (t, slot); empty if every env has one agent.
+            agents: Names of the agents whose episodes ended, by (step, slot); empty if every env has one agent.
             columns: Additional numbers by name, each [T, B]; 0 where there is no step.
         """
         if not np.count_nonzero(ends):
@@ -114,9 +114,10 @@ class EpisodeSums:
 def sums_within_episodes(
     numbers: NDArray[np.float64], ends: NDArray[np.bool_]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Returns the sum over each episode at its end, 0 elsewhere, [T, B], and the sum after the last end, [B].
+    """Sums numbers over each episode, for T steps in B env slots.
 
-    A difference of cumulative sums would lose digits after a huge number in an earlier episode.
+    Returns the sums at the episodes' last steps, with 0 elsewhere, [T, B], and the sums after the last ends, [B]. A
+    difference of cumulative sums would lose digits after a huge number in an earlier episode.
 
     Args:
         numbers: Summands, [T, B].
@@ -136,7 +137,7 @@ def sums_within_episodes(
 
 
 def numbers_in(info: Mapping[str, Any]) -> dict[str, float]:
-    """Extracts the finite top-level numbers of an info dict for metrics, with keys as text.
+    """Extracts the finite numbers on the top level of an info dict as metrics, with keys converted to text.
 
     At most `MOST_INFO_NUMBERS` + 1 are returned, so that the caller can detect an excess.
 

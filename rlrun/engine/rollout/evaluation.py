@@ -47,20 +47,20 @@ _ROUNDING = 1e-9
 
 
 class ActsInWorld(Protocol):
-    """Protocol of a policy that acts in evaluation episodes, implemented by behavior policies."""
+    """Interface of a policy that can play evaluation episodes."""
 
     def begin_episodes(self, starts: NDArray[np.bool_]) -> None:
-        """Resets memory in slots whose next observation begins an episode, [B]."""
+        """Clears the policy's memory in the env slots where `starts` [B] is set: a new episode begins there."""
         ...
 
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:
-        """Receives the rewards of the last step, [B], for policies that observe them."""
+        """Receives the rewards of the last step in B env slots, for policies that see past rewards."""
         ...
 
     def actions(
         self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None
     ) -> Any:
-        """Returns actions [B, ...] for the world in the acting slots: sampled with a generator, greedy without one."""
+        """Returns the env actions of the slots that act: sampled with a random generator, greedy without one."""
         ...
 
 
@@ -86,12 +86,12 @@ class EvaluationResult:
 
     @property
     def column_means(self) -> dict[str, float]:
-        """Mean over episodes of each column's sum, by metric name `episode_columns/<name>_mean`."""
+        """Mean over episodes of the sum of each configured column, by metric name `episode_columns/<name>_mean`."""
         return {column_metric(name): float(np.mean(sums)) for name, sums in self.columns.items()}
 
     @cached_property
     def rates(self) -> dict[str, tuple[float, float]]:
-        """Exact 95 % confidence intervals of columns whose sum per episode is 0 or 1, such as a success, by name."""
+        """Exact 95 % confidence intervals of the success rates: columns whose sum in each episode is 0 or 1."""
         rates = {name: sums for name, sums in self.columns.items() if sums and set(sums) <= {0.0, 1.0}}
         return {name: load_internal(EXACT_INTERVAL)(int(sum(sums)), len(sums)) for name, sums in rates.items()}
 
@@ -107,12 +107,12 @@ class EvaluationResult:
 
     @property
     def min(self) -> float:
-        """Lowest return."""
+        """Lowest return of an episode."""
         return min(self.returns)
 
     @property
     def max(self) -> float:
-        """Highest return."""
+        """Highest return of an episode."""
         return max(self.returns)
 
     @property
@@ -140,7 +140,7 @@ class EvaluationResult:
         return dict(zip(STATISTICS, values, strict=True))
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Converts the episodes to a DataFrame: `episode_return`, `episode_len` and the columns of each.
+        """Converts the episodes to a DataFrame: `episode_return`, `episode_len`, and columns that the env adds.
 
         Raises:
             UsageError: pandas is not installed.
@@ -149,7 +149,7 @@ class EvaluationResult:
         return data_frame([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)])
 
     def to_dict(self) -> dict[str, Any]:
-        """Serializes the result to plain data; statistics of a policy without episodes are None."""
+        """Converts the result to plain data; statistics of a policy that finished no episode are None."""
         statistics = self._statistics() if self.returns else dict.fromkeys(STATISTICS)
         return {
             "episodes": len(self.returns),
@@ -178,13 +178,13 @@ def interval_gap(mine: EvaluationResult, other: EvaluationResult) -> float:
 
 
 def column_metric(name: str) -> str:
-    """Metric name for a column's mean sum per episode."""
+    """Name of the metric for the mean, over episodes, of a column's sum."""
     return f"episode_columns/{name}_mean"
 
 
 @dataclass(frozen=True)
 class EvaluationSeeds(EpisodeSeeds):
-    """Episode seeds by global episode number, independent of the number of env slots.
+    """Seeds of evaluation episodes, which depend on an episode's number but not on the number of parallel envs.
 
     Attributes:
         num_envs: Number of env slots, B; env slot b runs the episodes b, b + B, b + 2 B, ...
@@ -194,7 +194,7 @@ class EvaluationSeeds(EpisodeSeeds):
 
     @override
     def seed(self, env_index: int, episode: int) -> int:
-        """Returns the seed of an env slot's episode."""
+        """Returns the seed of the next episode in an env slot."""
         return super().seed(0, episode * self.num_envs + env_index)
 
     @override
@@ -263,7 +263,7 @@ def evaluate(
 def episodes_side_by_side(
     episodes: int, seed: int, at_most: int | None = None, *, exactly: int | None = None
 ) -> tuple[int, EvaluationSeeds]:
-    """Returns the number of parallel episodes, and the source of their seeds.
+    """Returns the number of episodes to run in parallel, and the source of their seeds.
 
     Args:
         episodes: Number of all episodes.

@@ -1,4 +1,4 @@
-"""Instances of hooks in one process, and the metrics and stop reasons that they returned since the last result."""
+"""Hooks of one process, with the metrics and stop reasons that they returned since the last result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlrun.engine.settings.metric import HOOKS, is_name
 
 
 class HookAnswers:
-    """Sums and counts of hooks' metrics by name, and the first reason to stop the run.
+    """Metrics that hooks returned, summed by name, and the first reason they gave to stop the run.
 
     Attributes:
         stop: Reason to stop the run, "" for none.
@@ -26,7 +26,7 @@ class HookAnswers:
         self._sums: dict[str, tuple[float, int]] = {}
 
     def add(self, path: str, answer: Mapping[str, float] | Stop) -> None:
-        """Adds the answer of a hook to an event.
+        """Adds the metrics or the stop reason that a hook returned for an event.
 
         Args:
             path: Import path of the hook.
@@ -39,18 +39,18 @@ class HookAnswers:
             self._add(name, float(value), 1)
 
     def merge(self, other: HookAnswers) -> None:
-        """Adds the answers collected during a fragment."""
+        """Adds the answers that a worker's hooks gave during a fragment."""
         for name, (total, count) in other._sums.items():
             self._add(name, total, count)
         self.stop = self.stop or other.stop
 
     def take_means(self) -> dict[str, float]:
-        """Clears the sums, and returns the mean of each metric by its name in results."""
+        """Returns the mean of each metric, by its name in results, and clears the sums."""
         taken, self._sums = self._sums, {}
         return {f"{HOOKS}{name}": total / count for name, (total, count) in taken.items()}
 
     def state(self) -> dict[str, Any]:
-        """Returns the sums and the reason to stop for checkpoints."""
+        """Returns the sums and the reason to stop, for a checkpoint."""
         return {"stop": self.stop, "sums": {name: list(own) for name, own in self._sums.items()}}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
@@ -65,7 +65,7 @@ class HookAnswers:
 
 @dataclass(frozen=True)
 class HookInstance:
-    """Instance of a hook with its import path.
+    """A user's hook object, with the import path of its class.
 
     Attributes:
         path: Import path of the hook's class.
@@ -76,7 +76,7 @@ class HookInstance:
     hook: Hook
 
     def problem(self, answer: Any) -> str:
-        """Description of the mistake in a hook's answer to an event, "" if the answer is valid."""
+        """Describes the mistake in what a hook returned for an event; "" if the answer is valid."""
         metrics = answer.metrics if isinstance(answer, Stop) else answer
         if not isinstance(metrics, Mapping):
             return f"must return metrics by name, a Stop or None, not {answer!r:.80}"
@@ -89,13 +89,13 @@ class HookInstance:
 
 
 class HookInstances:
-    """Instances of the hooks that subscribe to some events, in one process.
+    """Hooks of one process that subscribe to the given events; creates them and calls them.
 
     Args:
         hooks: Settings of each hook by its import path.
         events: The events.
         seed: Root seed of the trial.
-        stream: Indices that select the random streams of the instances, such as the worker's index.
+        stream: Indices that select the hooks' random generators, such as the worker's index.
 
     Attributes:
         events: Events to which at least one hook subscribes.
@@ -118,7 +118,7 @@ class HookInstances:
         self.events = frozenset(self._subscribers)
 
     def deliver(self, answers: HookAnswers, event: str, where: Callable[[], str], *arguments: Any) -> None:
-        """Delivers an event to its subscribers.
+        """Calls all hooks that subscribe to an event, and collects their answers.
 
         Args:
             answers: Collection to which the hooks' answers are added.
@@ -127,7 +127,7 @@ class HookInstances:
             arguments: Arguments of the event.
 
         Raises:
-            TrainingFailed: A hook raises, or answers with something else.
+            TrainingFailed: A hook raises, or returns something that is not a valid answer.
         """
         for made in self._subscribers[event]:
             try:

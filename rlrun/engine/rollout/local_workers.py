@@ -1,4 +1,4 @@
-"""Local rollout worker, in the trial's own process."""
+"""Rollout worker in the trial's own process."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 class LocalWorkers:
-    """Local rollout worker, which collects each requested fragment synchronously in `arrived`, without Ray.
+    """The single rollout worker in the trial's own process; `arrived` collects each requested fragment when called.
 
     Args:
         factory: `module:Name` of a `Worker` class, instantiated with its config.
         config: The worker's config.
-        operators: Operators on the worker, by policy.
+        operators: Postprocessing that the worker applies to each policy's batches.
 
     Attributes:
-        sampler: The worker with its operators.
+        sampler: The worker with its postprocessing.
         restarts: Restarts of workers: always 0.
     """
 
@@ -37,11 +37,11 @@ class LocalWorkers:
         self._due = 0
 
     def order(self, orders: Orders, only: int | None = None) -> None:
-        """Forwards orders (weights, env arguments) to the worker."""
+        """Passes new weights or env arguments on to the worker."""
         self.sampler.follow(orders)
 
     def request(self, deliverer: int) -> None:
-        """Requests a fragment."""
+        """Asks for a fragment, which `arrived` collects."""
         self._requests += 1
 
     def arrived(self) -> list[Rollout]:
@@ -54,19 +54,19 @@ class LocalWorkers:
         return [rollout]
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
-        """Returns no references and no deadline, since fragments are collected in `arrived`."""
+        """Returns nothing to wait for, since `arrived` collects fragments when called."""
         return (), math.inf
 
     def due(self) -> list[int]:
-        """Returns the number of the worker's first undelivered fragment."""
+        """Returns the number of the worker's next fragment."""
         return [self._due]
 
     def states(self) -> list[Any]:
-        """Returns the worker's state."""
+        """Returns the worker's state, as a list of one."""
         return [self.sampler.state()]
 
     def load_states(self, states: Sequence[Any], due: Sequence[int]) -> int:
-        """Restores the worker's state; requests are dropped."""
+        """Restores the worker's state, and drops requests."""
         self._requests = 0
         self._due, state = as_count(due[0]), states[0]
         return self.sampler.load_state(state)

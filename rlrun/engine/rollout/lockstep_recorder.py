@@ -1,6 +1,6 @@
-"""Lockstep recorder: single-agent rollout fragments [T, B], with one row per vector env step.
+"""Recording of fragments from single-agent vector envs: all B env slots step together, [T, B].
 
-The recorder accumulates episode returns, and saves env states as action logs, restored by replay.
+Env states are saved as the actions since the last reset, and restored by replaying these actions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class LockstepRecorder:
-    """Recorder of a vector env, with one batched call of the behavior policy per step.
+    """Steps a vector env with a policy, and records fragments of T steps; the policy acts for all slots in one call.
 
     Args:
         env: Vector env, which is reset when the first fragment is recorded.
@@ -39,10 +39,10 @@ class LockstepRecorder:
         policy: Name of the policy.
         behavior: The behavior policy.
         length: T, steps in a fragment.
-        max_replay_s: Timeout of the replay of episodes at a resume.
+        max_replay_s: Seconds that a resumed run may spend on replaying the current episodes.
 
     Attributes:
-        slots: B, env slots in a batch, by policy.
+        slots: B, number of env slots in a batch, by policy.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class LockstepRecorder:
         self._filled, self._shown = np.ones((length, env.num_envs), np.bool_), np.ones(env.num_envs, np.bool_)
 
     def begin(self, seeds: Sequence[int]) -> None:
-        """Resets all env slots with the given seeds; the current episodes are discarded.
+        """Resets all env slots with the given seeds, which ends the current episodes without recording them.
 
         Args:
             seeds: Seed of each env slot's episode, [B].
@@ -89,10 +89,10 @@ class LockstepRecorder:
         self._sums = EpisodeSums(self._env.num_envs, self._env.columns)
 
     def record(self, noise: Mapping[str, NDArray[np.float32]]) -> Recorded:
-        """Records one fragment.
+        """Records one fragment of T steps in B env slots.
 
         Args:
-            noise: By policy, the noise of the fragment, [T, B, ...].
+            noise: For each policy, its exploration noise for the fragment, [T, B, ...].
 
         Raises:
             EnvError: The env raised or returned something outside its spaces.
@@ -163,7 +163,7 @@ class LockstepRecorder:
             self._actions.trim(max(place.length for place in self._env.places()))
 
     def state(self) -> list[dict[str, Any]]:
-        """Returns each env slot's state: (episode number, seed, actions since the reset), and running episode sums.
+        """Returns the data for replaying each env slot: episode number, seed, actions since the reset, episode sums.
 
         The state is empty before the first fragment.
         """
@@ -173,7 +173,7 @@ class LockstepRecorder:
         return self._slots(places, self._actions.latest([place.length for place in places]))
 
     def place(self) -> list[dict[str, Any]]:
-        """Returns the recorder's `state()`, with only the latest fragment's part (`LogTail`) of the action log."""
+        """Returns the same as `state()`, but of the action log only what the latest fragment added."""
         places = self._env.places()
         return self._slots(places, self._actions.tails([place.length for place in places]))
 
@@ -193,13 +193,13 @@ class LockstepRecorder:
         ]
 
     def load_state(self, slots: list[dict[str, Any]]) -> dict[str, NDArray[np.bool_]]:
-        """Restores the recorder from `state()` by replaying the current episodes.
+        """Restores the env slots from `state()`, by replaying the actions of their current episodes.
 
         Args:
             slots: State of each env slot.
 
         Returns:
-            By policy, mask [B] of env slots that could not be restored exactly and began a new episode instead.
+            For each policy, a mask [B] of env slots that could not be restored exactly and began a new episode instead.
 
         Raises:
             ValueError: The state is malformed, or of another number of env slots.
@@ -237,10 +237,10 @@ class LockstepRecorder:
 
 
 def lockstep_recorder(config: WorkerConfig, lessons: Lessons | None) -> tuple[LockstepRecorder, Watched]:
-    """Creates the recorder of a worker's single-agent envs, and the watchdog over their steps.
+    """Creates a worker's vector env and the recorder that steps it, with a watchdog for endless episodes.
 
     Args:
-        config: Config of the worker; one policy acts in all env slots.
+        config: Settings of the worker; one policy acts in all env slots.
         lessons: Curriculum arguments of the env slots; None without a curriculum.
     """
     seeds = EpisodeSeeds(config.seed, config.worker_index)

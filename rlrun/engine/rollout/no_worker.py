@@ -1,4 +1,4 @@
-"""Placeholder worker of trainings that learn from recorded data alone, without an env."""
+"""Placeholder worker for trainings on recorded data, which step no env."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rlrun.engine.rollout.worker import Orders
 
 
 class NoWorker:
-    """Placeholder worker without envs; implements `rlrun.engine.rollout.worker.Worker`.
+    """Rollout worker without envs, for trainings on recorded data.
 
     Args:
         config: Unused.
@@ -19,10 +19,10 @@ class NoWorker:
         return
 
     def follow(self, orders: Orders) -> None:
-        """Ignores broadcast weights, since no policy acts."""
+        """Ignores new weights, since no policy acts."""
 
     def sample(self) -> Rollout:
-        """Raises RuntimeError, since there is nothing to collect.
+        """Always raises RuntimeError, since there is no env to step.
 
         Raises:
             RuntimeError: Always: a training from data alone has no stream of rollouts.
@@ -30,11 +30,11 @@ class NoWorker:
         raise RuntimeError("a training from data alone steps no env: its dataflow must not begin with rollouts")
 
     def state(self) -> dict[str, Any]:
-        """State for a checkpoint: empty."""
+        """State for a checkpoint, which is empty."""
         return {"unsaved": []}
 
     def place(self) -> dict[str, Any]:
-        """State from which a lost worker is restarted, identical to `state()`."""
+        """State for a restart of the worker, which is empty."""
         return self.state()
 
     def load_state(self, state: Any) -> int:

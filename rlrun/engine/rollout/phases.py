@@ -1,4 +1,4 @@
-"""Time profile of a rollout fragment: env steps, inference, recording, postprocessing, hooks, SGD."""
+"""Time spent on each part of collecting a fragment: env steps, inference, recording, hooks, SGD."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ SGD = "sgd"
 
 @dataclass(slots=True)  # not frozen: a frozen one takes three times as long to make, once for each fragment
 class FragmentTimes:
-    """Time profile of a fragment's collection: start, end and seconds per phase.
+    """Time profile of one fragment's collection: start, end, and seconds spent on each part.
 
     Attributes:
         clock: Name of the machine's clock; moments on different clocks cannot be compared.
         began: Start of the collection, in seconds on the clock of `time.perf_counter`.
-        ended: End of the collection, including operators on the worker.
-        seconds: Seconds by phase; they sum to the time between `began` and `ended`.
+        ended: End of the collection, including postprocessing on the worker.
+        seconds: Seconds by activity, such as stepping envs; they sum to the time between `began` and `ended`.
     """
 
     clock: str
@@ -34,10 +34,10 @@ class FragmentTimes:
     seconds: dict[str, float]
 
     def extended(self, sgd_s: float) -> FragmentTimes:
-        """Extends the profile by the time that the worker's operators have taken since the collection's end.
+        """Returns a copy of this profile that ends now; the time since the old end counts as postprocessing and SGD.
 
         Args:
-            sgd_s: Seconds of SGD in the operators; the rest is postprocessing.
+            sgd_s: Seconds of SGD since the old end; the rest was postprocessing.
         """
         now = time.perf_counter()
         seconds = dict(self.seconds)
@@ -49,7 +49,7 @@ class FragmentTimes:
 
 @cache
 def machine_clock() -> str:
-    """Returns the name of this machine's clock; processes whose clocks have the same name can compare time stamps."""
+    """Returns an identifier of this machine's clock; processes with equal identifiers can compare time stamps."""
     boot = Path("/proc/sys/kernel/random/boot_id")  # the monotonic clock of Linux begins with it
     try:
         return boot.read_text().strip()

@@ -1,4 +1,4 @@
-"""Raw rows of fragments, for data sets: as exchanged with the env, before filters, clipping and views."""
+"""Experience in the form exchanged with the env, before normalization, clipping and history; used for data sets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Flags = NDArray[np.bool_]
 
 
 class Stream(NamedTuple):
-    """Next rows of a slot, in the form of arguments to `rlrun.engine.datasets.writer.SetWriter.add`."""
+    """Consecutive raw rows of one env slot, as arguments for the data set writer."""
 
     slot: int
     rows: Mapping[str, Any]
@@ -31,13 +31,13 @@ class Stream(NamedTuple):
 
 @dataclass(frozen=True)
 class RawRows:
-    """Raw rows of one policy's fragment.
+    """Raw rows of a fragment for one policy, with T steps in B slots.
 
     Attributes:
         columns: `obs` [T + 1, B, ...], and the other columns [T, B, ...]; actions are those of the env.
-        begins: Mask [B] of slots whose rows do not continue the previous fragment's.
+        begins: Mask [B] of slots whose first row starts an episode or follows dropped steps.
         agent_rows: Rows of agents' episodes in a world, in order for each slot; None if each env has one agent.
-        closes: Mask [B] of slots with an observation in the closing row; None for all.
+        closes: Mask [B] of slots with an observation after the last step; None for all.
     """
 
     columns: SampleBatch
@@ -46,7 +46,7 @@ class RawRows:
     closes: Flags | None = None
 
     def streams(self) -> Iterator[Stream]:
-        """Yields the rows of each slot, or of each agent's episode in a slot."""
+        """Yields the rows of each slot; in a multi-agent env, those of each agent's episode."""
         if self.agent_rows is None:
             for slot, begins in enumerate(self.begins.tolist()):
                 yield Stream(slot, self.columns.map(lambda leaf, slot=slot: leaf[:, slot]), "", begins)
@@ -64,10 +64,10 @@ class RawRows:
 
 
 def raw_rows(config: WorkerConfig, behavior: WorkerBehavior, policy: str, recorded: Recorded) -> RawRows:
-    """Returns the raw rows of a recorded batch, before it is postprocessed.
+    """Copies the raw rows of a recorded fragment, before it is postprocessed.
 
     Args:
-        config: Config of the worker.
+        config: Settings of the worker.
         behavior: The behavior policy that acted.
         policy: Name of the policy.
         recorded: The fragment.
@@ -84,7 +84,7 @@ def raw_rows(config: WorkerConfig, behavior: WorkerBehavior, policy: str, record
 def raw_columns(
     behavior: WorkerBehavior, batch: SampleBatch, further: Sequence[str], *, has_log_probs: bool = True
 ) -> SampleBatch:
-    """Raw columns of a recorded fragment, before postprocessing; columns needed only for data sets are removed from it.
+    """Returns the raw columns of a recorded fragment, and removes from it those needed for data sets only.
 
     Args:
         behavior: The behavior policy that acted.
@@ -119,7 +119,7 @@ def _log_probs(behavior: WorkerBehavior, batch: SampleBatch) -> NDArray[np.float
 
 
 def record_log_probs(behavior: WorkerBehavior) -> None:
-    """Makes a behavior policy record its actions' log-probabilities, if known and no other outputs are recorded."""
+    """Makes a policy record the log-probabilities of its actions, if it knows them and records no network outputs."""
     from rlrun.engine.policy.behavior import BehaviorPolicy
     from rlrun.engine.policy.log_probs_in_env import taken_log_probs
 
@@ -130,11 +130,11 @@ def record_log_probs(behavior: WorkerBehavior) -> None:
 
 
 def episode_seeds(seeds: EpisodeSeeds, began: Sequence[EpisodePosition], valid: Flags) -> NDArray[np.int64]:
-    """Seed of each row's episode in single-agent envs, [T, B].
+    """Seed of the episode to which each row belongs, [T, B] for T steps in B env slots; single-agent envs only.
 
     Args:
         seeds: Seeds of the env slots' episodes.
-        began: Position of each env slot before the fragment, [B].
+        began: Episode number and step of each env slot before the fragment, [B].
         valid: Mask [T, B] of the rows with a step; a row with a step after a row without one begins the next episode.
     """
     resets = np.zeros(valid.shape, np.int64)

@@ -1,4 +1,4 @@
-"""Protocol of recorders, which step envs or worlds with behavior policies and record fragments.
+"""Interface of recorders, which step envs with policies and record fragments of experience.
 
 `RolloutWorker` handles what all recorders share: noise, transformed rewards, statistics, phases and weights.
 """
@@ -19,10 +19,10 @@ from rlrun.engine.rollout.rollout import Episode
 
 
 class AgentRows(NamedTuple):
-    """Rows of one agent's episode in a slot of a world.
+    """Rows of a fragment that belong to one agent's episode.
 
     Attributes:
-        slot: The slot.
+        slot: Slot of the policy's batch in which the agent acted.
         rows: Row numbers of the episode in the fragment, [N].
         agent: Name of the agent.
         seed: Seed of the world's episode.
@@ -36,10 +36,10 @@ class AgentRows(NamedTuple):
 
 @dataclass(slots=True)  # not frozen: a frozen one takes three times as long to make, once for each fragment
 class Recorded:
-    """Raw recorded experience of one fragment, before postprocessing.
+    """Experience of one fragment as recorded, before postprocessing: T steps in B slots.
 
     Attributes:
-        batches: By policy, the columns of the behavior policy, with raw `obs` [T + 1, B, ...], raw `rewards` (float64),
+        batches: By policy, the columns of the acting policy, with raw `obs` [T + 1, B, ...], raw `rewards` (float64),
             `terminateds`, `truncateds` and `valid` [T, B].
         filled: By policy, mask [T, B] of entries with an observation, including final observations of episodes.
         episodes: Episodes of the env or the worlds that ended in the fragment, in the order of their ends.
@@ -49,8 +49,8 @@ class Recorded:
             must be copied to the row after the episode's last step.
         missing_finals: Number of agents' episodes truncated without a final observation.
         dropped_rewards: Number of rewards for agents that had ended, or were never born.
-        began: Position of each env or world before the fragment.
-        begins: By policy, mask [B] of slots whose rows do not continue the previous fragment's.
+        began: Episode number and step of each env or world before the fragment.
+        begins: By policy, mask [B] of slots whose first row starts an episode or follows dropped steps.
         agent_rows: By policy, the rows of agents' episodes in worlds; empty unless requested.
         closes: By policy, mask [B] of slots with an observation in the closing row; empty for single-agent envs.
         env_step_s: Seconds in `step` of the env, or the worlds.
@@ -74,19 +74,19 @@ class Recorded:
 
 
 class Recorder(Protocol):
-    """Protocol of a recorder of successive fragments.
+    """Interface of an object that records one fragment of experience after another.
 
     Attributes:
-        slots: B, slots in a batch, by policy.
+        slots: B, number of slots in a batch, by policy.
     """
 
     slots: Mapping[str, int]
 
     def record(self, noise: Mapping[str, NDArray[np.float32]]) -> Recorded:
-        """Records one fragment.
+        """Records one fragment of T steps in B slots.
 
         Args:
-            noise: By policy, the noise of the fragment, [T, B, ...].
+            noise: For each policy, its exploration noise for the fragment, [T, B, ...].
 
         Raises:
             EnvError: The env or a world raised, or returned something outside its spaces.
@@ -94,18 +94,18 @@ class Recorder(Protocol):
         ...
 
     def state(self) -> Any:
-        """Returns the env states as plain data (seeds and action logs) for replay; empty before the first fragment."""
+        """Returns seeds and actions from which running episodes can be replayed; empty before the first fragment."""
         ...
 
     def place(self) -> Any:
-        """Returns the recorder's `state()`, with only the latest fragment's part (`LogTail`) of the action log."""
+        """Returns the same as `state()`, but of the action log only what the latest fragment added."""
         ...
 
     def load_state(self, state: Any) -> dict[str, NDArray[np.bool_]]:
-        """Restores the recorder from `state()` by replaying the current episodes.
+        """Restores the envs from `state()`, by replaying the actions of their current episodes.
 
         Returns:
-            By policy, mask [B] of slots that could not be restored exactly and began a new episode instead.
+            For each policy, a mask [B] of slots that could not be restored exactly and began a new episode instead.
 
         Raises:
             ValueError: The state is malformed, or of another number of slots.
@@ -119,10 +119,10 @@ class Recorder(Protocol):
 
 @runtime_checkable
 class SeededRecorder(Recorder, Protocol):
-    """Protocol of a recorder of single-agent envs, whose episodes can be seeded."""
+    """Interface of a recorder for single-agent envs whose episodes can be started with given seeds."""
 
     def begin(self, seeds: Sequence[int]) -> None:
-        """Resets all env slots with the given seeds; the current episodes are discarded.
+        """Resets all env slots with the given seeds, which ends the current episodes without recording them.
 
         Args:
             seeds: Seed of each env slot's episode, [B].
@@ -135,7 +135,7 @@ class SeededRecorder(Recorder, Protocol):
 
 
 def record_row(recorded: Any, t: int, observations: Any) -> None:
-    """Copies a tree of observations [B, ...] into row t of a tree of buffers [T + 1, B, ...]."""
+    """Copies the observations of B slots into row t of buffers for T steps and the observation after them."""
     if isinstance(recorded, np.ndarray):
         recorded[t] = observations
     elif isinstance(recorded, dict):
@@ -147,7 +147,9 @@ def record_row(recorded: Any, t: int, observations: Any) -> None:
 
 
 def place_finals(batch: SampleBatch, rows: NDArray[np.int64], slots: NDArray[np.int64]) -> None:
-    """Copies final observations and their values from the closing row to the rows after the episodes' last steps.
+    """Copies final observations and their values to the rows that follow the last steps of their episodes.
+
+    They were recorded in the closing row, after the fragment's last step.
 
     Args:
         batch: Batch of the fragment, changed in place.

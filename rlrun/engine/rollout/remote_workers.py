@@ -1,4 +1,4 @@
-"""Remote rollout workers, in supervised Ray actors."""
+"""Rollout workers in Ray actors, which are restarted if they fail."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class RemoteWorkers:
-    """Rollout workers in supervised Ray actors; Ray must already be running.
+    """Rollout workers in Ray actors, restarted if they die or hang; Ray must already be running.
 
     The constructor starts all workers without waiting for them. A worker that dies or hangs is restarted with its next
     undelivered fragment. With `tell_places`, the restarted worker resumes from its last state, and collects the same
@@ -29,13 +29,13 @@ class RemoteWorkers:
     Args:
         factory: `module:Name` of the workers' class, instantiated with a worker config.
         config: Config that all workers share.
-        operators: Operators on the workers, by policy.
+        operators: Postprocessing that workers apply to each policy's batches.
         indices: The workers' indices.
-        due: Number of the first fragment, by worker index; 0 for all other workers.
+        due: Number of the first fragment, by worker index; 0 for workers that are not listed.
         tell_places: Whether each fragment includes the worker's state after the fragment.
         marks: Directory of the workers' step marks (`rlrun.engine.envs.step_marks`); None for none.
         num_cpus: CPUs that Ray reserves for each worker.
-        timeout_s: Timeout of a fragment, after which its worker is restarted.
+        timeout_s: Seconds to wait for a fragment before its worker is restarted.
         max_restarts: Restarts of all workers together; with one more failure the trial fails.
 
     Attributes:
@@ -81,14 +81,14 @@ class RemoteWorkers:
         return self._actors.restarts
 
     def order(self, orders: Orders, only: int | None = None) -> None:
-        """Sends orders (weights, env arguments) to all workers or to one.
+        """Sends new weights or env arguments to all workers, or to one.
 
         A repeated object is stored only once in Ray.
         """
         self._actors.tell("follow", orders, only, about=orders.about)
 
     def request(self, deliverer: int) -> None:
-        """Requests a fragment from a worker."""
+        """Asks a worker for a fragment, which `arrived` later returns."""
         self._actors.ask(deliverer, "sample").inbox = self._inbox
 
     def arrived(self) -> list[Rollout]:
@@ -104,27 +104,27 @@ class RemoteWorkers:
         return arrived
 
     def wait(self, until: float) -> None:
-        """Blocks until the next answer of a worker, or until a deadline on the clock of `time.monotonic`."""
+        """Blocks until a worker answers, or until a deadline in seconds on the clock of `time.monotonic`."""
         self._actors.wait(until)
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
-        """Returns the Ray references to wait for (any one of them suffices), and the deadline of the wait."""
+        """Returns Ray references, any one of which ends a wait for the next fragment, and the deadline of that wait."""
         return self._actors.awaited()
 
     def due(self) -> list[int]:
-        """Returns the number of each worker's first undelivered fragment."""
+        """Returns, for each worker, the number of its first fragment that has not been delivered."""
         return [self._due[worker] for worker in self.indices]
 
     def states(self) -> list[Any]:
-        """Returns the states of the workers, in their order."""
+        """Returns the states of the workers, in the order of their indices."""
         return self._actors.answers_of_all("state", [()] * len(self.indices))
 
     def load_states(self, states: Sequence[Any], due: Sequence[int]) -> int:
-        """Restores the workers' states; requests are dropped.
+        """Restores the workers' states, and drops requests.
 
         Args:
             states: States from `states`.
-            due: Number of each worker's first undelivered fragment, from `due`.
+            due: For each worker, the number of its first fragment that has not been delivered.
 
         Returns:
             The number of env slots that could not be restored exactly.

@@ -1,4 +1,4 @@
-"""Reward transforms: clipping, or scaling by the standard deviation of discounted returns."""
+"""Changes of rewards before learning: clipping, or scaling by the standard deviation of discounted returns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CLIP = 10.0
 
 @dataclass(frozen=True)
 class RewardSettings:
-    """Settings of a policy's reward transform.
+    """Settings of how a policy's rewards are clipped or scaled.
 
     Attributes:
         gamma: Discount of the returns whose standard deviation scales rewards.
@@ -37,7 +37,9 @@ class RewardSettings:
 
 
 class RewardTransform:
-    """Reward clipping, or scaling by the running standard deviation of discounted returns.
+    """Clips rewards, or divides them by the running standard deviation of discounted returns.
+
+    The statistics are the policy's and arrive with its weights; the running return of each slot belongs to the worker.
 
     The statistics belong to the policy and are broadcast with its weights; running returns per slot belong to the
     worker.
@@ -79,16 +81,16 @@ class RewardTransform:
         return (rewards / standard_deviation).clip(-CLIP, CLIP).astype(np.float32), {RETURNS: delta}
 
     def state(self) -> dict[str, Any]:
-        """Returns the slots' running returns."""
+        """Returns the running discounted return of each slot."""
         return {"returns": self._returns}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the slots' running returns from `state()`."""
+        """Restores the running discounted return of each slot from `state()`."""
         returns: NDArray[np.float64] = np.array(state["returns"], np.float64)
         if returns.shape != self._returns.shape:
             raise ValueError(f"the running returns have shape {returns.shape}, not {self._returns.shape}")
         self._returns = returns
 
     def reset_slots(self, slots: NDArray[np.bool_]) -> None:
-        """Resets the running returns of slots [B] whose episode was dropped."""
+        """Resets the running discounted return of slots whose episode was dropped (`slots` [B])."""
         self._returns[slots] = 0.0

@@ -1,4 +1,4 @@
-"""Rollouts: messages of rollout workers with fragments of experience and statistics."""
+"""Messages of rollout workers: fragments of experience with their statistics."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class Episode:
 
 @dataclass(slots=True)  # not frozen: a frozen one takes three times as long to make, once for each fragment
 class Rollout:
-    """One rollout fragment: batches by policy, with counts, finished episodes and timings.
+    """One fragment of experience: a batch for each policy, with counts, finished episodes and timings.
 
     Attributes:
         worker_index: Index of the collecting worker; 0 is the trial's own process.
         fragment: Number of the fragment among those of its worker, from 0.
-        batches: Batches [T, B] by policy, or the outputs of operators on the worker; a custom worker may deliver
+        batches: Batches [T, B] by policy, or the outputs of the worker's postprocessing; a custom worker may deliver
             anything that can be pickled.
         env_steps: Number of env or world steps (resets do not count).
         episodes: Episodes that ended in the fragment, in the order of their ends.
@@ -54,9 +54,9 @@ class Rollout:
         sample_s: Duration of the collection in seconds.
         raw: By policy, the `RawRows` for a data set; empty if the run writes none.
         hooks: Answers of the worker's hooks (`HookAnswers`); None without hooks.
-        times: Time profile of the collection; None from a worker that does not measure phases.
-        place: Sampler state after the fragment, from which a restarted sampler resumes; None if not requested.
-        env_slots_restarted: Env slots of a restarted sampler that began a new episode instead of resuming.
+        times: Time profile of the collection; None from a worker that measures no times.
+        place: Worker's state after the fragment, from which a restarted worker resumes; None if not requested.
+        env_slots_restarted: Env slots of a restarted worker that began a new episode instead of resuming.
     """
 
     worker_index: int
@@ -80,7 +80,7 @@ class Rollout:
 
 @dataclass(frozen=True)
 class JoinedRollouts:
-    """Message of an aggregator: a batch of concatenated worker fragments.
+    """Message of an aggregator: fragments of several workers, concatenated to one batch.
 
     Attributes:
         aggregator: Index of the aggregator.
@@ -97,7 +97,7 @@ class JoinedRollouts:
 
 
 def with_weights_version(batch: SampleBatch, version: int) -> SampleBatch:
-    """Adds a column `weights_version` with the version of the behavior weights to a batch [T, B] without one."""
+    """Adds a column with the version of the weights that acted, unless the batch [T, B] has one."""
     if "weights_version" in batch:
         return batch
     return SampleBatch(batch, weights_version=np.full(batch["valid"].shape, version, np.int32))

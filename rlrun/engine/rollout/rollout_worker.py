@@ -1,4 +1,4 @@
-"""Rollout worker: collects fragments of experience from envs with behavior policies.
+"""Rollout worker: collects fragments of experience by stepping envs with policies.
 
 The worker is a plain class that runs in the trial's process or in a Ray actor. It imports neither ray nor, for dense
 networks, torch.
@@ -56,10 +56,10 @@ _NO_RETURNS = Moments.empty(())
 
 
 class RolloutWorker:
-    """Rollout worker: steps envs with behavior policies, by a recorder, and postprocesses the fragments.
+    """Steps envs with policies, and returns postprocessed fragments of experience.
 
     Attributes:
-        config: Config of the worker.
+        config: Settings of the worker.
         behaviors: Behavior policies by name.
     """
 
@@ -99,7 +99,7 @@ class RolloutWorker:
             )
 
     def follow(self, orders: Orders) -> None:
-        """Loads new weights and filter statistics by policy, and env arguments of a curriculum."""
+        """Loads new weights and statistics of each policy, and new env arguments from a curriculum."""
         for policy, latest in orders.weights.items():
             self.behaviors[policy].load(latest)
             self._rewards[policy].moments = latest.filters.get(RETURNS, _NO_RETURNS)
@@ -110,7 +110,7 @@ class RolloutWorker:
             self._lessons.latest = dict(orders.env_kwargs)
 
     def begin(self, seeds: Sequence[int]) -> None:
-        """Resets all slots of a single-agent env with given seeds, for the next fragment.
+        """Resets all slots of a single-agent env with given seeds, before the next fragment.
 
         Args:
             seeds: Seed of each env slot's episode, [B].
@@ -124,7 +124,7 @@ class RolloutWorker:
             self._recorder.begin(seeds)
 
     def sample(self) -> Rollout:
-        """Collects one fragment.
+        """Collects and postprocesses one fragment.
 
         Raises:
             EnvError: The env raised or returned something outside its spaces.
@@ -187,11 +187,11 @@ class RolloutWorker:
         return {**seen, **returned}
 
     def state(self) -> dict[str, Any]:
-        """Returns the worker's state: next fragment number, env slots, and recurrent state of the policies."""
+        """Returns the worker's state for a checkpoint: fragment number, env slots, and memory of the policies."""
         return self._state(self._recorder.state())
 
     def place(self) -> dict[str, Any]:
-        """Returns the worker's `state()`, with only the latest fragment's part (`LogTail`) of the action log."""
+        """Returns the same as `state()`, but of the action log only what the latest fragment added."""
         return self._state(self._recorder.place())
 
     def _state(self, slots: Any) -> dict[str, Any]:
@@ -205,7 +205,7 @@ class RolloutWorker:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> int:
-        """Restores the worker from `state()` by replaying the current episodes.
+        """Restores the worker from `state()`, by replaying the actions of the current episodes.
 
         Args:
             state: State from `state`.
@@ -233,7 +233,7 @@ class RolloutWorker:
 
 
 class FragmentNoise:
-    """Exploration noise of a policy's fragments, determined by seed and fragment number.
+    """Draws a policy's exploration noise for each fragment; it depends on the seed and the fragment's number only.
 
     State-dependent noise (gSDE) may be constant over several steps, also across fragments. A resumed run then samples
     the noise of the earlier fragment again.

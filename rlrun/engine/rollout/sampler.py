@@ -1,4 +1,4 @@
-"""Sampler: a rollout worker together with its postprocessing operators."""
+"""Rollout worker together with the postprocessing of its batches."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ if TYPE_CHECKING:
 
 
 class Postprocessing(Protocol):
-    """Operators that a worker applies to one policy's batches."""
+    """Interface of the operators that a worker applies to the batches of one policy."""
 
     def __call__(self, item: SampleBatch) -> Any:
         """Applies the operators to a batch; returns the item for delivery."""
         ...
 
     def for_worker(self, worker: int) -> Postprocessing:
-        """Returns the operators for one worker, at its start and each restart."""
+        """Returns the operators for one worker, whenever the worker starts or restarts."""
         ...
 
     def begin(self) -> None:
-        """Initializes the operators on the worker."""
+        """Prepares the operators on the worker, before its first batch."""
         ...
 
     def set_weights(self, weights: Weights) -> None:
-        """Receives new weights of the behavior policy, on the worker."""
+        """Receives the new weights of the policy, on the worker."""
         ...
 
     def take_sgd_s(self) -> float:
-        """Returns the seconds of SGD on the worker since the last call."""
+        """Returns the seconds that the operators spent on SGD since the last call."""
         ...
 
     def close(self) -> None:
-        """Releases the operators' resources; called on the worker, and then on the driver."""
+        """Releases the operators' resources; called on the worker, then in the trial's process."""
         ...
 
     def state(self) -> dict[str, Any]:
-        """Returns the state of the stateful operators."""
+        """Returns the state of those operators that have any, for a checkpoint."""
         ...
 
     def unsaved(self) -> list[str]:
@@ -57,7 +57,7 @@ class Postprocessing(Protocol):
 
 
 class Sampler:
-    """Rollout worker with postprocessing operators, in the trial's own process or in a Ray actor.
+    """Rollout worker with postprocessing of its batches, in the trial's own process or in a Ray actor.
 
     The constructor creates the worker and initializes the operators.
 
@@ -65,9 +65,9 @@ class Sampler:
         worker: The worker's index.
         factory: `module:Name` of a `Worker` class, instantiated with its config.
         config: Config that all workers share.
-        operators: Operators on this worker, by policy.
-        due: Number of the sampler's first fragment.
-        tells_place: Whether each rollout includes the sampler's state after collection.
+        operators: Postprocessing of each policy's batches.
+        due: Number of the first fragment to collect.
+        tells_place: Whether each fragment includes the worker's state after its collection.
         marks: Directory of the worker's step marks (`rlrun.engine.envs.step_marks`); None for that of the process.
         state: State to resume from; None for a new sampler.
 
@@ -96,14 +96,14 @@ class Sampler:
         self._restarted = 0 if state is None else self.load_state(state)
 
     def follow(self, orders: Orders) -> None:
-        """Forwards orders to the worker, and new weights to the policies' operators."""
+        """Passes new weights and env arguments on to the worker, and weights to the postprocessing."""
         self.worker.follow(orders)
         for policy, latest in orders.weights.items():
             if policy in self._operators:
                 self._operators[policy].set_weights(latest)
 
     def sample(self) -> Rollout:
-        """Collects one fragment and applies the operators to its batches."""
+        """Collects one fragment, and postprocesses its batches."""
         rollout = self._processed(self.worker.sample())
         if not self._tells_place:
             return rollout
@@ -119,7 +119,7 @@ class Sampler:
         return dataclasses.replace(rollout, batches={**rollout.batches, **processed}, times=times)
 
     def state(self) -> dict[str, Any]:
-        """Returns the states of the worker and its operators, and the reasons why restoring them would not be exact."""
+        """Returns the states of worker and postprocessing, and reasons why restoring them would not be exact."""
         return self._state(self.worker.state())
 
     def _state(self, worker: Any) -> dict[str, Any]:
@@ -128,13 +128,13 @@ class Sampler:
         return {"worker": worker, "postprocessing": remembered, "unsaved": unsaved}
 
     def load_state(self, state: Mapping[str, Any]) -> int:
-        """Restores worker and operators from `state()`; returns the number of env slots without an exact restore."""
+        """Restores worker and postprocessing; returns the number of env slots that could not be restored exactly."""
         for policy, chain in self._operators.items():
             chain.load_state(state["postprocessing"][policy])
         return self.worker.load_state(state["worker"])
 
     def close(self) -> None:
-        """Closes the operators and the worker."""
+        """Closes the postprocessing and the worker."""
         for chain in self._operators.values():
             chain.close()
         self.worker.close()

@@ -38,11 +38,11 @@ NO_ROW = -1
 
 @dataclass(frozen=True)
 class PendingSteps:
-    """Open steps at a fragment's end: actions whose reward and next observation are still pending.
+    """Unfinished steps at a fragment's end: actions whose reward or next observation is still to come.
 
     Attributes:
-        slots: Mask [B] of the slots with an open step.
-        columns: Recorded columns of the open steps by name, leaves [N, ...].
+        slots: Mask [B] of the slots with an unfinished step.
+        columns: Recorded columns of the N unfinished steps by name, [N, ...].
     """
 
     slots: Flags
@@ -50,25 +50,27 @@ class PendingSteps:
 
     @classmethod
     def none(cls, slots: int) -> PendingSteps:
-        """Creates the empty set of open steps for B slots."""
+        """Creates the value for B slots without any unfinished step."""
         return cls(np.zeros(slots, np.bool_), {})
 
 
 class SlotFragment(ABC):
-    """Base class of a policy's fragment under recording.
+    """Base class of a multi-agent fragment while it is recorded, for the agents of one policy.
+
+    Each agent has one of the B slots in the policy's batch; a fragment covers T steps of the worlds.
 
     Args:
-        form: Shapes and columns of the fragment's rows.
-        owners: Owners of the slots.
+        form: Shapes and names of the fragment's columns.
+        owners: The agents in the slots.
         states: Global states of the worlds before the first step, [W, ...]; None without global states.
-        carried: Open steps of the last fragment.
+        carried: Unfinished steps of the last fragment.
 
     Attributes:
-        owners: Owners of the slots.
+        owners: The agents in the slots.
         acted: Mask [T, B] of world steps in which a slot's agent acted.
         rewards: Rewards by world step, [T, B].
         columns: Recorded info entries by name, one row per world step, [T, B].
-        closes: Mask [B] of slots with an observation in the closing row.
+        closes: Mask [B] of slots with an observation after the last step.
         carried: Open steps of the previous fragment; after `close`, open steps at the end of this fragment.
         inference_s: Seconds in calls of the behavior policy.
     """
@@ -96,13 +98,13 @@ class SlotFragment(ABC):
 
     @abstractmethod
     def act(self, t: int, rows: SlotRows, states: NDArray[Any] | None, noise: Floats) -> Any:
-        """Records a step of the behavior policy; returns actions for the worlds, [B, ...].
+        """Lets the policy act for all slots in one world step, records it, and returns the actions for the worlds.
 
         The policy is also evaluated at final observations, whose values are bootstrap targets.
         """
 
     def take(self, t: int, rows: SlotRows) -> bool:
-        """Records the result of a world step; returns whether it ended an agent's episode."""
+        """Records the rewards and ends of a world step; returns whether an agent's episode ended."""
         self.rewards[t], self._terminateds[t], self._truncateds[t] = rows.rewards, rows.terminateds, rows.truncateds
         for name, column in self.columns.items():
             column[t] = rows.columns[name]
@@ -121,10 +123,10 @@ class SlotFragment(ABC):
 
     @abstractmethod
     def close(self, rows: SlotRows, states: NDArray[Any] | None) -> Closed:
-        """Finalizes the fragment: writes the closing row and assembles the batch.
+        """Completes the fragment: records the observations after the last step, and assembles the batch.
 
         Args:
-            rows: Slots' observations and ends after the fragment's last step.
+            rows: Observations and episode ends of the slots after the fragment's last step.
             states: Global states of the worlds after the last step, [W, ...].
 
         Returns:
@@ -134,12 +136,12 @@ class SlotFragment(ABC):
 
     @abstractmethod
     def row_of(self, t: int, slot: int) -> int:
-        """Returns the row of the decision that a slot's agent took at a world step."""
+        """Returns the row in which the action is recorded that a slot's agent took at a world step."""
 
     def replace_actions(self, t: int, taken: Mapping[int, tuple[Any, int | None]]) -> None:
-        """Replaces the policy's recorded actions by the actions that agents chose themselves in a world step.
+        """Replaces recorded actions of a world step by those that agents chose themselves, as external clients do.
 
-        Actions chosen with the current weights count as the policy's.
+        Actions that a client chose with the current weights count as the policy's.
 
         Args:
             t: The world step.
@@ -168,7 +170,7 @@ class SlotFragment(ABC):
 
 
 class StepFragment(SlotFragment):
-    """Fragment with one row per world step (clock `parallel`)."""
+    """Multi-agent fragment with one row per step of the world (clock `parallel`)."""
 
     @override
     def act(self, t: int, rows: SlotRows, states: NDArray[Any] | None, noise: Floats) -> Any:
@@ -219,9 +221,9 @@ class StepFragment(SlotFragment):
 
 
 class DecisionFragment(SlotFragment):
-    """Fragment with one row per agent decision (clock `per_agent`), for turn-based worlds.
+    """Multi-agent fragment with one row per decision of an agent (clock `per_agent`), for turn-based worlds.
 
-    A slot's cursor is the row to fill next, or the row of the open step if there is one. Carried steps fill row 0.
+    Each slot fills its rows independently. Unfinished steps of the previous fragment fill row 0.
     """
 
     def __init__(self, form: RowForm, owners: SlotOwners, states: NDArray[Any] | None, carried: PendingSteps) -> None:

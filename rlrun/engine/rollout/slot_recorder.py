@@ -1,4 +1,4 @@
-"""Slot recorder: fragments of multi-agent worlds, in which each agent owns a slot of its policy's batch.
+"""Recording of fragments from multi-agent worlds, in which each agent has a slot of its policy's batch.
 
 The module `slot_owners` tracks agents and episodes in the slots, `slot_rows` holds the columns of rows, and
 `slot_fragment` the rows of a fragment.
@@ -40,7 +40,7 @@ Floats = NDArray[np.float32]
 
 
 class SlotRecorder:
-    """Recorder of several multi-agent worlds, with one batched call of each behavior policy per step.
+    """Steps several multi-agent worlds and records fragments; each policy acts for all of its agents in one call.
 
     Args:
         worlds: Vectorized worlds, which are reset when the first fragment is recorded.
@@ -48,12 +48,12 @@ class SlotRecorder:
         seeds: Seeds of the worlds' episodes.
         name: Name of the worlds and their worker in messages.
         length: T, steps of the worlds in a fragment.
-        max_replay_s: Timeout of the replay of episodes at a resume.
+        max_replay_s: Seconds that a resumed run may spend on replaying the current episodes.
         names_agents: Whether fragments name the agent and the seed of each row.
         marks_logged: Whether fragments have a column `LOGGED`, for actions not chosen by the policy.
 
     Attributes:
-        slots: B, slots in a batch, by policy.
+        slots: B, number of slots in a batch, by policy.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class SlotRecorder:
         self._sums = EpisodeSums(worlds.num_worlds, worlds.columns)
 
     def record(self, noise: Mapping[str, Floats]) -> Recorded:
-        """Records one fragment; see `Recorder.record`.
+        """Records one fragment of T steps of all worlds.
 
         Raises:
             EnvError: A world raised or returned something outside its agents' spaces.
@@ -225,11 +225,11 @@ class SlotRecorder:
         raise EnvError(f"{self._name}, world {world}, {place}, agent {who!r} of policy {policy}: {reason}")
 
     def state(self) -> dict[str, Any]:
-        """Returns the position of each world (episode, seed, joint actions since the reset), and each slot's sums."""
+        """Returns the data for replaying each world: episode, seed, actions since the reset; and the slots' sums."""
         return self._state(tails=False)
 
     def place(self) -> dict[str, Any]:
-        """Returns the recorder's `state()`, with only the latest fragment's part (`LogTail`) of the action log."""
+        """Returns the same as `state()`, but of the action log only what the latest fragment added."""
         return self._state(tails=True)
 
     def _state(self, *, tails: bool) -> dict[str, Any]:
@@ -252,7 +252,7 @@ class SlotRecorder:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> dict[str, Flags]:
-        """Restores the recorder from `state()` by replaying the current episodes; see `Recorder.load_state`.
+        """Restores the worlds from `state()`, by replaying the actions of their current episodes.
 
         Raises:
             ValueError: The state is malformed, or of another number of worlds or slots.
@@ -287,7 +287,7 @@ class SlotRecorder:
 
 
 class RecordedSlots:
-    """State of one policy's slots across fragments: slot owners, action log and open steps.
+    """Memory of one policy's slots between two fragments: agents, logged actions and unfinished steps.
 
     Args:
         behavior: The behavior policy.
@@ -298,7 +298,7 @@ class RecordedSlots:
 
     Attributes:
         behavior: The behavior policy.
-        owners: Owners of the slots.
+        owners: The agents in the slots.
     """
 
     def __init__(
@@ -314,14 +314,14 @@ class RecordedSlots:
         self._log = ActionLog() if worlds.replays else None
 
     def begin(self, states: NDArray[Any] | None) -> SlotFragment:
-        """Begins a fragment, given the worlds' global states [W, ...] before the first step, if they have any."""
+        """Begins a fragment; `states` are the worlds' global states [W, ...] before it, if they have any."""
         return self._fragment(self._form, self.owners, states, self._carried)
 
     def keep(self, closed: SlotFragment, lengths: Sequence[int]) -> None:
-        """Stores the open steps of a closed fragment, and logs its actions for replay at a resume.
+        """Keeps the unfinished steps of a complete fragment, and logs its actions so that a resume can replay them.
 
         Args:
-            closed: The closed fragment.
+            closed: The complete fragment.
             lengths: Length so far of each world's episode, [W].
         """
         self._carried = closed.carried
@@ -332,7 +332,7 @@ class RecordedSlots:
             self._log.trim(max(lengths))
 
     def state(self, lengths: Sequence[int], *, tails: bool) -> dict[str, Any]:
-        """Returns the slots' running episode sums, logged actions since the worlds' resets, and open steps."""
+        """Returns the slots' episode sums, unfinished steps, and actions since the worlds' resets."""
         state = self.owners.state()
         if self._log is not None:
             of_slots = np.repeat(lengths, self._form.slots // len(lengths)).tolist()
@@ -343,7 +343,7 @@ class RecordedSlots:
         return state
 
     def joint_actions(self, state: Mapping[str, Any], places: Sequence[EpisodePosition], space: Any) -> list[Any]:
-        """Returns the policy's actions since each world's reset, leaves [length, K, ...], in the world's action space.
+        """Returns the actions of the policy's K agents since each world's reset, in the world's action space.
 
         Raises:
             ValueError: The state does not fit the slots, positions or action space.
@@ -365,7 +365,7 @@ class RecordedSlots:
         return joint
 
     def load_state(self, state: Mapping[str, Any], kept: Flags) -> None:
-        """Restores the slots from `state()`; open steps in worlds that were not restored are dropped.
+        """Restores the slots from `state()`; drops unfinished steps in worlds that could not be restored.
 
         Args:
             state: State from `state`.
@@ -384,10 +384,12 @@ class RecordedSlots:
 def slot_recorder(
     config: WorkerConfig, lessons: Lessons | None, *, names_agents: bool
 ) -> tuple[SlotRecorder, Watched, ClientWorlds | None]:
-    """Creates the recorder of a worker's worlds, the watchdog over their steps, and the client worlds if there are any.
+    """Creates a worker's multi-agent worlds and the recorder that steps them, with a watchdog for endless episodes.
+
+    Also returns the worlds of external clients, if there are any.
 
     Args:
-        config: Config of the worker.
+        config: Settings of the worker.
         lessons: Curriculum arguments of the worlds; None without a curriculum.
         names_agents: Whether fragments name the agent and the seed of each row.
     """

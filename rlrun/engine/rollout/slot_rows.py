@@ -1,4 +1,4 @@
-"""Row buffers of a policy's fragment, and the assignment of agents to its slots with their running returns."""
+"""Arrays that a policy's fragment is recorded in: observations [T + 1, B, ...] and the policy's columns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class RowForm:
-    """Shapes and columns of a policy's fragment buffers.
+    """Shapes and names of the arrays that a policy's fragment is recorded in.
 
     Attributes:
         behavior: The behavior policy.
@@ -44,11 +44,11 @@ class RowForm:
 
     @cached_property
     def idle(self) -> Any:
-        """Placeholder actions [B, ...] for slots without an acting agent."""
+        """Actions that fill the B slots in which no agent acts."""
         return self.behavior.action_space.to_env(self.blank_fragment()["actions"][0])
 
     def blank_fragment(self) -> SampleBatch:
-        """Allocates the columns of an empty fragment: zeros, and NaN for values."""
+        """Allocates the arrays of a fragment: zeros, and NaN for values."""
         batch = self.behavior.collector.allocate(self.length, self.slots)
         for name, column in batch.items():
             if name not in CLOSING_COLUMNS:
@@ -60,15 +60,15 @@ class RowForm:
 
 
 class RowBuffers:
-    """Buffers of one fragment's rows, [T + 1, B, ...], including the closing row; empty rows are zeros.
+    """Arrays of one fragment's rows for T steps and the observation after them; rows without an agent stay zero.
 
     Args:
-        form: Form of the rows.
+        form: Shapes and names of the arrays.
         states: Global states of the worlds [W, ...]; None without global states.
 
     Attributes:
-        batch: Columns of the behavior policy.
-        observed: Observations, leaves [T + 1, B, ...].
+        batch: Columns that the policy records.
+        observed: Observations, a tree of [T + 1, B, ...].
         filled: Mask [T, B] of entries with an observation.
     """
 
@@ -87,13 +87,13 @@ class RowBuffers:
             self.batch[WORLD_STATE] = self._world_states
 
     def show_all(self, t: int, observations: Any, states: NDArray[Any] | None) -> None:
-        """Writes all slots' observations (leaves [B, ...]) and the worlds' states [W, ...] into row t."""
+        """Writes the observations of all B slots, and the states of the W worlds, into row t."""
         record_row(self.observed, t, observations)
         if self._world_states is not None:
             self._world_states[t] = self._of_slots(states)
 
     def show(self, rows: Any, slots: Any, observations: Any, states: NDArray[Any] | None) -> None:
-        """Writes the observations of selected slots into the buffers.
+        """Writes the observations of selected slots into the arrays.
 
         Args:
             rows: Target row, or one target row for each slot.
@@ -113,7 +113,7 @@ class RowBuffers:
 
 
 class SlotOwners:
-    """Bookkeeping of the episodes in a policy's slots: agent, return and length.
+    """Keeps, for each slot of a policy's batch, the agent that acts in it, and its episode's return and length.
 
     Args:
         slots: B, number of slots.
@@ -130,7 +130,7 @@ class SlotOwners:
         self._infos: dict[tuple[int, int], dict[str, Any]] = {}
 
     def begin_fragment(self) -> None:
-        """Clears the recorded episode ends at the start of a fragment."""
+        """Forgets the episode ends of the previous fragment."""
         self._agents, self._infos = {}, {}
 
     def note_ends(self, t: int, ended: Flags, owners: Sequence[str], infos: Mapping[int, Mapping[str, Any]]) -> None:
@@ -148,17 +148,17 @@ class SlotOwners:
                 self._infos[t, slot] = dict(infos[slot])
 
     def agent_in(self, slot: int, t: int) -> str | None:
-        """Returns the agent of the first episode that ended in a slot at or after step t; None if there is none."""
+        """Returns the agent whose episode is the first to end in a slot at or after step t; None if none ends."""
         return next((agent for (end, where), agent in self._agents.items() if where == slot and end >= t), None)
 
     def episodes(
         self, rewards: NDArray[np.float64], ends: Flags, acted: Flags, columns: Mapping[str, NDArray[np.float64]]
     ) -> list[Episode]:
-        """Adds a fragment's steps [T, B] to the agents' episodes, and returns the episodes that ended in it."""
+        """Adds the rewards of a fragment to the agents' episodes, and returns the episodes that ended in it."""
         return self._sums.add(rewards, ends, acted, self._infos, self._agents, columns)
 
     def state(self) -> dict[str, Any]:
-        """Returns the running episode sums kept across fragments."""
+        """Returns the return and length so far of each slot's episode."""
         return {
             "just_ended": self.just_ended.copy(),
             "returns": self._sums.returns.copy(),
@@ -167,7 +167,7 @@ class SlotOwners:
         }
 
     def load_state(self, state: Mapping[str, Any], kept: Flags) -> None:
-        """Restores the running episode sums from `state()`.
+        """Restores the return and length so far of each slot's episode from `state()`.
 
         Args:
             state: State from `state`.

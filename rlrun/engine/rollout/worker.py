@@ -1,4 +1,4 @@
-"""Interface of rollout workers, and the orders (messages) that they receive.
+"""Interface of rollout workers, and the messages with new weights that they receive.
 
 An algorithm may define a custom worker class, named by `module:Class`. The class is instantiated with its config, in
 the trial's own process or in an actor. The config is a picklable dataclass with two fields that differ between workers:
@@ -30,10 +30,10 @@ NO_WORKER = "rlrun.engine.rollout.no_worker:NoWorker"
 
 @dataclass(frozen=True)
 class Orders:
-    """Message to workers with new weights or env arguments; omitted entries do not change.
+    """Message to rollout workers with new weights or env arguments; what is omitted does not change.
 
     Attributes:
-        weights: New weights by policy; weights of a league seat hold the seat's lineup.
+        weights: New weights by policy, or the frozen opponents that act in its place.
         env_kwargs: Env arguments of a curriculum, which apply from each env's next episode on; None for no change.
     """
 
@@ -42,7 +42,7 @@ class Orders:
 
     @property
     def about(self) -> Hashable:
-        """Topic of the orders; later orders on the same topic replace earlier ones."""
+        """Topic of the message; a later message on the same topic replaces an earlier one."""
         return tuple(self.weights), self.env_kwargs is not None
 
 
@@ -66,7 +66,7 @@ class Worker(Protocol):
         ...
 
     def place(self) -> Any:
-        """Returns the worker's `state()` after a fragment, which remote workers attach to synchronous fragments.
+        """Returns the worker's state after a fragment, from which it is restarted if it is lost.
 
         Instead of a long log, the state may hold a `LogTail` with only the new rows. If the worker is lost, it is
         restarted and restored from its last such state.

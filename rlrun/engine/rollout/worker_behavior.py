@@ -1,4 +1,4 @@
-"""Protocol of policies that act in rollout workers, implemented by behavior policies and league seats."""
+"""Interface of policies that act in rollout workers: learning ones and frozen opponents."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ Floats = NDArray[np.float32]
 
 
 class Collector(Protocol):
-    """Protocol of the columns that a behavior policy records; see `FragmentCollector`."""
+    """Interface of the object that records a policy's columns of a fragment."""
 
     @property
     def world_columns(self) -> tuple[str, ...]:
-        """World-level columns required in fragments: `WORLD_STATE`, `ACTS`, both or neither."""
+        """Columns that the policy needs about the whole multi-agent world: `WORLD_STATE`, `ACTS`, both or neither."""
         ...
 
     def allocate(self, length: int, slots: int) -> SampleBatch:
-        """Returns uninitialized arrays for the columns of `act`, [T, B, ...]."""
+        """Allocates, without initializing, the columns that are filled while acting, for T steps in B slots."""
         ...
 
     def close(self, batch: SampleBatch, episode_starts: NDArray[np.bool_], shown: NDArray[np.bool_]) -> None:
-        """Records the closing row in place, for example the values of the observations after the last step."""
+        """Records, in place, what belongs to the observations after the last step, for example their values."""
         ...
 
     def moments(self, observations: Any, filled: NDArray[np.bool_]) -> Mapping[str, Moments]:
-        """Returns moments of raw observations [T, B, ...] for the observation filter, by name."""
+        """Returns count, mean and variance of a fragment's raw observations, by name, for the observation filter."""
         ...
 
     def postprocess(self, batch: SampleBatch) -> None:
@@ -43,7 +43,7 @@ class Collector(Protocol):
 
 
 class WorkerBehavior(Protocol):
-    """Protocol of a behavior policy in rollout workers: batched actions and recorded columns; see `BehaviorPolicy`."""
+    """Interface of a policy in a rollout worker: acts for a batch of slots, and records what it did."""
 
     @property
     def weights_version(self) -> int:
@@ -57,16 +57,16 @@ class WorkerBehavior(Protocol):
 
     @property
     def noise_source(self) -> NoiseSource:
-        """Source of the noise of fragments."""
+        """Draws the random numbers for a fragment's exploration."""
         ...
 
     @property
     def collector(self) -> Collector:
-        """Recorder of the fragment's columns, with their postprocessing."""
+        """Recorder of the policy's columns of a fragment."""
         ...
 
     def load(self, weights: Weights) -> None:
-        """Loads weights, filter statistics and exploration settings."""
+        """Loads new weights, observation statistics and exploration settings."""
         ...
 
     def act(
@@ -79,11 +79,11 @@ class WorkerBehavior(Protocol):
         acts: NDArray[np.bool_] | None = None,
         rows: NDArray[np.int64] | None = None,
     ) -> Any:
-        """Records a step of all slots, and returns actions for the env, [B, ...]."""
+        """Chooses and records the actions of one step in all B slots, and returns them for the env."""
         ...
 
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:
-        """Receives the rewards [B] of the last step, for policies that observe them."""
+        """Receives the rewards of the last step in B slots, for policies that see past rewards."""
         ...
 
     def state(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Config of rollout workers."""
+"""Settings of rollout workers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOCAL_INDEX = 0
 
 @dataclass(frozen=True)
 class WorkerConfig:
-    """Config of a rollout worker; picklable.
+    """Settings of a rollout worker, its envs and its policies; picklable.
 
     Attributes:
         env: Config of the env or multi-agent world.
@@ -54,18 +54,18 @@ class WorkerConfig:
 
     @property
     def env_name(self) -> str:
-        """Name of the env in messages, with the worker."""
+        """Name of the env and the worker, for messages."""
         return f"env {self.env.id}: worker {self.worker_index}"
 
     @property
     def first_episodes(self) -> list[int]:
-        """Number of each env slot's first episode; restarted workers skip numbers, so that no episode repeats."""
+        """Number of each env slot's first episode; restarted workers skip numbers, so that no episode is repeated."""
         return [self.first_fragment * self.fragment_length] * self.num_envs
 
 
 @dataclass(frozen=True)
 class Aggregation:
-    """Settings of the aggregators of a worker set.
+    """Settings of the aggregators, which concatenate fragments of several workers to batches.
 
     Attributes:
         aggregators: Number of aggregators, at most one for each worker.

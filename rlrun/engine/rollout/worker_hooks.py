@@ -1,4 +1,4 @@
-"""Hooks of a rollout worker: events of episodes and fragments, from the recorded rows of each fragment."""
+"""Calls of users' hooks by a rollout worker, from the recorded rows of each fragment."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 class WorkerHooks:
-    """Hooks of a rollout worker, with the hooks' view of each slot's running episode.
+    """Calls users' hooks for the steps, episodes and fragments of a rollout worker.
 
     Steps are delivered one slot after the other, in order of time within each slot.
 
     Args:
-        config: Config of the worker.
+        config: Settings of the worker.
     """
 
     def __init__(self, config: WorkerConfig) -> None:
@@ -41,7 +41,7 @@ class WorkerHooks:
         return not self._hooks.events.isdisjoint(EPISODE_EVENTS)
 
     def take(self, fragment: int, recorded: Recorded, raw: Mapping[str, RawRows]) -> HookAnswers:
-        """Delivers the events of a fragment, and returns the hooks' answers.
+        """Calls the hooks for everything that happened in a fragment, and returns their answers.
 
         Args:
             fragment: Number of the fragment.
@@ -49,7 +49,7 @@ class WorkerHooks:
             raw: Raw rows of each policy; empty if no hook subscribes to events of episodes.
 
         Raises:
-            TrainingFailed: A hook raises, or answers with something else.
+            TrainingFailed: A hook raises, or returns something that is not a valid answer.
         """
         answers = HookAnswers()
         for policy, rows in raw.items():

@@ -1,4 +1,4 @@
-"""Worker set of a trial: a local rollout worker, or remote ones in Ray actors, optionally with aggregators."""
+"""All rollout workers of a trial: one in its own process, or several in Ray actors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PLACES = {
 
 
 class StartedWorkers(Protocol):
-    """Protocol of started workers: local, remote, or remote with aggregators."""
+    """Interface of running rollout workers: local, remote, or remote with aggregators."""
 
     @property
     def restarts(self) -> int:
@@ -38,11 +38,11 @@ class StartedWorkers(Protocol):
         ...
 
     def order(self, orders: Orders, only: int | None = None) -> None:
-        """Sends orders to all workers or aggregators, or to one."""
+        """Sends new weights or env arguments to all workers or aggregators, or to one."""
         ...
 
     def request(self, deliverer: int) -> None:
-        """Requests a fragment or a batch from one worker or aggregator."""
+        """Asks one worker for a fragment, or one aggregator for a batch."""
         ...
 
     def arrived(self) -> list[Any]:
@@ -50,11 +50,11 @@ class StartedWorkers(Protocol):
         ...
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
-        """Returns the Ray references to wait for (any one of them suffices), and the deadline of the wait."""
+        """Returns Ray references, any one of which ends a wait for the next fragment, and the deadline of that wait."""
         ...
 
     def due(self) -> list[int]:
-        """Returns the number of each worker's first undelivered fragment."""
+        """Returns, for each worker, the number of its first fragment that has not been delivered."""
         ...
 
     def states(self) -> list[Any]:
@@ -71,7 +71,7 @@ class StartedWorkers(Protocol):
 
 
 class WorkerSet:
-    """Worker set of a trial: one local worker (`num_workers` 0, index 0), or remote workers (indices 1 to n).
+    """All rollout workers of a trial: one in its own process (`num_workers` 0), or several in Ray actors.
 
     Workers start lazily, on first use. Remote workers need Ray: without a running cluster, as in a notebook, a private
     one is started, and stopped by `close`. With a local worker, ray is never imported.
@@ -83,7 +83,7 @@ class WorkerSet:
         config: Config that all workers share, except for the worker's index.
         num_workers: Number of remote workers; 0 for the local worker alone.
         num_cpus_per_worker: CPUs that Ray reserves for each remote worker.
-        worker_timeout_s: Timeout of a fragment, after which its remote worker is restarted.
+        worker_timeout_s: Seconds to wait for a fragment before its remote worker is restarted.
         max_worker_restarts: Restarts of remote workers; with one more failure the trial fails.
         factory: `module:Name` of a `Worker` class, instantiated with its config.
         min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
@@ -134,13 +134,13 @@ class WorkerSet:
         return self._started.restarts if self._started else 0
 
     def postprocess(self, policy: str, operators: Postprocessing) -> None:
-        """Sets the operators that workers apply to a policy's batches; call before the workers start."""
+        """Sets the operators that workers apply to a policy's batches; must be called before the workers start."""
         if self._started:
             raise RuntimeError("the workers have started; their operators have to be named before")
         self._operators[policy] = operators
 
     def gather(self, aggregators: int, batch_size: int, in_flight: int, policy: str) -> None:
-        """Assigns the remote workers to aggregators in consecutive shares; call before the workers start.
+        """Divides the remote workers among aggregators, which deliver whole batches; call before the workers start.
 
         Batches are then returned by `joined` instead of `arrived`.
 
@@ -158,7 +158,7 @@ class WorkerSet:
         self._aggregation = Aggregation(aggregators, batch_size, in_flight, policy)
 
     def keep_states(self) -> None:
-        """Attaches the remote worker's state to each fragment, for exact restarts of failed workers.
+        """Makes remote workers send their state with each fragment, so that a failed worker is restarted exactly.
 
         Must be called before the workers start, for synchronous rollouts: results then equal those of a run without the
         failure. There is no effect without remote workers.
@@ -171,7 +171,7 @@ class WorkerSet:
 
     @property
     def lost_nothing(self) -> bool:
-        """Whether no fragment was dropped, and all worker restarts of this session were exact, bit for bit."""
+        """Whether no fragment was dropped, and each restart of a worker continued exactly where it had failed."""
         if self.counts.fragments_left_out:
             return False
         return not self._restarts_now or (self._keeps_states and not self.counts.env_slots_restarted)
@@ -181,14 +181,14 @@ class WorkerSet:
         self._workers()
 
     def order(self, orders: Orders, only: int | None = None) -> None:
-        """Sends orders to all workers or aggregators, or to one, effective from the next request on.
+        """Sends new weights or env arguments to all workers or aggregators, or to one; in effect from the next request.
 
         An object that is sent several times is stored only once.
         """
         self._workers().order(orders, only)
 
     def request(self, deliverer: int) -> None:
-        """Requests a fragment (returned by `arrived`), or a batch from an aggregator (returned by `joined`)."""
+        """Asks a worker for a fragment (returned by `arrived`), or an aggregator for a batch (returned by `joined`)."""
         self._workers().request(deliverer)
 
     def arrived(self) -> list[Rollout]:
@@ -210,11 +210,11 @@ class WorkerSet:
         return self._workers().arrived()
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
-        """Returns the Ray references to wait for (any one of them suffices), and the deadline of the wait."""
+        """Returns Ray references, any one of which ends a wait for the next fragment, and the deadline of that wait."""
         return self._workers().awaited()
 
     def state(self) -> dict[str, Any]:
-        """Returns the states of all workers, the reasons why restoring them would not be exact, and the counts."""
+        """Returns the workers' states and the counters, and reasons why restoring them would not be exact."""
         states = self._workers().states()
         return {
             "workers": states,
@@ -225,7 +225,7 @@ class WorkerSet:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> int:
-        """Restores the workers and the counts from `state()`; pending requests are dropped.
+        """Restores workers and counters from `state()`, and drops pending requests.
 
         Returns:
             The number of env slots that could not be restored exactly and began a new episode instead.

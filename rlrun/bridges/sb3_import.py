@@ -43,7 +43,7 @@ TOLERANCE = 1e-5
 """Upper bound of the difference between an observation that SB3 and rlrun have normalized, relative above 1."""
 
 MOST_BYTES = 2**28
-"""Upper bound of the unpacked size of the file of numbers."""
+"""Maximum unpacked size of the npz file with the statistics of `VecNormalize`, in bytes."""
 
 _NAMES = ("mean", "var", "count", "clip_obs", "epsilon")
 
@@ -53,7 +53,7 @@ with open({source!r}, "rb") as file:
     norm = pickle.load(file)
 rms = norm.obs_rms
 np.savez({target!r}, mean=rms.mean, var=rms.var, count=rms.count, clip_obs=norm.clip_obs, epsilon=norm.epsilon)"""
-"""Python program that turns a pickled `VecNormalize` into a file of numbers, where SB3 is installed."""
+"""Python program, for a machine with SB3, that converts a pickled `VecNormalize` to an npz file."""
 
 
 @dataclass(frozen=True)
@@ -257,17 +257,17 @@ def _check_fits(
 
 
 STEPS = 1_000_000
-"""Env steps of a resumed run where the file does not say how long it was to train."""
+"""Length of a run that is resumed, in env steps, if the file has no length of its training."""
 
 MOST = {"n_envs": 1_024, "n_steps": 100_000, "n_timesteps": 10**12}
-"""Upper bounds of numbers that a file may ask for, since they take memory."""
+"""Upper bounds of settings in a file that determine the use of memory."""
 
 MOST_OF_OTHERS = 10**7
-"""Upper bound of other numbers."""
+"""Upper bound of all other numbers among a file's settings."""
 
 
 def written_settings(file: Sb3Zip, algorithm: str) -> dict[str, Any]:
-    """Settings of the algorithm among the attributes in a zip file, as far as they are plain numbers and words.
+    """Extracts an algorithm's settings from the attributes in a zip file; only plain numbers and words are used.
 
     Args:
         file: Content of the zip file.
@@ -290,7 +290,7 @@ def _is_plain(name: str, value: Any) -> bool:
 
 
 def lines_for(pickled: Path) -> str:
-    """Python program that converts a pickled `VecNormalize` to a file of numbers, and its shell command."""
+    """Python program that converts a pickled `VecNormalize` to an npz file, with the shell command that runs it."""
     target = pickled.with_suffix(".npz")
     return LINES.format(source=str(pickled), target=str(target))
 

@@ -142,5 +142,5 @@ def learned_values(training: Training) -> LearnedValues:
 
 
 def state_values(outputs: Any, batch: SampleBatch) -> Any:
-    """State values [S, L] from the outputs of an actor-critic network; see `Learner.evaluate`."""
+    """State values in the outputs of an actor-critic network; the function that `Learner.evaluate` applies."""
     return outputs.values

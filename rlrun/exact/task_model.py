@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 TASK = "rlrun.plugin:TaskAutomaton"
 STATE_LABELS = "rlrun.plugin:StateLabels"
-"""Ids of the wrappers that define a task and the labels of states."""
+"""Import paths of the env wrappers that define the labels of states and the task."""
 
 _FORM = f"wrappers: [{{id: {STATE_LABELS}, kwargs: {{labels: ...}}}}, {{id: {TASK}, kwargs: ...}}]"
 

@@ -11,11 +11,11 @@ from rlrun.engine.messages.explain import Location
 from rlrun.engine.settings.config import ConfigModel
 
 RUN: Location = ("run",)
-"""Origin of what follows from the algorithm: the other library's defaults."""
+"""Location of values that the file does not contain, the other library's defaults: the algorithm's key `run`."""
 
 
 MISFITS = (TypeError, ValueError, KeyError, IndexError, AttributeError, ArithmeticError)
-"""Errors of conversions on values that are not of the other library's kind."""
+"""Exceptions of a conversion that mean an invalid value in the file."""
 
 
 class Untranslatable(Exception):
@@ -27,7 +27,7 @@ class Untranslatable(Exception):
 
 
 class Origin(NamedTuple):
-    """Origin of a translated value: its location in the file, and its foreign name if that differs."""
+    """Origin of a translated value: location in the file, and the other library's name if it is not the last key."""
 
     location: Location
     key: str = ""

@@ -12,7 +12,7 @@ from rlrun.bridges.translation.meanings import Has, Impact, SettingOrigin, known
 from rlrun.engine.messages.errors import did_you_mean
 
 OMIT: Any = object()
-"""Result of a conversion that has written what there is to write, or nothing."""
+"""Result of a conversion that leaves no value to set: it has set all values itself, or there are none."""
 
 
 class Written(NamedTuple):

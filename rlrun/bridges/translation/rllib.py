@@ -25,14 +25,14 @@ ELSEWHERE = (
     "env", "env_config", "horizon", "soft_horizon", "no_done_at_end", "seed", "multiagent", "evaluation_interval",
     "evaluation_duration", "evaluation_num_episodes", "evaluation_duration_unit", "evaluation_config",
 )  # fmt: skip
-"""Settings of `config` that are keys of the experiment here."""
+"""Settings in RLlib's `config` whose counterparts are outside of `config` in rlrun."""
 
 ENTRY_KEYS = (
     "run", "env", "stop", "config", "num_samples", "checkpoint_freq", "checkpoint_at_end", "keep_checkpoints_num",
     "checkpoint_config", "checkpoint_score_attr", "max_failures", "local_dir", "storage_path", "upload_dir", "restore",
     "trial_resources", "resources_per_trial", "pass_criteria", "repeat", "log_to_file",
 )  # fmt: skip
-"""Keys of an experiment of RLlib; an experiment with another key is none of RLlib's."""
+"""All keys of an RLlib experiment; a file with other keys is not an RLlib file."""
 
 MARKS_OF_0_5 = (
     "sample_batch_size", "optimizer_class", "per_worker_exploration", "schedule_max_timesteps", "exploration_fraction",

@@ -13,7 +13,7 @@ from rlrun.bridges.translation.rllib_settings.units import OFFLINE, TEAMS
 from rlrun.engine.messages.explain import Location, shown
 
 LOCAL = ("use_local_critic", False)
-"""Setting of a policy of MADDPG that holds here."""
+"""Setting of MADDPG's policies that has the fixed value False in rlrun, and is skipped."""
 
 
 def translate_env(result: TranslatedEntry, entry: Mapping[str, Any], foreign: ForeignSettings) -> None:

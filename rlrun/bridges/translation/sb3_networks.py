@@ -15,7 +15,7 @@ from rlrun.bridges.translation.sb3_zip import Sb3Zip
 from rlrun.engine.messages.errors import UsageError
 
 KINDS = {"q_net.": ("dqn",), "action_net.": ("ppo", "a2c"), "actor.log_std.": ("sac",), "actor.mu.": ("td3",)}
-"""Algorithms whose policies have parameters with a name that begins so; the first match counts."""
+"""Algorithms by a prefix of parameter names in their policies; the first prefix that occurs counts."""
 
 _ENCODER_PARTS = {
     **{f"cnn.{i}": f"encoder.parts.0.layers.{i}" for i in (0, 2, 4)},
@@ -27,7 +27,7 @@ _EXTRACTORS = ("FlattenExtractor", "NatureCNN")
 
 
 class NamedParameter(NamedTuple):
-    """Parameter with its names in SB3, for messages."""
+    """Parameter tensor, with the names of its source tensors in SB3 for messages."""
 
     array: NDArray[np.float32]
     names: str
@@ -74,7 +74,7 @@ class Sb3Network:
         return [shape[0] for shape in shapes]
 
     def has_layers_of(self, other: Sb3Network, file: Sb3Zip) -> bool:
-        """Whether all layers except the output layers equal those of a given network, so that the two share them."""
+        """Whether the parameters of all layers except the output layers equal those of another network."""
         pairs = list(zip([*self.layers][:-1], [*other.layers][:-1], strict=False))
         return len(self.trunk) == len(other.trunk) and all(
             np.array_equal(file.tensor(f"{own}.{part}"), file.tensor(f"{others}.{part}"))

@@ -48,7 +48,7 @@ def integer_value(foreign: ForeignSettings, key: str, value: Any) -> int:
 
 @conversion
 def rate(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Schedule or constant: a number, or `lin_X` for a linear decay from X to 0 over the run."""
+    """Converts a rate that is a number, or `lin_X` for a linear decay from X to 0 over the run, to a schedule."""
     if isinstance(value, str) and value.startswith("lin_"):
         return [[0, float(value.removeprefix("lin_"))], [_steps(foreign), 0.0]]
     return float(value)
@@ -56,7 +56,7 @@ def rate(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def shared_learning_rate(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Learning rate, which in SB3 is shared by actor, critics and temperature."""
+    """Converts SB3's learning rate, which is that of actor, critics and temperature, to rlrun's separate rates."""
     for name in ("critic_lr", "alpha_lr"):
         if foreign.has(name):
             foreign.put(f"config.{name}", rate(foreign, key, value), key)
@@ -71,21 +71,21 @@ def unchanged(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def steps_of_each_env(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Batch size, from the number of steps of each env in a batch."""
+    """Converts `n_steps`, the steps of each env in a batch, and sets the batch size to those of all envs."""
     foreign.put("config.train_batch_size", int(value) * _envs(foreign), key)
     return int(value)
 
 
 @conversion
 def batch(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Rows per minibatch, at most a batch."""
+    """Converts `batch_size` to the rows of a minibatch, at most those of a batch."""
     steps = foreign.get("n_steps")
     return int(value) if steps is None else min(int(value), int(steps) * _envs(foreign))
 
 
 @conversion
 def temperature(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Temperature of SAC: `auto` is learned, starting from the number after `auto_`."""
+    """Converts SAC's temperature: a fixed number, or `auto`, which is learned from an initial value `auto_X`."""
     if not isinstance(value, str):
         foreign.put("config.learn_alpha", False, key)
         return float(value)
@@ -95,7 +95,7 @@ def temperature(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def training(foreign: ForeignSettings, key: str, value: Any) -> float:
-    """Minibatches per env step, taken after fragments of `train_freq` steps of each env."""
+    """Converts `gradient_steps` to minibatches per env step, and `train_freq` to the length of fragments."""
     each = foreign.get("train_freq")
     if isinstance(each, list):
         foreign.tell("train_freq", "a minibatch follows each step here, none waits for the end of an episode")
@@ -106,7 +106,7 @@ def training(foreign: ForeignSettings, key: str, value: Any) -> float:
 
 @conversion
 def target_interval(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Minibatches between target network updates; SB3's DQN counts env steps, and uses a Huber loss."""
+    """Converts the interval of target network updates to minibatches; for DQN from env steps, with a Huber loss."""
     if foreign.algorithm == "dqn":
         foreign.put("config.huber", 1.0, key)
     if foreign.algorithm in ("dqn", "qrdqn"):
@@ -116,7 +116,7 @@ def target_interval(foreign: ForeignSettings, key: str, value: Any) -> int:
 
 @conversion
 def epsilon(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Epsilon schedule, which decays during a fraction of the run."""
+    """Converts `exploration_fraction` and the first and last epsilon to an epsilon schedule over env steps."""
     end = max(int(foreign.get("exploration_fraction") * _steps(foreign)), 1)
     first = float(foreign.get("exploration_initial_eps", 1.0))
     return [[0, first], [end, float(foreign.get("exploration_final_eps"))]]
@@ -124,7 +124,7 @@ def epsilon(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def noise(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Action noise in units of half the action range; SB3's Ornstein-Uhlenbeck noise has time steps of dt = 0.01."""
+    """Converts action noise to units of half the action range; SB3's Ornstein-Uhlenbeck noise has dt = 0.01."""
     kind, deviation = foreign.get("noise_type"), float(foreign.get("noise_std", 0.0))
     if kind in (None, "none"):
         foreign.put("config.exploration", "gaussian", key)
@@ -142,7 +142,7 @@ def noise(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def noise_of_sampled(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Noise added to the sampled actions of a stochastic policy."""
+    """Omits noise on the sampled actions of a stochastic policy, which rlrun does not add, with a remark."""
     if key == "noise_type":
         foreign.tell(key, "drawn actions have no further noise here")
     return OMIT
@@ -150,7 +150,7 @@ def noise_of_sampled(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def normalize(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Normalization of observations and rewards (`VecNormalize`)."""
+    """Converts rl-zoo3's `normalize` (SB3's `VecNormalize`) to the normalization of observations and of rewards."""
     wanted = (
         python_value(value)
         if isinstance(value, str)
@@ -168,9 +168,10 @@ def normalize(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def policy(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Kind of network.
+    """Converts SB3's policy class, such as `MlpPolicy`, where it determines more than the observation does.
 
-    Rlrun derives most kinds from the observation, but not a recurrent core or ARS's linear policy.
+    An LSTM policy sets a recurrent core, and ARS's policies set their layers. `MlpPolicy`, `CnnPolicy` and
+    `MultiInputPolicy` need no setting, since rlrun chooses the encoder by the observation.
     """
     if value == "LinearPolicy":
         foreign.put("config.model.hiddens", [], key)
@@ -214,7 +215,7 @@ _OF_LSTM = ("lstm_hidden_size", "enable_critic_lstm")
 
 @conversion
 def policy_settings(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Network settings, written as Python text."""
+    """Converts `policy_kwargs`, Python text with layer widths, activation and other network settings."""
     names = _OF_POLICY_KWARGS | {"n_quantiles": _QUANTILES.get(foreign.algorithm, "")}
     for name, own in _policy_kwargs(foreign).items():
         if name == "net_arch":
@@ -254,7 +255,7 @@ ATARI_WRAPPER = "stable_baselines3.common.atari_wrappers.AtariWrapper"
 
 @conversion
 def wrappers(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Env wrappers: AtariWrapper becomes the preset, and wrappers of Gymnasium and MiniGrid are kept."""
+    """Converts env wrappers: AtariWrapper to the Atari preset; wrappers of Gymnasium and MiniGrid are kept."""
     listed = value if isinstance(value, list) else [value]
     found = []
     for written in listed:
@@ -285,7 +286,7 @@ def _translate_atari(foreign: ForeignSettings, key: str, kwargs: Mapping[str, An
 
 @conversion
 def stacked(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Number of stacked frames; an Atari env stacks frames itself."""
+    """Converts the number of stacked frames; for an Atari env, to an argument of the env."""
     if foreign.is_atari:
         if value != 4:
             foreign.put("env.kwargs.stack_num", value, key)
@@ -295,7 +296,7 @@ def stacked(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def sde_interval(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Steps between two gSDE noise matrices; -1 becomes null."""
+    """Converts the steps between two samples of gSDE's noise matrix: -1 becomes null."""
     return None if value < 0 else value
 
 
@@ -309,7 +310,7 @@ def note_if_true(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def standardized(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Standardized advantages, which rlrun's PPO always uses."""
+    """Converts the standardization of advantages, which rlrun's PPO always uses."""
     if foreign.has("standardize_advantages"):
         foreign.put("config.standardize_advantages", bool(value), key)
     elif not value:
@@ -319,7 +320,7 @@ def standardized(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def hindsight(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Hindsight experience replay: n goals per transition relabel n of n + 1 rows of a minibatch."""
+    """Converts hindsight experience replay: with n goals per transition, n of n + 1 minibatch rows are relabeled."""
     if key == "replay_buffer_class" and value != "HerReplayBuffer":
         foreign.tell(key, f"{value} is code that is not here", Impact.LEARNING)
         return OMIT
@@ -330,13 +331,13 @@ def hindsight(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def target_entropy(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Target entropy, null for `auto`."""
+    """Converts the target entropy: `auto` becomes null."""
     return None if value == "auto" else value
 
 
 @conversion
 def hindsight_settings(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Hindsight settings, which the conversion `hindsight` handles together."""
+    """Omits single hindsight settings, which `hindsight` converts together; adds a remark if there is no hindsight."""
     if not foreign.has("replay.hindsight") or not {"replay_buffer_class", "n_sampled_goal"} & foreign.written.keys():
         foreign.tell(key, "there is no hindsight that it belongs to", Impact.NONE)
     return OMIT
@@ -344,7 +345,7 @@ def hindsight_settings(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def only_whole_batches(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Fraction of a batch from which TRPO computes its step."""
+    """Omits TRPO's subsampling of a batch: rlrun computes a step from the whole batch, and a remark says so."""
     if value != 1:
         foreign.tell(key, f"a step is computed from all steps of a batch here, from one of {value} there")
     return OMIT
@@ -352,7 +353,7 @@ def only_whole_batches(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def only_zero(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Offset of rewards, which rlrun does not support."""
+    """Omits an offset of rewards, which rlrun does not support, with a remark."""
     if value:
         foreign.tell(key, "rewards have no offset here; a wrapper of the env may take it away", Impact.LEARNING)
     return OMIT

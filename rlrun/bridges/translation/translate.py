@@ -19,10 +19,10 @@ LIBRARIES = {"rllib": "RLlib", "sb3": "rl-zoo3"}
 """Libraries by their names in the table."""
 
 DEFAULTS = {"rllib": "RLlib", "sb3": "SB3"}
-"""Libraries whose defaults hold where their files say nothing."""
+"""Libraries whose defaults apply to settings that a file omits: names by library."""
 
 LineOf = Callable[[Location], int]
-"""Type of a function from a location in a file to its line."""
+"""Type of a function that returns the line number of a location in a file."""
 
 _ORDER = (
     "algorithm", "env", "policies", "mapping", "train", "seeds", "stop", "config", "evaluation", "checkpoint",

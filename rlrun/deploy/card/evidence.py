@@ -15,7 +15,7 @@ from rlrun.report.reading import RunView
 from rlrun.report.statistics import Estimate, bootstrapped, iqm
 
 ONE_SEED = "one seed; no interval"
-"""Remark on a result of a single seed, which says little of what a method reaches."""
+"""Remark on the result of a single seed, which says little about what an algorithm reaches."""
 
 
 @dataclass(frozen=True)

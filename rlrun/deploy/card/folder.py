@@ -29,7 +29,7 @@ _SEARCH = ("scheduler", "searcher", "num_samples")
 
 _SHORTEST_SECRET = 8
 _SHORTEST_FOLDER = 4
-"""Minimum length of what is searched for; shorter texts, such as the folder /w, would be found by chance."""
+"""Minimum length of a path or secret to search for; shorter ones, such as /w, would be found by chance."""
 
 _OWN = (README, SPEC, RESULTS, CURVE, CHECKPOINT)
 _OWN_KINDS = ("*.onnx", "replay.*")

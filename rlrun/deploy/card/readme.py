@@ -20,10 +20,10 @@ CHECKPOINT, SPEC, RESULTS, README = "checkpoint", "spec.yaml", "results.json", "
 CURVE = "curve.svg"
 
 FEWEST_OF_QUARTILES = 4
-"""Number of seeds from which the interquartile mean leaves any out."""
+"""Minimum number of seeds for which the interquartile mean leaves out any seed."""
 
 FEW_SEEDS = 5
-"""Number of seeds below which a bootstrap interval covers too seldom; see `report.statistics`."""
+"""Number of seeds below which a bootstrap interval is too narrow; see `rlrun.report.statistics`."""
 
 _FILES = {
     SPEC: "the spec; `rlrun train -f spec.yaml` trains it",
@@ -37,7 +37,7 @@ _FILES = {
 
 @dataclass(frozen=True)
 class Subject:
-    """Subject of a card: run, algorithm, env and evaluation protocol.
+    """Subject of a card (a folder that shares a policy): run, algorithm, env and evaluation protocol.
 
     Attributes:
         name: Name of the run.

@@ -1,4 +1,4 @@
-"""C code of exported policies: dependency-free C99 for one row, compiled and run for verification."""
+"""C code of exported policies: dependency-free C99 for one observation, compiled and run for verification."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ WRITERS: dict[str, Callable[[_Code, OnnxNode], list[str]]] = {
 
 
 def c_source(policy: PolicyGraph, metadata: Mapping[str, str]) -> str:
-    """Writes a graph for one row as a C file with the function `policy_act`.
+    """Converts a policy's graph for one observation to C code with the function `policy_act`.
 
     Args:
         policy: The graph.
@@ -291,7 +291,7 @@ void policy_act({parameters})
 
 
 def c_runner(source: bytes, policy: PolicyGraph) -> Runner:
-    """Compiles a C file, and returns a function that runs it row by row.
+    """Compiles the C code of a policy, and returns a function that calls it for each observation of a batch.
 
     Raises:
         UsageError: There is no C compiler, or the compilation fails.

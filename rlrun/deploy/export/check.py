@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from rlrun.engine.policy.behavior import BehaviorPolicy
 
 Runner = Callable[[Mapping[str, Array]], dict[str, Array]]
-"""Runs an exported policy: from inputs by name to outputs by name."""
+"""Type of a function that runs an exported policy: input arrays by name -> output arrays by name."""
 
 TOLERANCE = 1e-5
-"""Largest difference of a number x, in units of max(1, |x|)."""
+"""Largest accepted difference between an exported policy's number and the original x, relative to max(1, |x|)."""
 
 SLOTS = 7
-"""Number of episodes that run in parallel."""
+"""Number of parallel streams of episodes, the batch size of the comparison."""
 
 
 class ExportDiffers(RlrunError):
@@ -34,7 +34,7 @@ class ExportDiffers(RlrunError):
 
 @dataclass(frozen=True)
 class ObservationStream:
-    """Stream of observations in `SLOTS` slots, in each of which episodes follow one another.
+    """Observations over T steps in B = `SLOTS` parallel streams, in each of which episodes follow one another.
 
     Attributes:
         observations: Observations, a tree of [T, B, ...].

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from rlrun.engine.worlds.vector_world import SlotRows
 
 STEPS = -(-1_000 // SLOTS)
-"""Observations of each slot, 1,000 in all."""
+"""Number of observations in each of the `SLOTS` streams, 1,000 in total."""
 
 MOST_STEPS = 10 * STEPS
-"""Env steps after which no further observation is waited for, where agents act seldom."""
+"""Maximum number of env steps for collecting observations, in worlds whose agents act seldom."""
 
 
 def of_env(training: Training, policy: str, env: EnvConfig, seed: int) -> ObservationStream:
@@ -67,7 +67,7 @@ def of_env(training: Training, policy: str, env: EnvConfig, seed: int) -> Observ
 
 
 def of_data(data_set: DataSet, spaces: Spaces) -> ObservationStream:
-    """First observations of a data set, as slots in which episodes follow one another.
+    """First observations of a data set, arranged in `SLOTS` streams in which episodes follow one another.
 
     Raises:
         UsageError: The data set has different spaces, or too few observations.

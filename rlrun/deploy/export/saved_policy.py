@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Format = Literal["onnx", "c"]
 
 ACTS_OTHERWISE = ("actions", "chosen", "sampled", "outputs")
-"""Methods of a behavior policy that say how it chooses actions."""
+"""Methods of a behavior policy that choose actions; a policy that overrides one cannot be exported."""
 
 
 @dataclass(frozen=True)
@@ -162,4 +162,4 @@ def _as_c(policy: PolicyGraph, metadata: dict[str, str]) -> tuple[bytes, Runner]
 
 
 WRITERS: dict[Format, Callable[[PolicyGraph, dict[str, str]], tuple[bytes, Runner]]] = {"onnx": _as_onnx, "c": _as_c}
-"""Functions that write a graph, and return what runs the file."""
+"""Functions by file type that convert a policy's graph to the content of a file and a function that runs it."""

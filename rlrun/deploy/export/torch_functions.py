@@ -106,7 +106,7 @@ class TracedCall:
         self.dtype = dtype
 
     def own(self, value: Any) -> Any:
-        """Converts a value to the dtype of the operation's result."""
+        """Converts a value (a traced array or a number) to the dtype of the operation's result."""
         return value.astype(self.dtype) if isinstance(value, Traced | np.ndarray) else self.dtype.type(value)
 
     def arithmetic(self, ufunc: np.ufunc, *values: Any) -> Any:
@@ -402,4 +402,4 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     ATEN.zeros_like: _like(0),
     ATEN.ones_like: _like(1),
 }
-"""Functions that record an operation."""
+"""Recording functions by the torch operation whose calls they record."""

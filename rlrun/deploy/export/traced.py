@@ -45,7 +45,7 @@ OPERATORS: dict[np.ufunc, str] = {
     np.logical_or: "Or",
     np.logical_not: "Not",
 }
-"""Operators of ONNX that do the same as a ufunc of NumPy."""
+"""ONNX operators by the NumPy ufunc that they are equivalent to."""
 
 ON_BOOLS: dict[np.ufunc, np.ufunc] = {
     np.bitwise_and: np.logical_and,
@@ -54,7 +54,7 @@ ON_BOOLS: dict[np.ufunc, np.ufunc] = {
     np.multiply: np.logical_and,
     np.add: np.logical_or,
 }
-"""Functions that do the same on booleans."""
+"""Logical ufuncs by the arithmetic or bitwise ufunc that they are equivalent to on booleans."""
 
 COMPOSED: dict[np.ufunc, Callable[..., Any]] = {
     np.square: lambda x: x * x,
@@ -62,7 +62,7 @@ COMPOSED: dict[np.ufunc, Callable[..., Any]] = {
     np.log1p: lambda x: np.log(1 + x),
     np.not_equal: lambda x, y: ~np.equal(x, y),
 }
-"""Functions that consist of others."""
+"""NumPy ufuncs without an ONNX operator, as functions of other ufuncs."""
 
 
 class Traced(NDArrayOperatorsMixin):

@@ -28,9 +28,9 @@ from rlrun.engine.web.app import guarded_app, json_object
 from rlrun.engine.web.listening import Listening
 
 QUICK_S = 0.001
-"""Seconds of a computation below which the next one is made in the thread of the requests.
+"""Duration of a batch, in seconds, below which the next batch is computed in the thread that receives requests.
 
-To hand it to another thread would take longer. A slower computation would keep health checks waiting.
+Passing it to another thread would take longer. A slower batch in this thread would delay health checks.
 """
 
 _Waiting = tuple[Asked, "asyncio.Future[Answer]"]
@@ -39,11 +39,11 @@ MOST_OBSERVATIONS = 4_096
 """Maximum number of observations of one request, and of a batch of several requests."""
 
 LARGEST_REWARD = float(np.finfo(np.float32).max)
-"""Largest size of a reward, so that networks can be shown it."""
+"""Largest absolute value of a reward in a request: the largest float32, since networks may receive rewards."""
 
 PAGE = Path(__file__).parent / "page.html"
 OPEN_PATHS = frozenset({"/", "/health"})
-"""Paths that take no token: a page without data, and a health check."""
+"""Paths that require no token: a page without data, and a health check."""
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -72,7 +72,7 @@ class PolicyApp:
         self._begun_s = time.monotonic()
 
     def asgi(self, listening: Listening) -> ASGIApp:
-        """Creates the guarded ASGI application."""
+        """Creates the ASGI application, which checks the token and the size of each request."""
         routes = [
             self._route("/act", self._act, "POST"),
             self._route("/session", self._session, "POST"),

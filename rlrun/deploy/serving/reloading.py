@@ -14,7 +14,7 @@ from rlrun.engine.checkpoint.manifest import read_manifest
 from rlrun.engine.messages.errors import RlrunError
 
 MOST_LOOKS = 64
-"""Maximum number of looks until a failed reload is tried again."""
+"""Maximum number of checks for a newer checkpoint until a failed reload is tried again."""
 
 
 class Reloader:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 KEPT_LATENCIES = 10_000
-"""Number of the newest requests of a path whose latencies the quantiles are taken over."""
+"""Number of newest requests of each path over which latency quantiles are computed."""
 
 _QUANTILES = (0.5, 0.99)
 

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 EPSILON = 1e-8
 
 RunNetworks = Callable[[Any], Tensor]
-"""Runs M networks on inputs, a tree of [B, 1, ...], and returns their outputs [M, B, K]."""
+"""Type of a function that runs M networks on B inputs, a tree of [B, 1, ...], with K outputs each, [M, B, K]."""
 
 
 def plain_model(model: ModelConfig, hiddens: tuple[int, ...]) -> ModelConfig:
-    """Feed-forward network settings that keep a policy's encodings of observations."""
+    """Settings of a feed-forward network that encodes observations in the same way as a policy's network."""
     return ModelConfig(
         hiddens=hiddens,
         activation="relu",
@@ -77,11 +77,11 @@ class ActionValueInputs(ABC):
 
     @abstractmethod
     def q(self, run: RunNetworks, rows: Rows) -> Tensor:
-        """Values of the recorded actions, [M, B]."""
+        """Values that M Q functions give the recorded actions of B rows, [M, B]."""
 
     @abstractmethod
     def v(self, run: RunNetworks, rows: Rows, sample: int | None = None) -> Tensor:
-        """Values of the observations under the evaluated policy, [M, B].
+        """Values that M Q functions give the observations of B rows under the evaluated policy, [M, B].
 
         Args:
             run: Function that runs the Q functions.

@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 
 
 LEAST_EFFECTIVE_SIZE = 10
-"""Effective sample size below which weighted estimates are refused."""
+"""Effective number of episodes below which estimates with importance weights are refused."""
 
 FOLDS = 2
-"""Number of parts of the episodes; the model of the doubly robust estimates is fitted to the other parts."""
+"""Number of cross-fitting folds: the doubly robust estimate uses a model fitted to the other folds' episodes."""
 
 REPLICATES = 8
 """Number of fits on resampled episodes, for the interval of fitted Q evaluation."""
@@ -51,7 +51,7 @@ IS, PER_DECISION, DR = "importance sampling", "per-decision importance sampling"
 DM, FQE = "direct method", "fitted Q evaluation"
 
 LARGEST_WEIGHT_ERROR = 0.1
-"""Difference between a mean importance weight and its expectation 1 that is remarked on, if it is no chance."""
+"""Deviation of the mean importance weight from its expectation 1 above which, if significant, a remark is added."""
 
 LACKS_SUPPORT = (
     "the mean importance weight is not 1: the data lack episodes of the judged policy's kind, and weights of whole "

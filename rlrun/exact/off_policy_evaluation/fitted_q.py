@@ -22,7 +22,7 @@ from rlrun.exact.off_policy_evaluation.action_value_inputs import ActionValueInp
 from rlrun.exact.off_policy_evaluation.recorded_episodes import RecordedEpisodes, Rows, blocks
 
 TARGET_RATE = 0.1
-"""Share of the learned parameters that target networks take over after each minibatch."""
+"""Update rate of the target networks: their step towards the learned parameters after each minibatch."""
 
 HORIZONS = 3
 """Number of horizons over which rewards are propagated by the default number of minibatches."""

@@ -19,7 +19,7 @@ from rlrun.engine.policy.log_probs_in_env import behavior_log_probs
 from rlrun.exact.off_policy_evaluation.recorded_episodes import RecordedEpisodes, Rows, blocks
 
 EPISODES_AT_ONCE = 64
-"""Number of episodes that a policy with memory runs through in parallel."""
+"""Number of recorded episodes that a policy with memory processes in parallel."""
 
 SAMPLES = 4
 """Number of actions that are sampled for each observation where expectations have no closed form."""

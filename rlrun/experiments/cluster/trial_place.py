@@ -34,7 +34,7 @@ SCRATCH_VARIABLE = "RLRUN_SCRATCH"
 """Environment variable for a scratch folder on a node; forces mirrors even if the run's directory is accessible."""
 
 PIECE_BYTES = 4 * 2**20
-"""Chunk size of file transfers; chunks prevent that a trial's large checkpoint blocks other trials."""
+"""Chunk size of file transfers in bytes; with chunks, a large checkpoint of one trial does not block others."""
 
 _TOKEN_FILE = ".token"
 _PREFIX = "rlrun-trial-"

@@ -40,7 +40,7 @@ from rlrun.experiments.trial.trial_loop import TrialLoop
 from rlrun.experiments.trial.trial_training import with_update_executor
 
 SLOW_ITERATION_S = 10.0
-"""Seconds after which an iteration reports its progress, and again after each further ones."""
+"""Seconds after which a slow iteration reports its progress, and seconds between further reports."""
 
 CANNOT_START = (UsageError, EnvironmentUnusable, EnvStartFailed)
 """Errors of trials that cannot start: the spec or the env must be corrected, and a new run's directory is deleted."""
@@ -206,7 +206,7 @@ def _end_process(parts: Sequence[LaunchedExperiment], active: ActiveRun, began: 
 
 
 def is_left(part: LaunchedExperiment, trials: Sequence[TrialResult]) -> bool:
-    """Whether an experiment is unfinished: trials that have not ended, or suggestions still to come."""
+    """Whether an experiment is unfinished: it has trials that have not ended, or its searcher will suggest more."""
     is_done = all(is_over(trial.status) for trial in trials)
     return not is_done or remaining_suggestions(part.experiment, part.directory) > 0
 
@@ -361,7 +361,7 @@ def slow_iterations_noted(
 
 
 def progress_text(loop: TrialLoop) -> str:
-    """Message on the progress inside the present iteration of a trial."""
+    """Message on the progress within the current iteration of a trial."""
     running = loop.training.running
     if running.iteration > loop.last_result.get("iteration", 0):
         return f"iteration {running.iteration}: evaluating"

@@ -23,7 +23,7 @@ from rlrun.experiments.trial.results import RESULT_FILE, read_last_row
 from rlrun.experiments.trial.trial_directory import TRIAL_FILE, TrialDirectory
 
 SET_ASIDE = "set_aside"
-"""Folder in a trial's directory of what was after the checkpoints that it was rewound to: 1, 2, and so on."""
+"""Name of the folder in a trial's directory for results removed by rewinding, in subfolders 1, 2, and so on."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Timings of short trainings of a trial with different numbers of workers and envs, with learning included."""
+"""Timing of short trainings of a trial with different numbers of workers and envs, learning included."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ BUDGET_S = 60.0
 """Seconds after which no further setting is timed."""
 
 WINDOWS = 3
-"""Number of windows in which a setting is timed."""
+"""Number of timing windows per setting."""
 
 WINDOW_S = 0.8
-"""Least seconds of one window, which ends with an iteration."""
+"""Minimum length of a timing window in seconds; a window ends with an iteration."""
 
 NEAR = 0.1
-"""Share by which a window may be below the highest speed and still count as equal to it."""
+"""Fraction by which a speed may be below the highest speed and still count as equal to it."""
 
 
 @dataclass(frozen=True)

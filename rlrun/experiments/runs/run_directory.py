@@ -229,7 +229,7 @@ class RunDirectory:
             stop: New values by metric.
 
         Raises:
-            UsageError: The experiment has no stop criterion for such a metric, or has a higher one already.
+            UsageError: The experiment has no stop criterion for one of the metrics, or already has a higher one.
         """
         experiment = self.experiment()
         bounds = experiment.stop.bounds

@@ -27,10 +27,10 @@ from rlrun.experiments.runs.run_directory import RUN_FILE, RunDirectory
 from rlrun.experiments.trial.trial_directory import TRIAL_FILE
 
 COPY_EVERY_S = 10.0
-"""Minimum of seconds between two updates of the copy."""
+"""Minimum time between two updates of the copy, in seconds."""
 
 SHARE = 0.05
-"""Maximum fraction of time spent on updates, since there may be thousands of trials or a slow storage."""
+"""Maximum fraction of the time spent on updates, which are slow for thousands of trials or a slow storage."""
 
 _log = logging.getLogger(__name__)
 

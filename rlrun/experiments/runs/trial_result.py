@@ -125,7 +125,7 @@ class TrialResult:
     def is_stopped_early(self) -> bool:
         """Whether the trial was stopped early by a scheduler, a hook or a plateau.
 
-        `stop_reason` then begins like ``asha:``.
+        In that case `stop_reason` begins with the name of what stopped it, as in ``asha: ...``.
         """
         return is_complete(self.status) and self.stop_reason.partition(" ")[0].endswith(":")
 
@@ -220,10 +220,7 @@ class TrialResult:
 
     @cached_property
     def columns(self) -> Columns:
-        """Columns of the metrics in `metrics`, from the results.
-
-        All rows of many long trials would take too much memory.
-        """
+        """Columns of the metrics listed in `metrics`; other metrics are not loaded, to save memory in large runs."""
         try:
             checked = self._checked(self.metrics)
         except OSError as error:
@@ -257,12 +254,12 @@ class TrialResult:
         return xs[order], ys[order]
 
     def final(self, metric: str) -> float | None:
-        """Last value of one of `metrics`, None without any value."""
+        """Last value that the trial reported for a metric (one of `metrics`); None without any value."""
         values = self._finite(metric)
         return float(values[-1]) if len(values) else None
 
     def best(self, metric: str, mode: Mode = "max") -> float | None:
-        """Best value of one of `metrics`, None without any value."""
+        """Best value that the trial reported for a metric (one of `metrics`); None without any value."""
         values = self._finite(metric)
         return None if not len(values) else float(values.max() if mode == "max" else values.min())
 

@@ -93,14 +93,14 @@ def _populations(run: ActiveRun) -> Populations:
 
 
 def make_rule(scheduler: SchedulerConfig, stop: Mapping[str, float], trials: int) -> Rule:
-    """Creates the scheduling rule of a comparing scheduler: asha, hyperband, bohb or median.
+    """Creates the rule of an early-stopping scheduler from its settings: asha, hyperband, bohb or median.
 
-    The rule of populations needs more arguments, see `rlrun.experiments.search.rules.population`.
+    The rule of population-based schedulers is `rlrun.experiments.search.rules.population.Populations`.
 
     Args:
         scheduler: Settings of the scheduler.
-        stop: The experiment's stop criteria, the limit of trials if the scheduler has none.
-        trials: Number of the experiment's trials, with those that a searcher has still to suggest.
+        stop: The experiment's stop criteria, which limit trials if the scheduler's settings do not.
+        trials: Number of the experiment's trials, including those that a searcher has not suggested yet.
 
     Raises:
         ValueError: The scheduler is a population-based one.

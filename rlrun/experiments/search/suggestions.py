@@ -58,7 +58,7 @@ class Suggestions:
             self._complete_if_over(configuration)
 
     def notes(self) -> list[str]:
-        """Takes the searcher's messages to the user that were added since the last call."""
+        """Returns the searcher's messages to the user that were added since the last call, and clears them."""
         return self._searcher.notes()
 
     @property

@@ -18,21 +18,21 @@ from rlrun.experiments.spec.experiment import AUTO, Experiment
 from rlrun.experiments.spec.search_space import is_search_space
 
 AUTO_SETTINGS = ("num_workers", "num_envs_per_worker")
-"""Settings that can be measured."""
+"""Settings that accept the value ``auto``: their best values are measured on this machine."""
 
 KEPT = "train_batch_size"
-"""Setting that stays as it is."""
+"""Setting that measured settings must leave unchanged: the batch size."""
 
 ENV_COUNTS = (8, 16, 32, 64)
-"""Numbers of envs of a worker that are tried, besides the spec's own."""
+"""Numbers of envs per worker that are tried, in addition to the number in the spec."""
 
 LEAST_FRAGMENT_LENGTH = 32
-"""Steps below which fragments are even faster but learn worse: too few steps between two bootstraps."""
+"""Minimum length of fragments to try, in steps; shorter ones are faster but bootstrap too often to learn well."""
 
 
 @dataclass(frozen=True)
 class WithoutAuto:
-    """Spec entry without its settings ``auto``, which have their defaults until the measurement.
+    """Spec entry from which the settings with the value ``auto`` are removed, so that they have their defaults for now.
 
     Attributes:
         entry: The entry.
@@ -46,7 +46,7 @@ class WithoutAuto:
 
 
 def without_auto(entry: Mapping[str, Any]) -> WithoutAuto:
-    """Removes settings ``auto`` from the `config` of a spec entry.
+    """Removes the settings with the value ``auto`` from the `config` of a spec entry.
 
     Examples:
         >>> found = without_auto({"config": {"num_workers": "auto", "lr": 0.1}})
@@ -71,7 +71,7 @@ def _varies_auto(value: Any) -> bool:
 def auto_mistakes(
     auto: Sequence[str], entry: Mapping[str, Any], algorithm: Algorithm[Any], experiment: Experiment | None
 ) -> list[Mistake]:
-    """Finds mistakes in settings ``auto``: those whose value would change the learning result or cannot be measured.
+    """Finds invalid uses of the value ``auto``: for settings that affect the learning result or cannot be measured.
 
     Args:
         auto: Names of the settings.

@@ -284,7 +284,7 @@ CHECKS: Sequence[Callable[[_ParsedEntry], list[Mistake]]] = (
     _missing_settings,
     _missing_columns,
 )
-"""Checks of an entry, each of which returns its mistakes; a user reads all of them at once."""
+"""Checks of a spec entry, functions that return mistakes; the user gets the mistakes of all checks at once."""
 
 
 def _check_settings(data: Mapping[str, Any]) -> tuple[RunSettings | None, list[Mistake]]:

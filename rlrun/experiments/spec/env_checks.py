@@ -20,10 +20,10 @@ from rlrun.experiments.spec.search_space import is_search_space
 from rlrun.experiments.spec.section import Section, check_section, refusals
 
 OFFERED = ("ppo", "sac", "dqn", "td3", "impala", "es", "iql", "cql", "td3_bc", "bc", "marwil")
-"""Algorithms that a message offers, the first of each family first."""
+"""Algorithms that a message may suggest for an env, in order of preference."""
 
 MOST_OFFERED = 4
-"""Maximum number of algorithms that a message offers."""
+"""Maximum number of algorithms that a message suggests."""
 
 
 def env_mistakes(config: EnvConfig) -> list[Mistake]:

@@ -68,7 +68,7 @@ EVALUATION_COLUMNS = Metric(
 """Additional evaluation metric for each column that the env's config names in `columns`."""
 
 OTHER_KIND_GAP = "episode_return_gap"
-"""Metric of the other kind of actions, without prefix: the distance of its returns from those of the evaluation."""
+"""Name, without prefix, of the metric for the gap between the returns of greedy and of sampled actions."""
 
 OTHER_KIND_METRICS = tuple(
     Metric(f"evaluation/{kind}/{name}", "", meaning)
@@ -80,7 +80,7 @@ OTHER_KIND_METRICS = tuple(
         f"`evaluation.actions` is {other_kind(kind)}",
     }.items()
 )
-"""Metrics of the evaluation episodes with the other kind of actions, which nothing is judged by."""
+"""Metrics of extra evaluation episodes that swap greedy and sampled actions; they never rank trials."""
 
 _ENDINGS = {
     "win_rate": "won",
@@ -242,10 +242,10 @@ class EvaluationConfig(ConfigModel):
     env: EnvConfig | None = None
     """Environment of the evaluations; null for the environment of training."""
     actions: ActionKind = DEFAULT_KIND
-    """Kind of actions: greedy takes the most likely action, sampled draws actions as in training. Policies that sample
-    discrete actions play a quarter of the episodes, at least 5, by the other kind as well, for comparison."""
+    """Choice of actions: greedy takes the most likely action, sampled draws actions as in training. Policies that
+    sample discrete actions also play a quarter as many episodes, at least 5, the opposite way, to compare."""
     show: NonNegativeInt = 0
-    """Number of these episodes that are kept as text, in an env with the render mode `ansi`, for reports."""
+    """Number of evaluation episodes that are kept as text for reports; the env needs the render mode `ansi`."""
     against: NonEmptyText | None = None
     """Scripted opponent for additional games, as many as `episodes`: random, one_ply, minimax, mcts, or
     package.module:Name. In a world of two sides, the policy plays each side in half of the games; null for none."""
@@ -255,7 +255,7 @@ class EvaluationConfig(ConfigModel):
 
 
 def actions_of(evaluation: EvaluationConfig | None) -> ActionKind:
-    """Kind of actions in a trial's evaluations, which checkpoints record; the default kind without evaluations."""
+    """Choice of greedy or sampled actions in a trial's evaluations, recorded in checkpoints; else the default."""
     return DEFAULT_KIND if evaluation is None else evaluation.actions
 
 
@@ -343,7 +343,7 @@ class RunSettings(ConfigModel):
     """Earlier experiment whose final weights each seed starts with; null for fresh weights. In `stages`, `after` is the
     stage before."""
     storage: NonEmptyText | None = None
-    """Path or URI of a storage, such as s3://bucket/runs, to which the run's directory is copied; null for none."""
+    """Path or URI of remote storage, such as s3://bucket/runs, that receives a copy of the run; null for none."""
     output: NonEmptyText | None = None
     """Path of a new data set that receives the collected steps, in the units of the env; null for none. With several
     trials or policies, each has its own data set in that folder."""
@@ -397,7 +397,7 @@ class Learning(ConfigModel):
     train: tuple[str, ...] = ()
     """Names of the policies that are trained; empty for all."""
     seats: dict[str, SeatSettings] = Field(default_factory=dict)
-    """Seats by name: policies of the world that are not trained, in which frozen opponents act."""
+    """Seats by name: roles in the world that frozen opponents play, instead of policies that are trained."""
     league: LeagueSettings | None = None
     """Settings of the self-play league: how the pool of past policies grows and is rated; null without seats."""
 

@@ -16,19 +16,19 @@ STAGES = "stages"
 
 
 class BeginsConfig(ConfigModel):
-    """Settings by which each seed of an experiment starts from the end of the same seed in an earlier experiment."""
+    """Settings for a start from an earlier experiment: each seed continues from the final state of the same seed."""
 
     after: NonEmptyText
     """Name of the experiment, earlier in the same run, whose final weights and filters each seed begins with."""
     weights: bool = True
-    """Whether the weights and filters are taken over; false for a stage that only comes after the one before, such as
-    one that learns from what that one recorded."""
+    """Whether each seed starts with the weights and filters of the earlier experiment; false for a stage that only runs
+    after it, for example to learn from the data that it recorded."""
     optimizers: bool = False
-    """Whether the state of the optimizers is taken over too, between stages of one algorithm."""
+    """Whether each seed also starts with the optimizer state of the earlier experiment, of the same algorithm."""
     filters: Literal["frozen", "running"] = "frozen"
-    """Whether the moments by which observations are normalized stay as they are, or continue with what is collected."""
+    """Mean and deviation that normalize observations: frozen, or running, which updates them with new observations."""
     recorded: tuple[NonEmptyText, ...] = ()
-    """Data sets (`output`) of earlier stages, of which each seed reads its own as `input`; `stages` writes it."""
+    """Data sets (`output`) of earlier stages; each seed reads its own one as `input`. Set automatically in `stages`."""
 
     @model_validator(mode="after")
     def _optimizers_need_weights(self) -> Self:

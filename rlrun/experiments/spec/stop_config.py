@@ -16,7 +16,7 @@ END = "end"
 """Keyword in schedules for the number of steps at which the run stops: its stop criterion."""
 
 PLATEAU = "plateau"
-"""Key of a plateau among the bounds, and the beginning of its reason to stop."""
+"""Key of the plateau criterion among the bounds, and first word of its stop reason."""
 
 
 class PlateauConfig(ConfigModel):
@@ -25,12 +25,12 @@ class PlateauConfig(ConfigModel):
     metric: NonEmptyText
     """Metric that should improve, such as evaluation/episode_return_mean."""
     mode: Mode | None = None
-    """Whether higher values of the metric are better (max) or lower ones (min); null for what the metric declares."""
+    """Whether higher values of the metric are better (max) or lower ones (min); null for the metric's own direction."""
     patience: PositiveInt = 5
-    """Number of evaluations in a row without improvement after which the trial stops; of results in a trial without
-    evaluations."""
+    """Number of consecutive evaluations (or results, in a trial without evaluations) without improvement after which
+    the trial stops."""
     min_delta: NonNegativeFloat = 0.0
-    """Least change beyond the best value that counts as an improvement."""
+    """Minimum change beyond the best value so far that counts as an improvement."""
 
 
 class StopConfig(ConfigModel):

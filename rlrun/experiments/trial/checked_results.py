@@ -176,8 +176,8 @@ def truncate_results(
     Args:
         directory: The trial's directory.
         after_iteration: The last iteration to keep.
-        known: See `check_results`.
-        record: See `check_results`.
+        known: Results by iteration from the trial's checkpoints.
+        record: Content of trial.json; None if trial.json is untrusted.
     """
     file = directory / RESULT_FILE
     checked = check_results(directory, after_iteration, known=known, record=record, metrics=())

@@ -1,11 +1,16 @@
 """Directory of one trial: data files, status record and lock.
 
-trial.json         status, parameters, counters, error; replaced atomically spec.yaml          the resolved trial
-result.json progress.csv events.* checkpoints/       iteration_000010 and so on picture_*.svg      a policy, as drawn by
-its algorithm; replaced after evaluations episodes.txt       episodes as text, a line each; replaced after evaluations
-failed/            after divergence: the parameters before it, and the last batch error.txt          the traceback of
-the error that ended the trial .env-steps-*       while its own process or a worker steps envs: which env, and which
-episode
+The files of a trial::
+
+    trial.json         status, parameters, counters and error; replaced atomically
+    spec.yaml          the trial's spec, with all defaults filled in
+    result.json        one row of metrics per iteration; also in progress.csv and events.*
+    checkpoints/       iteration_000010 and so on
+    picture_*.svg      pictures of a policy, drawn by its algorithm; replaced after evaluations
+    episodes.txt       sample episodes as text, one per line; replaced after evaluations
+    failed/            after divergence: the last batch, and the parameters from before the iteration
+    error.txt          traceback of the error that ended the trial
+    .env-steps-*       env and episode that the trial's process or a worker is currently stepping
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def with_update_executor(trial: TrialSpec, why_no_kernels: str) -> TrialSpec:
 
 
 def planned_env_steps(trial: TrialSpec) -> int | None:
-    """Planned steps, in the unit of the trial's schedules, summed over all trials that share its update.
+    """Planned steps, in the unit of the trial's schedules, of all trials that share its compiled update together.
 
     None if unknown.
     """

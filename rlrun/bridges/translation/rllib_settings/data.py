@@ -17,14 +17,14 @@ conversion = Conversions()
 """Conversions by name, and the decorator that adds one."""
 
 CLONES_ALONE = 1_000_000
-"""SGD steps of CQL's warm start from which on a run of RLlib does nothing else."""
+"""Length of CQL's warm start, in SGD steps, from which on an RLlib run is taken as behavior cloning alone."""
 
 
 @conversion
 def data_sets(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Data sets, which must be created from RLlib's recorded experience.
+    """Converts RLlib's `input` to the paths of data sets that `rlrun dataset convert` makes of the same experience.
 
-    With several, each gets a share of a minibatch.
+    With several data sets, each gets a share of a minibatch.
     """
     if value in ("sampler", None):
         return OMIT
@@ -72,7 +72,7 @@ def _made_by(path: str) -> str:
 
 @conversion
 def normalized_data(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Units of continuous actions in the data: RLlib's files use -1 to 1, rlrun the env's units."""
+    """Adds a wrapper that rescales actions if RLlib's recorded actions are normalized to -1..1."""
     if value and foreign.is_continuous:
         foreign.put("env.wrappers", [{"id": "RescaleAction", "kwargs": {"min_action": -1.0, "max_action": 1.0}}], key)
         foreign.tell(key, "a wrapper gives the env actions in -1..1, as the data has them")
@@ -83,13 +83,13 @@ def normalized_data(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def rows(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Rows of a minibatch; for DT, RLlib counts the steps of windows."""
+    """Converts RLlib's `train_batch_size` to the rows of a minibatch; for DT, from steps to windows."""
     return minibatch_rows(foreign)
 
 
 @conversion
 def iteration(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """SGD steps per iteration, converted from trained rows; in CRR's first versions, a pass over the data."""
+    """Converts the length of an iteration from RLlib's rows (in CRR's first versions, a pass) to SGD steps."""
     if seconds_of_iteration(foreign):
         return OMIT
     if foreign.algorithm == "CRR":
@@ -102,7 +102,7 @@ def iteration(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def target_interval(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """SGD steps between target network updates, converted from trained rows; unchanged for CRR's first versions."""
+    """Converts the interval of target network updates from trained rows to SGD steps, except for CRR's SGD steps."""
     if foreign.algorithm == "CRR" and value is None:
         return 100
     if key == "target_update_grad_intervals":
@@ -112,13 +112,13 @@ def target_interval(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def halved_regularizer(foreign: ForeignSettings, key: str, value: Any) -> float:
-    """Weight of CQL's regularizer, halved since rlrun adds it to half the squared error."""
+    """Halves the weight of CQL's regularizer, since rlrun adds it to half the squared error."""
     return float(value) / 2
 
 
 @conversion
 def warm_start(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Number of initial SGD steps in which CQL's actor clones the data."""
+    """Omits CQL's initial SGD steps of behavior cloning, which rlrun lacks, and adds a remark."""
     if value >= CLONES_ALONE:
         foreign.tell(key, "the actor learns from the critics here; to clone alone, use bc", Impact.LEARNING)
     elif value:
@@ -128,25 +128,25 @@ def warm_start(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def weighting(foreign: ForeignSettings, key: str, value: Any) -> str:
-    """Rule for the weights of recorded actions in CRR."""
+    """Converts the name of the rule by which CRR weights recorded actions: `bin` becomes `binary`."""
     return "binary" if value == "bin" else str(value)
 
 
 @conversion
 def inverse(foreign: ForeignSettings, key: str, value: Any) -> float:
-    """Factor of CRR's advantages; RLlib divides by a temperature instead."""
+    """Converts the temperature that divides CRR's advantages in RLlib to a factor: its inverse."""
     return round_off(1 / value)
 
 
 @conversion
 def baseline(foreign: ForeignSettings, key: str, value: Any) -> str:
-    """State value in CRR's advantages; over Discrete actions the mean is exact, as RLlib's `expectation`."""
+    """Converts the kind of state value in CRR's advantages: RLlib's `expectation` is the (exact) `mean`."""
     return "mean" if value == "expectation" else str(value)
 
 
 @conversion
 def requested_return(foreign: ForeignSettings, key: str, value: Any) -> float:
-    """Desired return of DT; RLlib passes unscaled returns to the transformer."""
+    """Converts the return that DT is asked for, and sets `return_scale` to 1, since RLlib does not scale returns."""
     foreign.put("config.return_scale", 1.0, key)
     if foreign.horizon is not None:
         foreign.put("config.max_steps", foreign.horizon, key)
@@ -155,7 +155,7 @@ def requested_return(foreign: ForeignSettings, key: str, value: Any) -> float:
 
 @conversion
 def dropout(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Dropout rates of DT's transformer."""
+    """Omits the dropout rates of DT's transformer, which rlrun lacks, and adds a remark."""
     if value and (key in foreign.written or key == "attn_pdrop"):
         foreign.tell(key, f"the transformer has no dropout here, {value:g} there")
     return OMIT
@@ -163,7 +163,7 @@ def dropout(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def adam_of_dt(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Weight decay and betas of DT's optimizer."""
+    """Omits the weight decay and betas of DT's optimizer, which rlrun lacks, and adds a remark."""
     if value:
         foreign.tell(key, "the optimizer is Adam here, without weight decay and with betas 0.9 and 0.999")
     return OMIT

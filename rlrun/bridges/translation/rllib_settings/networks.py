@@ -14,7 +14,7 @@ conversion = Conversions()
 
 @conversion
 def q_layers(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Layers of a Q network: the model's layers, followed by `hiddens` of the heads; images have encoders instead."""
+    """Converts the layers of a Q network: `fcnet_hiddens` (not for Atari images), followed by `hiddens`."""
     head = list(foreign.get("hiddens") or [])
     if foreign.is_atari:
         return head
@@ -27,7 +27,7 @@ def q_layers(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def layers(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Widths of the dense layers; without an activation, they are equivalent to a single linear map."""
+    """Converts the widths of dense layers; layers without an activation, together one linear map, are omitted."""
     if foreign.has("critic_lr") or foreign.is_atari:
         return OMIT  # those of the actor and critics are other keys; images have encoders
     if foreign.get("model.fcnet_activation") in ("linear", None) and value:
@@ -42,7 +42,7 @@ ACTIVATIONS = {"tanh": "tanh", "relu": "relu", "elu": "elu", "swish": "silu", "s
 
 @conversion
 def activation(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Activation of dense layers; rlrun also uses it in the heads of a Q network, RLlib uses relu in them."""
+    """Converts the activation of dense layers; a Q network gets relu in all layers, as RLlib has in its heads."""
     if foreign.has("critic_lr") and key.startswith("model."):
         return OMIT
     if value in ("linear", None):
@@ -59,7 +59,7 @@ def activation(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def actor_layers(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Layer widths of the actor, which rlrun also uses for the critics."""
+    """Converts the layer widths of the actor, which rlrun uses for critics too; different critics get a remark."""
     if key == "critic_hiddens":
         if value != foreign.get("actor_hiddens"):
             foreign.tell(key, "actor and critics have layers of the same widths here: those of actor_hiddens")
@@ -69,7 +69,7 @@ def actor_layers(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def actor_activation(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Activation of the actor, which rlrun also uses for the critics."""
+    """Converts the activation of the actor, which rlrun uses for critics too; different critics get a remark."""
     if key == "critic_hidden_activation":
         if value != foreign.get("actor_hidden_activation"):
             foreign.tell(key, "actor and critics have the same activation here: that of the actor")
@@ -79,7 +79,7 @@ def actor_activation(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def networks(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Layers of SAC's actor, which rlrun also uses for the critics."""
+    """Converts the networks of SAC: the actor's layers, which rlrun uses for critics too."""
     own = foreign.section("policy_model_config", "policy_model")
     if key not in ("policy_model_config", "policy_model"):
         if foreign.section("q_model_config", "Q_model") != own and key in foreign.written:
@@ -95,7 +95,7 @@ def networks(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def recurrent(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Recurrent core, with its width and the length of sequences."""
+    """Converts `use_lstm` to an LSTM core, with its width and the length of training sequences."""
     if not value:
         return OMIT
     if not foreign.has("model.core"):
@@ -119,7 +119,7 @@ def _sequence(foreign: ForeignSettings, most: int) -> int:
 
 @conversion
 def recurrent_settings(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Settings of a recurrent core, which have a meaning only with `use_lstm`."""
+    """Omits settings of the LSTM, which `recurrent` converts; adds a remark if there is no `use_lstm`."""
     if not foreign.get("model.use_lstm"):
         foreign.tell(key, "there is no recurrent core", Impact.NONE)
     return OMIT
@@ -127,13 +127,13 @@ def recurrent_settings(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def count_if_true(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts true to the number 1 (of layers or frames)."""
+    """Converts a setting that may be true to a number of layers or frames: true is 1."""
     return int(value) if value else OMIT
 
 
 @conversion
 def convolutions(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Convolutions, for which rlrun has two presets; null chooses by the image size."""
+    """Omits custom convolutions, and adds a remark on rlrun's two presets."""
     if value:
         foreign.tell(key, "the convolutions are those of model.conv, nature or impala")
     return OMIT
@@ -141,7 +141,7 @@ def convolutions(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def frame_size(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Size of Atari frames."""
+    """Converts the size of Atari frames to height and width, unless it is the default of 84."""
     if foreign.is_atari and value != 84:
         foreign.put("env.kwargs.img_height", value, key)
         foreign.put("env.kwargs.img_width", value, key)

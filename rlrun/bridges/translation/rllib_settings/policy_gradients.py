@@ -14,21 +14,21 @@ conversion = Conversions()
 
 @conversion
 def learning_rate(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Learning rate `lr`, unless there is a schedule."""
+    """Converts RLlib's `lr`; omitted if there is `lr_schedule`, which has precedence."""
     return OMIT if foreign.get("lr_schedule") is not None else value
 
 
 @conversion
 def schedule(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Points of a schedule, interpolated linearly and constant after the last point; null for none."""
+    """Converts a schedule of RLlib to points in rlrun's steps; omits null."""
     return OMIT if value is None else points(foreign, value)
 
 
 @conversion
 def entropy_weight(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Entropy coefficient; up to 0.6, RLlib's A3C, A2C and IMPALA added the entropy with its own sign.
+    """Converts the entropy coefficient, whose sign was reversed in RLlib's A3C, A2C and IMPALA up to 0.6.
 
-    In RLlib's new API stack, IMPALA adds the mean entropy to summed losses.
+    In RLlib's new API stack, IMPALA adds the mean entropy to losses that are sums; the coefficient is rescaled.
     """
     if foreign.get("entropy_coeff_schedule") is not None:
         return OMIT
@@ -43,13 +43,13 @@ def entropy_weight(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def halved_value_weight(foreign: ForeignSettings, key: str, value: Any) -> float:
-    """Coefficient of the value loss, halved since these RLlib algorithms use half the squared error."""
+    """Halves the coefficient of the value loss, since these RLlib algorithms use half the squared error."""
     return float(value) / 2
 
 
 @conversion
 def value_clip(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Clipping of the value loss: up to 1.11 of the value's change, later of the squared error itself."""
+    """Converts the clipping threshold of the value loss; from RLlib 1.13 on it clips the squared error instead."""
     if foreign.source.version >= (1, 13):
         text = "bounds the value's change here; there, squared errors above it taught the value nothing"
         foreign.tell(key, text)
@@ -58,9 +58,9 @@ def value_clip(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def gradient_norm(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Clipping threshold of the gradient norm; A2C, A3C and IMPALA in RLlib sum gradients over a batch's rows.
+    """Converts the gradient clipping threshold; A2C, A3C and IMPALA in RLlib sum gradients over the rows of a batch.
 
-    RLlib's threshold applies to unscaled rewards, which rlrun's IMPALA normalizes by default.
+    For IMPALA, the normalization of rewards is switched off, since RLlib's threshold applies to unscaled rewards.
     """
     if foreign.algorithm == "IMPALA":
         foreign.put("config.normalize_rewards", False, key)
@@ -71,7 +71,7 @@ def gradient_norm(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def penalty(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Coefficient of PPO's KL penalty, which is added to the clipped objective."""
+    """Omits PPO's KL penalty, which rlrun's PPO does not add to the clipped objective, and adds a remark."""
     if value:
         foreign.tell(key, f"no penalty of the divergence (weight {value:g}) here; clipping alone bounds an update")
     return OMIT
@@ -79,7 +79,7 @@ def penalty(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def penalty_of_appo(foreign: ForeignSettings, key: str, value: Any) -> float:
-    """Coefficient of APPO's KL penalty, which is unused without `use_kl_loss`."""
+    """Converts the coefficient of APPO's KL penalty: 0 without `use_kl_loss`."""
     if foreign.get("use_kl_loss") and foreign.has("kl_coeff"):
         foreign.tell(key, "constant here; there it follows kl_target")
         return float(value)
@@ -88,7 +88,7 @@ def penalty_of_appo(foreign: ForeignSettings, key: str, value: Any) -> float:
 
 @conversion
 def trace_decay(foreign: ForeignSettings, key: str, value: Any) -> float:
-    """Lambda of APPO, which RLlib ignores with V-trace."""
+    """Converts APPO's lambda to 1, since RLlib ignores it with V-trace."""
     if value != 1:
         foreign.tell(key, "V-trace had no lambda there, which is 1 here", Impact.NONE)
     return 1.0
@@ -96,7 +96,7 @@ def trace_decay(foreign: ForeignSettings, key: str, value: Any) -> float:
 
 @conversion
 def minibatch_size(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Steps per minibatch, at most a batch; RLlib's DD-PPO counts steps per worker, rlrun over all workers."""
+    """Converts the minibatch size: at most a batch; for DD-PPO, from steps per worker to steps of all workers."""
     if foreign.algorithm == "DDPPO":
         return int(value) * max(workers(foreign), 1)
     return min(int(value), int(foreign.get("train_batch_size")))

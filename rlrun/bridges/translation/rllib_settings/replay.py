@@ -1,7 +1,7 @@
 """Conversions of settings of algorithms with a replay buffer: kind, exploration, target networks, critics.
 
-RLlib counts the steps of sequences. QMIX replays whole episodes there, and sequences of at most `replay.length` steps
-here.
+RLlib's minibatch sizes count the steps of sequences, rlrun's the sequences. RLlib's QMIX replays whole episodes,
+rlrun's QMIX sequences of at most `replay.length` steps.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ conversion = Conversions()
 
 @conversion
 def intensity(foreign: ForeignSettings, key: str, value: Any) -> float:
-    """Replay ratio: minibatches per env step."""
+    """Converts RLlib's `training_intensity` (learned rows per sampled row) to minibatches per env step."""
     return minibatches_per_step(foreign)
 
 
 @conversion
 def target_updates(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Minibatches between target network updates; RLlib counts env steps, or trained rows in Ape-X.
+    """Converts the interval of target network updates from env steps (Ape-X: trained rows) to minibatches.
 
-    Algorithms with a target network for Discrete actions use a Huber loss.
+    For the DQN family, also sets the Huber loss that RLlib uses.
     """
     if foreign.algorithm in Q_LEARNERS:
         foreign.put("config.huber", 1.0, key)
@@ -43,7 +43,7 @@ def target_updates(foreign: ForeignSettings, key: str, value: Any) -> int:
 
 @conversion
 def sampling(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Sampling from the replay buffer (uniform or prioritized), by buffer type or by the older switch."""
+    """Converts RLlib's replay buffer type, or the older switch, to `uniform` or `prioritized` sampling."""
     if key.endswith("prioritized_replay"):
         return OMIT if key != "prioritized_replay" else _sampling(is_prioritized=bool(value))
     if "prioritized_replay" in foreign.written:
@@ -57,7 +57,7 @@ def _sampling(*, is_prioritized: bool) -> str:
 
 @conversion
 def atoms(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Number of atoms; more than 1 means that a return distribution is learned."""
+    """Converts the number of atoms of a C51 return distribution; omits 1, which means plain Q-learning."""
     if value == 1:
         return OMIT
     foreign.put("config.distribution", "c51", key)
@@ -66,19 +66,19 @@ def atoms(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def critics(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Number of critics (twin Q)."""
+    """Converts the switch `twin_q` to the number of critics: 2 or 1."""
     return 2 if value else 1
 
 
 @conversion
 def target_entropy(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Target entropy, null for `auto`."""
+    """Converts the target entropy of SAC: `auto` becomes null."""
     return None if value in ("auto", None) else value
 
 
 @conversion
 def epsilon(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Exploration of Q-learning: epsilon over env steps, from the section `exploration_config` or the keys of 0.5."""
+    """Converts the exploration of Q-learning to an epsilon schedule over env steps, or another exploration."""
     config = foreign.section("exploration_config")
     kind = str(config.get("type", "EpsilonGreedy")).rpartition(".")[2]
     if kind == "PerWorkerEpsilonGreedy":
@@ -108,7 +108,7 @@ def _unknown_exploration(foreign: ForeignSettings, key: str, kind: str) -> Any:
 
 @conversion
 def action_noise(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Action noise in units of half the action range; RLlib's Ornstein-Uhlenbeck noise is in units of the whole range.
+    """Converts action noise, Gaussian or Ornstein-Uhlenbeck, to units of half the action range.
 
     RLlib's Ornstein-Uhlenbeck noise is in units of the whole range.
     """
@@ -151,14 +151,14 @@ _STARTS = (
 
 @conversion
 def sampled_actions(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Exploration of stochastic policies, which sample their actions."""
+    """Omits `StochasticSampling`, which rlrun always uses for stochastic policies; other explorations get a remark."""
     kind = str((value or {}).get("type", "StochasticSampling")).rpartition(".")[2]
     return OMIT if kind == "StochasticSampling" else _unknown_exploration(foreign, key, kind)
 
 
 @conversion
 def on_if_huber(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Loss of the critics, which is the squared error in rlrun."""
+    """Omits the Huber loss of critics, for which rlrun uses the squared error, and adds a remark."""
     if value and foreign.algorithm not in Q_LEARNERS and (key == "use_huber" or foreign.get("use_huber")):
         foreign.tell(key, "the critics' loss is the squared error here")
     return OMIT
@@ -173,7 +173,7 @@ def note_if_positive(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 
 LONGEST = 20
-"""Steps of a sequence where whole episodes are replayed and their length is not known."""
+"""Length of replayed sequences, in steps, if RLlib replays whole episodes of unknown length."""
 
 
 def _steps(foreign: ForeignSettings) -> int:
@@ -183,7 +183,7 @@ def _steps(foreign: ForeignSettings) -> int:
 
 @conversion
 def sequence_length(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Steps of a sequence in the loss; each sequence begins where the previous one ended."""
+    """Converts the length of replayed sequences in steps, and sets the stride so that they do not overlap."""
     steps = _steps(foreign)
     if steps < value and foreign.horizon is None:
         foreign.tell(key, f"whole episodes there, sequences of {steps} steps here: set replay.length to an episode's")
@@ -195,14 +195,14 @@ def sequence_length(foreign: ForeignSettings, key: str, value: Any) -> int:
 
 @conversion
 def sequences(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Sequences per minibatch; RLlib counts their steps, including the burn-in."""
+    """Converts a minibatch size from steps (burn-in included) to sequences."""
     steps = _steps(foreign) + int(foreign.get("replay_buffer_config.replay_burn_in", 0))
     return max(-(-int(value) // steps), 1)
 
 
 @conversion
 def rounds_kept(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Capacity of the replay buffer in env steps; RLlib counted fragments of workers until 2.0."""
+    """Converts the capacity of the replay buffer to env steps; before 2.0, RLlib counted fragments of workers."""
     if foreign.source.version >= (2, 0):
         return int(value)
     foreign.tell(key, "env steps here; there fragments of a worker, which end with an episode")
@@ -211,7 +211,7 @@ def rounds_kept(foreign: ForeignSettings, key: str, value: Any) -> int:
 
 @conversion
 def layers_of_heads(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Layers between R2D2's recurrent core and the values."""
+    """Omits layers between R2D2's recurrent core and its Q values, which rlrun lacks, and adds a remark."""
     if value:
         foreign.tell(key, f"values follow from the core at once; there layers of {value} are between them")
     return OMIT
@@ -219,7 +219,7 @@ def layers_of_heads(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def first_states(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Recurrent state before a replayed sequence: stored or zero."""
+    """Omits the switch for a zero recurrent state before replayed sequences: rlrun uses the stored state."""
     is_written = any(name.endswith("zero_init_states") for name in foreign.written)
     if value and (key in foreign.written or not is_written):
         foreign.tell(key, "replayed sequences begin with the recorded state here, with zeros there")

@@ -14,7 +14,7 @@ conversion = Conversions()
 
 @conversion
 def batch_size(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Env steps per batch, or rows per minibatch for algorithms with a replay buffer."""
+    """Converts `train_batch_size`: to env steps per batch, or to rows per minibatch for a replay buffer."""
     if foreign.has("replay"):
         foreign.put("config.minibatch_size", value, key)
         return OMIT
@@ -27,7 +27,7 @@ def batch_size(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def fragment(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Steps of each env in a fragment; PPO derives them from the batch size if they do not divide it."""
+    """Converts the steps of each env in a fragment; PPO-like algorithms derive them from the batch if it differs."""
     steps = fragment_steps(foreign)
     if foreign.algorithm in ("PPO", "DDPPO", "PG") or not foreign.has("rollout_fragment_length"):
         fits = foreign.algorithm == "PPO" and steps is not None
@@ -38,7 +38,7 @@ def fragment(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def clipped_rewards(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Clipping bound of rewards; true takes the sign, and null means true for Atari only."""
+    """Converts `clip_rewards` to a bound: true (in RLlib, the sign) to 1, and null to the preset's for Atari."""
     if value is None or (foreign.is_atari and value is True):
         return OMIT  # the preset of Atari clips
     if value is True:
@@ -49,7 +49,7 @@ def clipped_rewards(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def observation_filter(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Normalization of observations by running statistics."""
+    """Converts RLlib's observation filter to a switch for normalization by running mean and deviation."""
     if value in ("MeanStdFilter", "ConcurrentMeanStdFilter"):
         return True
     if value not in ("NoFilter", None):
@@ -59,7 +59,7 @@ def observation_filter(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def gpus(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """GPUs of the learner; with several, each has a learner process. Fake GPUs of RLlib's tests are ignored."""
+    """Converts the number of GPUs; two or more also set as many learner processes. RLlib's fake GPUs are ignored."""
     if value == "gpu" or value is True:
         value = 1
     if not value or foreign.get("_fake_gpus"):
@@ -74,13 +74,13 @@ def gpus(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def episodes_per_iteration(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Env steps per iteration: one update for PPO and similar algorithms, `timesteps_per_iteration` for others."""
+    """Converts the minimum number of env steps per iteration; omits 0 and null."""
     return int(value) if value else OMIT
 
 
 @conversion
 def optimizer_settings(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Settings of RLlib's optimizers, of which only the replay shards of Ape-X have a counterpart."""
+    """Converts RLlib's section `optimizer`: only Ape-X's replay shards have a counterpart, others get a remark."""
     left = dict(value or {})
     shards = left.pop("num_replay_buffer_shards", None)
     if shards and foreign.has("asynchrony.replay_shards"):
@@ -94,7 +94,7 @@ def optimizer_settings(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def restarts(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Whether failed workers are restarted, which is rlrun's default."""
+    """Converts the switch for restarts of failed workers: true is rlrun's default, false is 0 restarts."""
     return OMIT if value else 0
 
 

@@ -1,7 +1,7 @@
 """Conversions of settings that one algorithm or two have: AlphaZero, bandits, Dreamer, ES and ARS, MAML, QMIX, MADDPG.
 
-A worker of RLlib is a task of MAML. MBMPO samples real steps in the trial's process there, and its workers imagine.
-RLlib's Dreamer is the first one, and rlrun's DreamerV3.
+In RLlib, each worker of MAML is one task, and MBMPO's workers imagine episodes while the trial's own process samples
+real ones. RLlib's Dreamer is the first version, rlrun's is DreamerV3.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ conversion = Conversions()
 """Conversions by name, and the decorator that adds one."""
 
 ALL_MOVES = 1_000_000
-"""Number of moves of a game that none exceeds."""
+"""Upper bound of the number of moves in any game."""
 
 
 @conversion
 def search(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Tree search settings; RLlib raises visits to the power of the temperature, rlrun to its inverse."""
+    """Converts AlphaZero's `mcts_config`; the temperature is inverted, since RLlib uses it as an exponent of visits."""
     own = foreign.section("mcts_config")
     simulations, temperature = own["num_simulations"], own["temperature"]
     settings = {
@@ -38,7 +38,7 @@ def search(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def ranked_returns(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Ranked rewards settings; the threshold is a percentile of the newest returns."""
+    """Converts AlphaZero's ranked rewards: the percentile of the newest returns that a game must reach to win."""
     own = foreign.section("ranked_rewards")
     if not own["enable"]:
         return None
@@ -47,14 +47,14 @@ def ranked_returns(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def minibatches_of_games(foreign: ForeignSettings, key: str, value: Any) -> float:
-    """Minibatches per env step, from RLlib's number of passes over a batch after each round of fragments."""
+    """Converts AlphaZero's number of passes over a batch per round of fragments to minibatches per env step."""
     passes, size = int(foreign.get("num_sgd_iter")), int(foreign.get("sgd_minibatch_size"))
     return round_off(passes * int(value) / min(size, int(value)) / steps_of_round(foreign))
 
 
 @conversion
 def network_of_games(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Networks of RLlib for AlphaZero; `DenseModel` has no activation and so is a linear map."""
+    """Converts AlphaZero's network: `DenseModel`, which has no activation, to a linear map; others get a remark."""
     if str(value).rpartition(".")[2] != "DenseModel":
         foreign.tell(key, "name a network of one's own as model.module", Impact.LEARNING)
         return OMIT
@@ -64,7 +64,7 @@ def network_of_games(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def posterior_scale(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Scale of the posterior in Thompson sampling, which equals that of RLlib's covariance."""
+    """Converts the bandits' Thompson sampling to a posterior scale of 1; other explorations get a remark."""
     kind = str((value or {}).get("type")).rpartition(".")[2]
     if kind != "ThompsonSampling":
         foreign.tell(key, f"{foreign.algorithm} does not explore by {kind} here", Impact.LEARNING)
@@ -76,19 +76,19 @@ conversion["only_whole_covariance"] = only((1, None), "covariances do not shrink
 
 
 EPISODES = 1000
-"""Newest episodes that are kept there, without a setting."""
+"""Number of newest episodes that RLlib's Dreamer keeps, a constant in its code."""
 
 
 @conversion
 def world_model_rate(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Learning rate of the world model, with a remark on the different Dreamer version."""
+    """Converts the learning rate of Dreamer's world model, with a remark on the different Dreamer version."""
     foreign.tell(key, "DreamerV3 here, the first Dreamer there: latent states are categorical, and returns are scaled")
     return value
 
 
 @conversion
 def minibatches_of_episode(foreign: ForeignSettings, key: str, value: Any) -> float:
-    """Minibatches per env step; RLlib runs the minibatches after each episode."""
+    """Converts Dreamer's number of minibatches after each episode to minibatches per env step."""
     steps = longest_episode(foreign)
     foreign.put("config.replay.capacity", EPISODES * steps, key)
     foreign.tell(key, f"minibatches follow env steps here; there {value} follow each episode, taken as {steps:,} steps")
@@ -97,7 +97,7 @@ def minibatches_of_episode(foreign: ForeignSettings, key: str, value: Any) -> fl
 
 @conversion
 def sizes(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Sizes of the networks; the latent state of DreamerV3 has a different structure."""
+    """Converts the network sizes in RLlib's `dreamer_model`."""
     own = foreign.section("dreamer_model")
     foreign.put("config.model.recurrent_width", own["deter_size"], key)
     foreign.put("config.model.conv_depth", own["depth_size"], key)
@@ -107,7 +107,7 @@ def sizes(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def noise_of_actor(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Noise added to the actor's actions."""
+    """Omits noise on the actions of Dreamer's actor, which rlrun does not add, with a remark."""
     if key in foreign.written and value:
         foreign.tell(key, "actions are drawn from the actor here, without further noise")
     return OMIT
@@ -115,13 +115,13 @@ def noise_of_actor(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def pairs(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Number of mirrored pairs of perturbations: half the episodes, as each perturbation is tried with both signs."""
+    """Converts the episodes per update of ES and ARS to pairs of perturbations with opposite signs: half as many."""
     return max(round(float(value) / 2), 1)
 
 
 @conversion
 def top_pairs(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Number of pairs used in an ARS update: the share `rollouts_used / num_rollouts` of all pairs."""
+    """Converts ARS's `rollouts_used` to the number of best pairs that enter an update; null for all."""
     used = min(value / foreign.get("num_rollouts"), 1.0)
     return None if used == 1.0 else max(round(used * pairs(foreign, key, foreign.get("num_rollouts"))), 1)
 
@@ -130,19 +130,19 @@ conversion["only_empty_offset"] = only((0, None), "perturbations are drawn from 
 
 
 KEPT = 10_000
-"""Real transitions that MBMPO's ensemble is fitted to, the newest ones; it has no setting there."""
+"""Number of newest real transitions to which RLlib fits MBMPO's ensemble, a constant in its code."""
 
 
 @conversion
 def tasks(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Number of tasks in a MAML update: one per worker in RLlib."""
+    """Converts the number of workers to the tasks of a MAML update, since RLlib has one task per worker."""
     foreign.put("config.num_workers", int(value), key)
     return max(int(value), 1)
 
 
 @conversion
 def whole_episodes(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Maximum episode length; RLlib's fragments are complete episodes."""
+    """Converts the fragment length of MAML and MBMPO, whose fragments are whole episodes, to an episode limit."""
     steps = longest_episode(foreign)
     if foreign.algorithm == "MAML" and foreign.horizon is None:
         foreign.tell(key, f"episodes are cut off after {steps} steps here; there they end by themselves")
@@ -151,7 +151,7 @@ def whole_episodes(foreign: ForeignSettings, key: str, value: Any) -> int:
 
 @conversion
 def workers_on_models(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Number of MBMPO's workers, which in RLlib imagine episodes in the ensemble's networks."""
+    """Omits MBMPO's workers, which share tasks in RLlib; in rlrun each network of the ensemble is one task."""
     members = int(foreign.section("dynamics_model")["ensemble_size"])
     if value != members:
         foreign.tell(key, f"each of {members} networks is one task here; there {value} workers share them as tasks")
@@ -160,7 +160,7 @@ def workers_on_models(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def imagined_episodes(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Number of MBMPO's envs: imagined episodes per task, and real envs, which are stepped between two fits."""
+    """Converts MBMPO's envs per worker to imagined episodes per task, real envs, and steps between two fits."""
     foreign.put("config.num_envs_per_worker", int(value), key)
     foreign.put("config.dynamics.fit_interval", max(int(value) * longest_episode(foreign), 20), key)
     foreign.put("config.imagined_length", longest_episode(foreign), key)
@@ -169,7 +169,7 @@ def imagined_episodes(foreign: ForeignSettings, key: str, value: Any) -> int:
 
 @conversion
 def ensemble(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """MBMPO's ensemble: networks, number of fits, and the transitions to fit."""
+    """Converts RLlib's `dynamics_model`: networks and training of MBMPO's ensemble."""
     own = foreign.section("dynamics_model")
     settings = {
         "dynamics.num_members": own["ensemble_size"], "dynamics.num_elites": own["ensemble_size"],
@@ -185,7 +185,7 @@ def ensemble(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def value_network_settings(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Settings of the value network, which rlrun replaces by a linear baseline fitted to each phase."""
+    """Omits settings of MAML's and MBMPO's value network: rlrun fits a linear baseline instead."""
     if key in foreign.written:
         foreign.tell(key, "the baseline is linear and fitted to each phase here; there it is a value network")
     return OMIT
@@ -193,7 +193,7 @@ def value_network_settings(foreign: ForeignSettings, key: str, value: Any) -> An
 
 @conversion
 def mixer(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Mixer of RLlib's QMIX, which selects the algorithm in rlrun: qmix or vdn."""
+    """Omits QMIX's mixer, which selects the algorithm qmix or vdn (see `mixing`); others get a remark."""
     if value not in ("qmix", "vdn"):
         text = "without a mixer each agent learns alone: that is dqn with one policy for all agents here"
         foreign.tell(key, text, Impact.LEARNING)
@@ -201,7 +201,7 @@ def mixer(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 
 def mixing(ours: str, mixer_name: Any) -> str:
-    """Algorithm in rlrun that corresponds to an algorithm and mixer of RLlib.
+    """Name of rlrun's algorithm: vdn if it is qmix and RLlib's mixer is `vdn`, else unchanged.
 
     Examples:
         >>> mixing("qmix", "vdn"), mixing("qmix", "qmix"), mixing("ppo", None)
@@ -212,7 +212,7 @@ def mixing(ours: str, mixer_name: Any) -> str:
 
 @conversion
 def gru_of_team(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Network of QMIX agents: a dense layer with relu, followed by a GRU of the same width."""
+    """Converts the width of QMIX's agent networks: a dense layer with relu, followed by a GRU of the same width."""
     foreign.put("config.model.hiddens", [int(value)], key)
     foreign.put("config.model.core", "gru", key)
     return int(value)
@@ -220,7 +220,7 @@ def gru_of_team(foreign: ForeignSettings, key: str, value: Any) -> int:
 
 @conversion
 def norm_of_each(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Clipping threshold of the gradient norm; RLlib clips each parameter separately."""
+    """Converts MADDPG's gradient clipping threshold, with a remark that RLlib clips each parameter separately."""
     if key in foreign.written:
         foreign.tell(key, "bounds the gradient as a whole here; there that of each weight matrix and bias")
     return value

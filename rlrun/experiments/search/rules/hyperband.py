@@ -122,7 +122,7 @@ class HyperBand:
         self._settle(bracket)
 
     def released(self) -> dict[str, Decision]:
-        """Takes the decisions on waiting trials that were made since the last call."""
+        """Returns the decisions on waiting trials that were made since the last call, and clears them."""
         released, self._released = self._released, {}
         return released
 

@@ -93,7 +93,7 @@ class Rule(Protocol):
         """Records the end of a trial, for any reason."""
 
     def released(self) -> dict[str, Decision]:
-        """Takes the decisions on waiting trials that were made since the last call."""
+        """Returns the decisions on waiting trials that were made since the last call, and clears them."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from rlrun.experiments.search.searchers.searcher import Configuration, History, 
 JOURNAL_FILE = "search.jsonl"
 """File name of the journal in the run's directory."""
 ATTEMPTS = 100
-"""Maximum number of repeated suggestions if the config refuses them; the second half of them is random."""
+"""Maximum number of attempts if suggestions are invalid for the config; the second half of them is random."""
 
 Check = Callable[[Configuration], object]
 """Type of a function that raises SpecError for an invalid configuration."""
@@ -57,7 +57,7 @@ class JournaledSearcher:
             head: Description of the search in the journal's first line, with `mode`, `seed` and `startup_trials`; the
                 same description is required at a resume.
             dimensions: The search spaces.
-            check: Raises an error for suggestions that are not valid.
+            check: Function that raises an error for an invalid suggestion.
             study_file: Optuna study for other programs, which follows the search; None for none.
 
         Raises:
@@ -83,7 +83,7 @@ class JournaledSearcher:
 
     @property
     def suggested(self) -> dict[int, Configuration]:
-        """Number of configurations suggested so far."""
+        """Configurations suggested so far, by number."""
         return {number: dict(values) for number, values in self.history.configurations.items()}
 
     def suggest(self, number: int) -> Configuration:
@@ -137,7 +137,7 @@ class JournaledSearcher:
                 self._study_file.finish(self.history, number)
 
     def notes(self) -> list[str]:
-        """Takes the messages to the user that were added since the last call."""
+        """Returns the messages to the user that were added since the last call, and clears them."""
         notes, self._notes = self._notes, []
         return notes
 

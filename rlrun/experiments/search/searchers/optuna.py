@@ -88,7 +88,7 @@ class OptunaStudyFile:
         self._numbers[number] = len(self._numbers)
 
     def finish(self, history: History, number: int) -> None:
-        """Sets the final state of a configuration in the study."""
+        """Records the final state (score or failure) of a configuration in the study."""
         import optuna
 
         trial = self._study.get_trials(deepcopy=False)[self._numbers[number]]

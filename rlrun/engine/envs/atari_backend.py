@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class AtariBackend(EnvBackend):
-    """Backend of ALE's games in their vector form, in which each episode has its own seed."""
+    """Env backend for Atari games on ALE's native vector env, in which each episode has its own seed."""
 
     @override
     def check(self, config: EnvConfig) -> None:

@@ -78,7 +78,7 @@ class EnvBackend(ABC):
 
 
 def backend(name: str) -> EnvBackend:
-    """Imports a backend.
+    """Imports and creates the env backend with a given name.
 
     Args:
         name: A key of `BACKENDS`.
@@ -91,8 +91,8 @@ def backend_of(config: EnvConfig) -> str:
     """Returns the name of the backend that steps an env, a key of `BACKENDS`.
 
     Under ``backend: auto`` an env's native vector form is used if its autoreset mode is NEXT_STEP. Wrappers, reset
-    options, columns or arguments of the single env require the loop backend. A factory of a `gymnasium.vector` env has
-    that form alone.
+    options, columns or arguments of the single env require the loop backend. A factory of a `gymnasium.vector` env
+    provides only the vector form.
 
     Raises:
         UsageError: No env has the id, or a form is requested that the env does not have.

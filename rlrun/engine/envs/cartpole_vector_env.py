@@ -155,7 +155,7 @@ class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is n
 
 
 class CartPoleBackend(EnvBackend):
-    """Backend of CartPole in vector form; a single CartPole env comes from the loop backend."""
+    """Env backend for CartPole in vector form; a single CartPole env comes from the loop backend."""
 
     @override
     def check(self, config: EnvConfig) -> None:

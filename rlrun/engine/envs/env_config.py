@@ -180,7 +180,7 @@ def check_tasks(tasks: tuple[TaskConfig, ...] | str | None, *, is_shown: bool) -
 def kwargs_of_tasks(kwargs: dict[str, Any], tasks: tuple[TaskConfig, ...] | str | None) -> tuple[dict[str, Any], ...]:
     """Returns the keyword arguments of each listed task, merged over the env's.
 
-    Without tasks, those of the env alone.
+    Without tasks, the only element holds the env's own keyword arguments.
     """
     listed = tasks if isinstance(tasks, tuple) else (TaskConfig(),)
     return tuple({**kwargs, **task.kwargs} for task in listed)

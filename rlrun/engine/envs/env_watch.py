@@ -207,7 +207,7 @@ def waits_for(frame: FrameType | None) -> str:
 class Waiting(Watched):
     """Context manager for a wait for another program, such as a client, which does not count as a hang.
 
-    It replaces the surrounding watch, which restarts afterwards.
+    It suspends a surrounding `Watched`, whose timeout starts anew afterwards.
     """
 
     def __init__(self) -> None:

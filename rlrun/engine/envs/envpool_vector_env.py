@@ -27,7 +27,7 @@ _OURS = frozenset({"num_envs", "seed", "env_seed", "batch_size", "gym_reset_retu
 
 
 class EnvPoolBackend(EnvBackend):
-    """Backend of EnvPool; a single env is the Gymnasium env that corresponds to a task."""
+    """Env backend for EnvPool tasks; a single env is the Gymnasium env that corresponds to the task."""
 
     @override
     def check(self, config: EnvConfig) -> None:

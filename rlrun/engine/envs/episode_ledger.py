@@ -51,10 +51,7 @@ class EpisodeLedger:
         return seed
 
     def chosen(self, slot: int, seed: int) -> EpisodePosition:
-        """Records that an env slot was reset with a given seed.
-
-        Returns the slot's position (next episode, length 0).
-        """
+        """Returns the position of an env slot whose next episode starts with a given seed; nothing is recorded."""
         return EpisodePosition(self._episodes[slot] + 1, seed, 0)
 
     def return_to(self, slot: int, place: EpisodePosition) -> None:

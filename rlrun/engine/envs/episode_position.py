@@ -128,7 +128,7 @@ def hash_keys(entropy: Sequence[Words], num_words: int) -> Words:
     """Vectorized ``SeedSequence(key).generate_state(num_words)`` for N keys.
 
     Args:
-        entropy: The words of the keys, an array [N] for each position.
+        entropy: The 32-bit words of the keys: element i is an array [N] with the i-th word of every key.
         num_words: Number of 32-bit words per key.
 
     Returns:
@@ -160,5 +160,5 @@ class _HashedSeed(ISeedSequence):
 
 
 def generator_of(words: Words) -> np.random.Generator:
-    """Returns ``Generator(PCG64(SeedSequence(key)))`` from the key's eight words [8] of `hash_keys`."""
+    """Returns ``Generator(PCG64(SeedSequence(key)))`` for a key, given the eight words of its `hash_keys` [8]."""
     return np.random.Generator(np.random.PCG64(_HashedSeed(words)))  # type: ignore[arg-type]  # not in NumPy's stubs

@@ -241,7 +241,7 @@ def make_gymnasium(
 
 
 class GymnasiumBackend(EnvBackend):
-    """Backend of Gymnasium vector envs, both registered ids and factories."""
+    """Env backend for Gymnasium vector envs, made from a registered id or by a factory."""
 
     @override
     def check(self, config: EnvConfig) -> None:

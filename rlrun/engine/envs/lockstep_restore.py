@@ -49,8 +49,8 @@ def restore_in_lockstep(
 ) -> tuple[Tree, list[bool]]:
     """Implements `VectorEnv.restore` for an env that steps all env slots in lockstep.
 
-    Replays start at different steps, so that all env slots reach their positions at the same step. Before the replay
-    starts, an env slot is stepped with zero actions, and then reset.
+    Replays start at different steps, so that all env slots reach their positions at the same step. Until its replay
+    starts, an env slot is stepped with zero actions; it is then reset to its episode.
     """
     deadline = time.monotonic() + max_replay_s
     longest = max(place.length for place in places)

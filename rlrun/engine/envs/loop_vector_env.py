@@ -45,7 +45,8 @@ class LoopVectorEnv:
     """Vector env that steps single envs in a loop, with observations in one preallocated batch.
 
     Return values are fully validated at each reset and at the first step after `reset` or `restore`. In later steps,
-    only rewards, the type of set termination and truncation flags, and the shape and dtype of observations are checked.
+    there are checks only of the rewards, of the shape and dtype of observations, and of the type of termination and
+    truncation flags that are true.
 
     Args:
         env_id: Name of the env in messages.
@@ -265,7 +266,7 @@ class LoopVectorEnv:
 
 
 class LoopBackend(EnvBackend):
-    """Backend of envs without a vector form, which steps single envs in a loop."""
+    """Env backend for envs without a vector form: steps single envs in a loop."""
 
     @override
     def check(self, config: EnvConfig) -> None:

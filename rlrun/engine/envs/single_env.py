@@ -46,7 +46,7 @@ def make_single_env(
     seed: int = 0,
     lessons: Lessons | None = None,
 ) -> Env:
-    """Creates the single env of an env slot of the loop backend.
+    """Creates the single env of one env slot, for backends that step single envs in a loop.
 
     Args:
         config: Config of the env.

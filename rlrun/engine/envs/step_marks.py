@@ -78,7 +78,7 @@ class SteppedEnv:
         env_id: The env's id or factory.
         slots: The env slot or world that was being stepped; all slots of a lockstep env.
         in_training: Whether the episodes were for training, and not for evaluation.
-        each: Kind of a slot: `env` or `world`.
+        each: Word for a slot in messages: `env` or `world`.
     """
 
     env_id: str
@@ -94,13 +94,13 @@ class SteppedEnv:
 
 
 class StepMarks:
-    """Writer of a step mark, which names the env slot being stepped; active only in processes of a trial.
+    """Writer of the crash-safe record of the env slot being stepped; writes only in processes of a trial.
 
     Args:
         env_id: The env's id or factory.
         seeds: Episode seeds, whose stream distinguishes training from evaluation.
         num_envs: Number of env slots or worlds, B.
-        each: Kind of a slot: `env` or `world`.
+        each: Word for a slot in messages: `env` or `world`.
 
     Attributes:
         slot: Array [1] with the env slot being stepped or reset; -1 for none, -2 for all in lockstep.
@@ -113,47 +113,47 @@ class StepMarks:
         self._episodes = memory[_HEAD.size : _HEAD.size + num_envs * _EPISODE.size].cast("q")
 
     def begin(self, slot: int, episode: int, seed: int) -> None:
-        """Marks the reset of an env slot to an episode."""
+        """Records that an env slot is being reset to an episode."""
         self._episodes[2 * slot], self._episodes[2 * slot + 1] = episode, seed
         self.slot[0] = slot
 
     def begin_together(self, places: Mapping[int, EpisodePosition]) -> None:
-        """Marks the reset of some env slots of a lockstep env to the episodes of given positions."""
+        """Records that env slots of a lockstep env are being reset to the episodes of given positions."""
         for slot, place in places.items():
             self._episodes[2 * slot], self._episodes[2 * slot + 1] = place.episode, place.seed
         self.slot[0] = ALL_SLOTS
 
     def rest(self) -> None:
-        """Marks that no env slot is being stepped."""
+        """Records that no env slot is being stepped."""
         self.slot[0] = NO_SLOT
 
 
 def enable_step_marks(directory: Path) -> None:
-    """Enables step marks in a trial's directory for envs created afterwards; removes earlier marks."""
+    """Makes envs created from now on record their steps in files of a trial's directory; removes earlier records."""
     end_marks()
     _remove_marks(directory)
     _kept_in.append(directory)
 
 
 def end_marks() -> None:
-    """Disables step marks and removes the files, after a trial finished or failed with an error message."""
+    """Stops the recording of env steps and removes its files, after a trial finished or failed with a message."""
     while _kept_in:
         _remove_marks(_kept_in.pop())
 
 
 def step_mark_location() -> StepMarkLocation | None:
-    """Returns the location of this process's step marks, None if they are disabled."""
+    """Returns the location at which this process records the env being stepped; None if it records nothing."""
     return StepMarkLocation(platform.node(), _kept_in[-1]) if _kept_in else None
 
 
 def keep_marks_at(place: StepMarkLocation | None) -> None:
-    """Enables step marks in a worker process at its trial's location, if that is on the same machine."""
+    """Makes a worker process record env steps in its trial's directory, if that is on the same machine."""
     if place is not None and place.host == platform.node() and place.directory.is_dir():
         _kept_in[:] = [place.directory]
 
 
 def stepped_env(directory: Path, worker: int = 0) -> SteppedEnv | None:
-    """Reads the mark of a dead process: the env that was being stepped; None without a readable mark.
+    """Returns the env that a dead process was stepping, from its step record; None without a readable record.
 
     Args:
         directory: The trial's directory.

@@ -179,7 +179,7 @@ class EpisodeTasks:
         return TaskConfig() if self.task is None else self.task.config
 
     def begin(self, seed: int) -> dict[str, Any]:
-        """Samples the task of the episode with a seed; returns the env's keyword arguments."""
+        """Samples the task of the episode that has a given seed; returns the env's keyword arguments."""
         if self._tasks is not None:
             self.task = self._tasks.of(seed)
         lesson = {} if self._lessons is None else self._lessons.begin(self._slot)

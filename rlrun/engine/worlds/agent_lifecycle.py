@@ -1,4 +1,4 @@
-"""Check of agents' births and episode ends in the raw step results of a multi-agent world."""
+"""Check of when agents appear and when their episodes end, in the raw step results of a multi-agent world."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rlrun.engine.worlds.mapping import PolicyMapping
 
 
 class AgentLifecycle:
-    """Counter of agents' births, episode ends and irregularities, such as lost rewards, in a dict-based world.
+    """Counter of the agents that appear and end in a multi-agent world, and of irregularities such as lost rewards.
 
     Args:
         config: Config of the world.
@@ -39,7 +39,7 @@ class AgentLifecycle:
         self._both: set[str] = set()
 
     def findings(self, steps: int, seed: int) -> Iterator[EnvFinding]:
-        """Steps the world with random actions for `steps` steps; yields findings on births and ends."""
+        """Takes `steps` random steps in the world; yields findings on when agents appear and when they end."""
         world = make_world(self._config)
         seeds, episode, taken = EpisodeSeeds(seed, 0), 0, 0
         try:

@@ -38,7 +38,7 @@ Flags = NDArray[np.bool_]
 
 
 class ArrayGroup(NamedTuple):
-    """Group of agents with equal spaces.
+    """Group of a world's agents that have the same observation and action space.
 
     Attributes:
         num_agents: Maximum number of living agents in each world, K.
@@ -51,10 +51,10 @@ class ArrayGroup(NamedTuple):
 
 @dataclass
 class GroupRows:
-    """Observations, rewards and episode ends of a group's agents; the next step may overwrite the arrays.
+    """Observations, rewards and episode ends of a group's K agents in W worlds; the next step may overwrite them.
 
     Attributes:
-        observations: Leaves [W, K, ...]; undefined values where no agent acts or has just ended.
+        observations: Array, or tree of arrays, [W, K, ...]; undefined where no agent acts or has just ended.
         rewards: Rewards, [W, K] float64; 0 without an agent.
         terminateds: Whether an agent's episode terminated in the step, [W, K].
         truncateds: Whether an agent's episode was truncated in the step, [W, K].
@@ -81,14 +81,15 @@ class ArrayStep(NamedTuple):
 
 
 class ArrayWorld(Protocol):
-    """Interface of W multi-agent envs in batched arrays [W, K]; an agent keeps its index k during its episode.
+    """Interface of W multi-agent envs that are stepped together, with arrays [W, K] for K agents in each.
 
-    An index whose agent ended may hold another agent from the next step on. A world whose episode is over is stepped
-    along with the others until its reset; the results of these steps are ignored.
+    An agent keeps its index k during its episode. An index whose agent ended may hold another agent from the next step
+    on. A world whose episode is over is stepped along with the others until its reset; the results of these steps are
+    ignored.
 
     Attributes:
         num_worlds: Number of worlds, W.
-        clock: Time axis of experience: one row per world step, or per agent's decision.
+        clock: Whether experience has one row per world step, or one per agent's decision.
         groups: Groups of agents by name.
         state_space: Space of the global state, None if there is no state.
     """
@@ -110,7 +111,7 @@ class ArrayWorld(Protocol):
         """Takes a step in all worlds.
 
         Args:
-            actions: Actions by group, leaves [W, K, ...]; ignored where no agent acts.
+            actions: Actions by group, arrays or trees of arrays [W, K, ...]; ignored where no agent acts.
         """
         ...
 
@@ -201,7 +202,7 @@ class ArrayVectorWorld:
         return self._rows()
 
     def owners(self, policy: str) -> Sequence[str]:
-        """Returns the constant agent id of each slot, [B]."""
+        """Returns the id of each slot's agent, [B]; here, a slot always holds the same agent."""
         return self._groups[policy].owners
 
     def places(self) -> list[EpisodePosition]:
@@ -234,14 +235,14 @@ class ArrayVectorWorld:
         close_or_warn(self._world.close, self._id, f"{self.num_worlds} worlds at once")
 
     def start_at(self, places: Mapping[int, EpisodePosition]) -> None:
-        """Resets worlds to the start of the episodes of given positions."""
+        """Resets worlds to the first step of the episodes to which saved positions belong."""
         for world, place in places.items():
             self._ledger.return_to(world, place)
         if places:
             self._begin(list(places), [place.seed for place in places.values()])
 
     def start_after(self, places: Mapping[int, EpisodePosition]) -> None:
-        """Resets worlds to the start of the episodes that follow given positions."""
+        """Resets worlds to the first step of the episodes that follow those of saved positions."""
         for world, place in places.items():
             self._ledger.return_to(world, place)
         self._begin(list(places), [self._ledger.begin_next(world) for world in places])
@@ -479,7 +480,7 @@ def array_vector_world(
         world: The array world.
         seeds: Episode seeds, a function of world and episode number.
         mapping: Mapping from agents to policies.
-        slots: Slots per world by policy, as far as they are set.
+        slots: Slots per world that the user has set, by policy; they must equal the number of the group's agents.
         first_episodes: Number of each world's first episode; 0 for all unless given.
 
     Raises:

@@ -33,7 +33,7 @@ NO_LOGGED_ACTIONS = (
 
 
 class ClientWorld(World):
-    """World with one episode of a client at a time; without clients, it only provides spaces.
+    """World whose episodes are run by external clients, one at a time; without clients, it only provides spaces.
 
     Args:
         agents: Spaces of the agents by id.
@@ -78,7 +78,7 @@ class ClientWorld(World):
 
 
 class ClientWait:
-    """Wait for client messages, which notifies the user and ends if the user interrupts the run.
+    """Blocking wait for client messages that tells the user about a long wait, and can be interrupted by Ctrl-C.
 
     Args:
         server: The server.
@@ -115,10 +115,11 @@ class ClientWait:
 
 
 class ClientWorlds(LoopWorlds):
-    """`VectorWorld` of up to W simultaneous episodes that clients run.
+    """`VectorWorld` of up to W simultaneous episodes that external clients run.
 
-    A step answers the requests returned by the last step, and waits for new ones. Worlds whose client has not sent a
-    new message show nothing and do not count as stepped. The server starts at the first step.
+    A step sends the actions to the clients that asked for them, and waits until clients send new observations. A world
+    without a new message from its client has no acting agents and does not count as stepped. The server starts at the
+    first step.
 
     Args:
         server: The HTTP server, not yet started.
@@ -171,7 +172,7 @@ class ClientWorlds(LoopWorlds):
         return shown
 
     def publish(self, policy: str, version: int, make: Callable[[], dict[str, Any]]) -> None:
-        """Replaces the weights with which clients may choose actions themselves.
+        """Publishes new weights of a policy, for clients that choose actions themselves.
 
         Args:
             policy: Name of the policy.
@@ -189,7 +190,7 @@ class ClientWorlds(LoopWorlds):
 
 
 def client_world(external: ExternalConfig) -> ClientWorld:
-    """Creates a client world that only provides spaces."""
+    """Creates a world without clients, which only provides the spaces of its agents."""
     return ClientWorld(agents_of(external))
 
 

@@ -1,4 +1,4 @@
-"""Env check by a rollout of random actions; findings explain their effect on training."""
+"""Check of an env by a rollout of random actions; each finding explains its effect on training."""
 
 from __future__ import annotations
 

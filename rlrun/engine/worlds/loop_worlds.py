@@ -30,7 +30,8 @@ class LoopWorlds:
     """`VectorWorld` that steps dict-based worlds in a loop, with observations in preallocated arrays.
 
     Return values are fully validated at each reset and at the first step after `reset` or `restore`. In later steps,
-    only rewards, the type of set termination and truncation flags, and the shape and dtype of observations are checked.
+    there are checks only of the rewards, of the shape and dtype of observations, and of the type of termination and
+    truncation flags that are true.
 
     A reward before an agent's first observation is credited in the step of that observation. A reward after an agent's
     end is discarded and counted, since it does not belong to a later agent with the same id. An agent whose first
@@ -137,7 +138,7 @@ class LoopWorlds:
         return self._shown(stepped)
 
     def owners(self, policy: str) -> Sequence[str]:
-        """Returns the id of each slot's current or latest agent, [B]; "" before the first."""
+        """Returns the id of each slot's current or latest agent, [B]; "" before a slot's first agent."""
         return self._policies[policy].owners
 
     def places(self) -> list[EpisodePosition]:
@@ -259,7 +260,7 @@ def _row_copier(space: gymnasium.Space[Any]) -> Callable[[Tree], Any]:
 
 
 class SlotChecks:
-    """Checks on a policy's arrays as a whole, which cost less than separate checks of each agent's values.
+    """Validator of the actions, rewards and action masks of all agents at once, cheaper than one check per agent.
 
     Args:
         world_id: Name of the worlds in messages.
@@ -281,7 +282,7 @@ class SlotChecks:
         """Validates the actions of the slots that act, leaves [B, ...] by policy.
 
         Raises:
-            EnvError: They are not in the policy's action space.
+            EnvError: An action is not in the policy's action space.
         """
         for policy, slots in self._policies.items():
             acts = slots.rows.acts
@@ -293,7 +294,7 @@ class SlotChecks:
         """Validates that rewards are finite.
 
         Raises:
-            EnvError: One is not.
+            EnvError: A reward is NaN or infinite.
         """
         for slots in self._policies.values():
             if (bad := first_not_finite(slots.rows.rewards)) is not None:

@@ -25,7 +25,7 @@ KINDS = {
 
 
 def kind_of(config: EnvConfig) -> WorldKind:
-    """Imports the `WorldKind` (single- or multi-agent) for an env config."""
+    """Returns the `WorldKind` that checks and creates the env of a config: for one agent, or for many."""
     kind: WorldKind = load_internal(KINDS["many agents" if config.has_many_agents else "one agent"])()
     return kind
 
@@ -98,7 +98,7 @@ def spaces_of_policies(config: EnvConfig, mapping: PolicyMapping) -> dict[str, S
 
 
 def kinds_of_agents(config: EnvConfig) -> PolicyMapping:
-    """Returns a default policy mapping that shares a policy among agents with equal spaces; creates one world.
+    """Returns a default mapping in which agents with equal spaces share a policy; creates one world.
 
     A policy is named after its group, or after the prefix of its first agent's id: `hunter` for `hunter_0`. The policy
     of a single-agent env is called `agent`.

@@ -47,7 +47,7 @@ PARTS = {
 
 
 class ManyAgents(WorldKind):
-    """World kind for multi-agent envs."""
+    """Checks the configs of multi-agent envs, and creates vectorized worlds from them."""
 
     @override
     def check(self, config: EnvConfig) -> None:
@@ -212,7 +212,7 @@ def make_game_tree(config: EnvConfig) -> tuple[GameTree, Sequence[str]]:
 
 
 def steps_all_at_once(config: EnvConfig) -> bool:
-    """Whether a config's factory creates an `ArrayWorld`."""
+    """Whether a config's factory creates a batched `ArrayWorld` rather than single worlds."""
     return config.has_many_agents and config.external is None and takes_num_worlds(_factory(config))
 
 

@@ -77,7 +77,7 @@ class PolicyMapping:
         return policy
 
     def seatings(self, agents: Sequence[str]) -> list[dict[str, list[str]]]:
-        """Returns the agents of each policy, per episode: one assignment for patterns, many for a function.
+        """Returns the agents of each policy, in one episode for patterns, or in each of many for a function.
 
         Raises:
             UsageError: No pattern matches an agent, or the function returns an unknown name.

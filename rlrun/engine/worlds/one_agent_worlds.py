@@ -105,7 +105,7 @@ class OneAgentWorlds:
         return [observation_hash(map_tree(lambda leaf, slot=slot: leaf[slot], seen)) for slot in slots]
 
     def render(self) -> NDArray[np.uint8] | None:
-        """Returns None: recordings render a separate env."""
+        """Returns None: vectorized envs are not rendered, and recordings use a separate env."""
         return None
 
     def close(self) -> None:
@@ -114,7 +114,7 @@ class OneAgentWorlds:
 
 
 class OneAgent(WorldKind):
-    """World kind for single-agent envs."""
+    """Checks the configs of single-agent envs, and creates worlds with one agent from them."""
 
     @override
     def check(self, config: EnvConfig) -> None:

@@ -21,11 +21,11 @@ class Seat:
 
     Attributes:
         policy: Name of the policy.
-        index: Index of the slot within a world, below K.
-        slot: Index of the slot among all worlds' slots, below B.
+        index: Index of the slot within its world.
+        slot: Index of the slot among the policy's B slots in all worlds.
         write: Function that writes an observation [...] to a slot's row: `write(slot, observation)`.
-        acts: The policy's `SlotRows.acts`.
-        rewards: The policy's `SlotRows.rewards`.
+        acts: Flags of the slots that act next, [B].
+        rewards: Rewards of the slots' agents in the step, [B].
     """
 
     policy: str
@@ -53,7 +53,7 @@ class PolicySlots:
         spaces: Observation and action space of the policy's agents.
         per_world: Number of slots per world, K.
         rows: Observations, rewards and ends of the slots.
-        owners: Id of each slot's current or latest agent, [B]; "" before the first.
+        owners: Id of each slot's current or latest agent, [B]; "" before a slot's first agent.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class PolicySlots:
         self._rewards = self.rows.rewards.data.cast("B").cast("d")
 
     def of_world(self, world: int) -> slice:
-        """Returns the slice of a world's slots."""
+        """Returns the range of a world's slots among the policy's B slots, as a slice."""
         return slice(world * self.per_world, (world + 1) * self.per_world)
 
     def take(self, world: int, agent: str) -> Seat | None:

@@ -46,7 +46,7 @@ class RunningWorld:
         worker_index: Index of the rollout worker, for messages.
         policies: The slots of each policy in all worlds.
         mapping: Mapping from agents to policies.
-        clock: Time axis of experience: one row per world step, or per agent's decision.
+        clock: Whether experience has one row per world step, or one per agent's decision.
         max_episode_steps: Steps after which all living agents are truncated; None for no limit.
 
     Attributes:
@@ -98,7 +98,7 @@ class RunningWorld:
 
     @watched_env_call(lambda own: own["self"]._where())
     def reset(self, place: EpisodePosition) -> None:
-        """Resets the world to the episode of a given position, with full validation of the return values.
+        """Resets the world to the episode of a saved position, with full validation of the return values.
 
         Raises:
             EnvError: The world raised, or returned an invalid value.
@@ -336,7 +336,7 @@ class RunningWorld:
 
 
 class EarlyRewards:
-    """Rewards of one episode for agents that are not yet born.
+    """Rewards that a world gives agents before their first observation in an episode.
 
     Attributes:
         rewards: Sum and number of the rewards so far, by agent.
@@ -348,7 +348,7 @@ class EarlyRewards:
         self.ended: dict[str, None] = {}
 
     def keep_or_drop(self, agent: str, reward: float) -> int:
-        """Keeps a reward for an agent that is not yet born; returns 1 for an agent that has ended, else 0."""
+        """Keeps a reward for an agent that has not appeared yet; returns 1 for an agent that has ended, else 0."""
         if agent in self.ended:
             return 1
         total, number = self.rewards.get(agent, (0.0, 0))
@@ -356,7 +356,7 @@ class EarlyRewards:
         return 0
 
     def take(self, agent: str) -> float:
-        """Removes and returns the sum of the rewards kept for an agent, which has just been born."""
+        """Removes and returns the sum of the rewards kept for an agent that has just appeared."""
         return self.rewards.pop(agent, (0.0, 0))[0]
 
     def drop(self) -> int:

@@ -48,7 +48,7 @@ def import_name(found: object) -> str:
 
 
 def named_object(found: object, kwargs: Mapping[str, Any], path: str) -> tuple[dict[str, str], UserEnv | None]:
-    """Returns the setting that names an object's env, and the object itself if it has no import name.
+    """Returns the env setting (`id` or `world`) for a Python object, and the object if it has no import name.
 
     Raises:
         SpecError: The object neither is an env nor creates one.

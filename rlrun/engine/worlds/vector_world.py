@@ -84,7 +84,7 @@ class VectorWorld(Protocol):
 
     Attributes:
         num_worlds: Number of worlds, W.
-        clock: Time axis of experience: one row per world step, or per agent's decision.
+        clock: Whether experience has one row per world step, or one per agent's decision.
         slots: Number of slots in all worlds by policy, B.
         spaces: Observation and action space by policy.
         state_space: Space of the global state, None if there is no state.
@@ -121,7 +121,7 @@ class VectorWorld(Protocol):
         ...
 
     def owners(self, policy: str) -> Sequence[str]:
-        """Returns the id of each slot's current or latest agent, [B]; "" before the first."""
+        """Returns the id of each slot's current or latest agent, [B]; "" before a slot's first agent."""
         ...
 
     def places(self) -> list[EpisodePosition]:

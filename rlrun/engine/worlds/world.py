@@ -50,7 +50,7 @@ class World(ABC):
     An id may be reused by a later agent within an episode of the world.
 
     Attributes:
-        clock: Time axis of experience: one row per world step, or per agent's decision.
+        clock: Whether experience has one row per world step, or one per agent's decision.
         possible_agents: Ids of agents, at least one of each kind; ids that are not among them may appear as well.
         state_space: Space of the global state, for centralized critics; None if there is no state.
         replays: Whether a resume may replay logged actions in the world, to return to its position. False if that would
@@ -64,7 +64,7 @@ class World(ABC):
 
     @property
     def unwrapped(self) -> Any:
-        """Innermost object: the wrapped world's, an adapter's env, or the world itself."""
+        """The object inside all wrappers and adapters, such as a PettingZoo env; the world itself without any."""
         return self
 
     @abstractmethod

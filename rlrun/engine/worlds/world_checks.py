@@ -68,7 +68,7 @@ def ends_refusal(terminateds: Mapping[str, Any], truncateds: Mapping[str, Any], 
 
 
 def strange_reward(agents: Collection[str], known: Collection[str]) -> Refusal | None:
-    """Error for rewards with unknown agent ids; None if all ids are known.
+    """Returns the error for a reward with an unknown agent id; None if all ids are known.
 
     Args:
         agents: Ids of rewarded agents that were not living.
@@ -121,7 +121,7 @@ def _no_mapping(name: str, part: Any) -> Refusal | None:
 
 
 def silence_refusal(living: Iterable[str], acting: Container[str]) -> Refusal:
-    """Refusal of a step that lacks an observation of a living agent, in a world where all agents act at each step."""
+    """Creates the error for a step without an observation for a living agent, where all agents act at each step."""
     agent = next(agent for agent in living if agent not in acting)
     return Refusal(
         "it lives and has no observation, though all living agents act at each step of a world with clock: "
@@ -131,7 +131,7 @@ def silence_refusal(living: Iterable[str], acting: Container[str]) -> Refusal:
 
 
 def taken_slots(policy: str, per_world: int) -> str:
-    """Reason to refuse an agent whose policy has no free slot."""
+    """Returns the error message for an agent that appears while all slots of its policy are taken."""
     return (
         f"policy {policy} has {per_world} slots in each world, and all are taken. Raise "
         f"policies.{policy}.slots to as many agents as live at once, and those that have just ended"

@@ -1,4 +1,4 @@
-"""The two kinds of envs as vectorized worlds: single-agent and multi-agent."""
+"""Interface for checking and creating envs, implemented once for single-agent and once for multi-agent envs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class WorldKind(ABC):
-    """Interface of a kind of worlds: checks the config of an env or world, and creates vectorized worlds.
+    """Interface that checks the config of an env or world, and creates vectorized worlds from it.
 
     See `make.py`.
     """

@@ -38,7 +38,7 @@ class WrappedWorld(World):
     @property
     @override
     def unwrapped(self) -> Any:
-        """The innermost object of the wrapped world."""
+        """The object inside all wrappers and adapters, such as a PettingZoo env."""
         return self.world.unwrapped
 
     @override
@@ -84,7 +84,7 @@ class AgentIndicator(WrappedWorld):
     Box, or added to a Dict under the key `agent`.
 
     Raises:
-        EnvironmentUnusable: If observations are of another kind, or have that key.
+        EnvironmentUnusable: Observations are neither a 1-d Box nor a Dict, or already have the key `agent`.
     """
 
     def __init__(self, world: World) -> None:
@@ -135,7 +135,7 @@ class PadSpaces(WrappedWorld):
     of axes are padded to the largest shape; the world receives each action cropped to the agent's own shape.
 
     Raises:
-        EnvironmentUnusable: If spaces are of other kinds.
+        EnvironmentUnusable: The agents' spaces cannot be padded to common ones.
     """
 
     def __init__(self, world: World) -> None:

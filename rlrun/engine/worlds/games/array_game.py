@@ -80,7 +80,7 @@ class ArrayGame(Protocol):
     symmetries: Symmetries
 
     def first(self, number: int, seed: int = 0) -> States:
-        """Returns n initial positions [n]; random positions are drawn with the seeds `seed`, `seed + 1`, and so on."""
+        """Returns n initial positions; if they are random, the seeds are `seed`, `seed + 1`, and so on."""
         ...
 
     def legal(self, states: States) -> Flags:

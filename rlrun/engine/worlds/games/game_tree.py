@@ -45,6 +45,6 @@ class GameTree(Protocol):
     def observe(self) -> Tree:
         """Returns the information state of the player to act: equal in positions that the player cannot distinguish.
 
-        It must tell all that the player saw and did before.
+        It must contain everything that the player has seen and done so far.
         """
         ...

@@ -60,7 +60,7 @@ class Searchable(Protocol):
 
 
 class ObjectGame:
-    """`ArrayGame` of `Searchable` objects; each action is applied to a clone.
+    """Adapter that plays a batch of `Searchable` Python objects as an `ArrayGame`; actions are applied to clones.
 
     Args:
         name: Name of the game in messages.

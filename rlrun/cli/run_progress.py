@@ -41,7 +41,6 @@ class RunProgress:
     """Progress of a run.
 
     Attributes:
-        experiment: Name of the experiment.
         trials: Progress of the run's trials, by name.
         expected: Total number of trials at the end, including those that a searcher has not suggested yet.
         resources: CPUs and GPUs in use, None if unknown.
@@ -49,7 +48,6 @@ class RunProgress:
         metrics: Metrics of the trial, in a run with a single trial; otherwise empty, to save memory.
     """
 
-    experiment: str
     trials: dict[str, TrialProgress]
     expected: int = 0
     resources: RunResources | None = None

@@ -62,7 +62,7 @@ def progress_of(state: RunState) -> RunProgress:
     from rlrun.cli.run_progress import RunProgress
     from rlrun.cli.trial_progress import STOPPED, TrialProgress
 
-    run = RunProgress(state.experiment or state.path.name, {})
+    run = RunProgress({})
     for trial in state.trials:
         run.trials[trial.name] = progress = TrialProgress(
             trial.name,

@@ -93,7 +93,7 @@ class RunWatcher:
         self._stream = copy_of_stderr()
         self._names_experiment = names_experiment
         self._view: View | None = None
-        self._run = RunProgress("", {})
+        self._run = RunProgress({})
 
     def __enter__(self) -> RunWatcher:
         """Enters the context; returns this watcher."""
@@ -120,7 +120,7 @@ class RunWatcher:
                 self._write_line(f"{event.trial}: goes back to {event.steps}; {kept}")
             case RunStarted():
                 trials = {trial.name: TrialProgress.of(trial) for trial in event.trials}
-                self._run = RunProgress(event.directory.name, trials, event.expected, uses_ray=event.uses_ray)
+                self._run = RunProgress(trials, event.expected, uses_ray=event.uses_ray)
                 self._view = self._view_of(event)
             case TrialAdded():
                 self._run.trials[event.trial.name] = TrialProgress.of(event.trial)

@@ -42,7 +42,6 @@ class RunView:
         table: Content of run.json.
         labels: Tags and note of the run.
         spec: Resolved spec of the run, {} if it cannot be read.
-        spec_text: The resolved spec as text.
         trials: Results of the trials, in the order of the table.
         stops: Early-stopping decisions of the scheduler, in order.
         generations: Lineage of the populations (PBT), [] without populations.
@@ -54,7 +53,6 @@ class RunView:
     table: RunTable
     labels: Labels
     spec: dict[str, Any]
-    spec_text: str
     trials: tuple[TrialResult, ...]
     stops: tuple[StopDecision, ...]
     generations: tuple[Generation, ...]
@@ -144,7 +142,7 @@ def read_run(path: Path, metrics: Iterable[str] = (), *, name: str | None = None
     """
     run = RunDirectory.open(path)
     problems: list[str] = []
-    spec, text = _read_spec(run, problems)
+    spec = _read_spec(run, problems)
     shown = [goal_of(spec)[0], *metrics]
     counterparts = [other for metric in shown if (other := counterpart(metric)) is not None]
     wanted = tuple(dict.fromkeys([*shown, *counterparts, *_expected(spec), *AXES.values()]))
@@ -157,7 +155,6 @@ def read_run(path: Path, metrics: Iterable[str] = (), *, name: str | None = None
         table=run.table,
         labels=_read_labels(run.path, problems),
         spec=spec,
-        spec_text=text,
         trials=trials,
         stops=tuple(read_stops(run.path).values()),
         generations=tuple(read_generations(run.path)),
@@ -252,12 +249,12 @@ def require_reported(runs: Sequence[RunView], names: Iterable[str]) -> None:
             raise UsageError(f"{who} {does} '{name}'{did_you_mean(name, reported)}")
 
 
-def _read_spec(run: RunDirectory, problems: list[str]) -> tuple[dict[str, Any], str]:
+def _read_spec(run: RunDirectory, problems: list[str]) -> dict[str, Any]:
     try:
-        return run.spec()
+        return run.spec()[0]
     except (RunDamaged, OSError) as error:
         problems.append(str(error))
-        return {}, ""
+        return {}
 
 
 def _read_labels(run: Path, problems: list[str]) -> Labels:

@@ -244,8 +244,7 @@ class Training:
     def load(self, content: Content, *, eager: bool = False, for_training: bool = True) -> None:
         """Restores the training from a checkpoint's content.
 
-        From a checkpoint in version 1 of the format, env states, replay and dataflow are not restored. Policies that
-        are missing in the checkpoint or had another algorithm keep their initial state.
+        Policies that are missing in the checkpoint or had another algorithm keep their initial state.
 
         Args:
             content: Content of the checkpoint.

@@ -16,7 +16,7 @@ from rlrun.experiments.runs.events import RunResources, TrialEvent
 
 def sweep(trials: int, running: int = 0, paused: int = 0, ended: int = 0) -> RunProgress:
     """Makes a run whose first trials have ended, in their order; the next ones run, the next are paused."""
-    run = RunProgress("sweep", {})
+    run = RunProgress({})
     for number in range(trials):
         name = f"{number:03d}-lr=0.001-seed={number % 2}"
         params = {"lr": 0.001 * (1 + number // 2), "relu": True}
@@ -70,13 +70,13 @@ def test_a_lone_trial_goes_by_its_whole_name() -> None:
 
 
 def test_columns_with_nothing_in_them_are_not_there(wording) -> None:
-    run = RunProgress("a", {"a": TrialProgress("a", {"episode_return_mean": 10.0}, status="RUNNING")})
+    run = RunProgress({"a": TrialProgress("a", {"episode_return_mean": 10.0}, status="RUNNING")})
     assert text_table(columns_of(run, list(run.trials.values()), 0.0)) == wording()
 
 
 def test_settings_that_are_too_long_are_cut(wording) -> None:
     trial = TrialProgress("000-x", {}, {"hiddens": [64] * 20}, status="RUNNING")
-    (column,) = [each for each in columns_of(RunProgress("a", {"a": trial}), [trial], 0.0) if each.heading == "hiddens"]
+    (column,) = [each for each in columns_of(RunProgress({"a": trial}), [trial], 0.0) if each.heading == "hiddens"]
     assert column.cells == wording("64")
     assert [each.heading for each in fitting_columns([column], 5)] == []
 
@@ -120,7 +120,7 @@ ROW = {
 
 def lone_run(**more: float | None) -> RunProgress:
     """Makes a run of one trial, whose return grows from 0 to 123.4 and whose last row has other values, too."""
-    run = RunProgress("pole", {"000-seed=0": TrialProgress("000-seed=0", {"env_steps": 1_000_000})})
+    run = RunProgress({"000-seed=0": TrialProgress("000-seed=0", {"env_steps": 1_000_000})})
     for share in (0.0, 0.25, 0.5, 1.0):
         row = {**ROW, "env_steps": int(500_000 * share), "episode_return_mean": 123.4 * share, **more}
         run.observe(TrialEvent("000-seed=0", "RUNNING", row), 100.0 * share)
@@ -170,7 +170,7 @@ def test_the_live_view_of_a_lone_trial_is_its_screen_once_it_has_a_result(
 ) -> None:
     for name, value in {"COLUMNS": "80", "LINES": "30", "FORCE_COLOR": "1"}.items():
         monkeypatch.setenv(name, value)
-    run, stream = RunProgress("pole", {"000": TrialProgress("000", {"env_steps": 1_000_000})}), io.StringIO()
+    run, stream = RunProgress({"000": TrialProgress("000", {"env_steps": 1_000_000})}), io.StringIO()
     view = LiveView("pole", "runs/pole", run, stream, uses_ray=True)
     before = stream.getvalue()
     view.show(run.observe(TrialEvent("000", "RUNNING", ROW), 1.0))

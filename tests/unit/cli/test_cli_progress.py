@@ -67,7 +67,7 @@ def test_a_run_that_steps_no_env_is_told_by_its_sgd_steps(wording) -> None:
         {"sgd_steps": 900}, env_steps=0, sgd_steps=30, iteration=1, env_steps_per_s=0.0, time_total_s=0.5
     )
     assert trial.line(0.0) == wording("steps/s", "000", "30")
-    columns = {column.heading: column.cells for column in columns_of(RunProgress("x", {"t": trial}), [trial], 0.0)}
+    columns = {column.heading: column.cells for column in columns_of(RunProgress({"t": trial}), [trial], 0.0)}
     assert (columns["SGD steps"], columns["of"], columns["steps/s"]) == (["30"], ["900"], ["60"])
     assert "env steps" not in columns
     both = trial_with({"sgd_steps": 900}, env_steps=64, sgd_steps=30, env_steps_per_s=8.0, episode_return_mean=1.5)
@@ -113,7 +113,7 @@ def test_a_trial_that_a_scheduler_has_ended_is_told_from_one_that_has_come_to_it
 
 
 def run_of(*trials: TrialProgress, expected: int = 0) -> RunProgress:
-    return RunProgress("sweep", {trial.name: trial for trial in trials}, expected)
+    return RunProgress({trial.name: trial for trial in trials}, expected)
 
 
 def test_a_summary_counts_statuses_and_names_the_leader(wording) -> None:

@@ -6,9 +6,7 @@
               league         where there are seats: pool, pay-offs, and copies of other runs' policies
               trainees       by name: learner, filters and flow
 
-A new component adds a section without changing the others. Version 1 of the format, which had no sections, is
-readable in part: policies, target networks, optimizers, filters and counters. Its dataflow, replay and env states
-are dropped, and the run continues with new episodes.
+A new component adds a section without changing the others.
 """
 
 from __future__ import annotations

@@ -253,7 +253,7 @@ def trial_of(seed: int, configuration: int = 0, status: Any = "TERMINATED") -> T
 def test_a_configuration_is_named_where_a_run_has_several(wording) -> None:
     trials = (trial_of(0), trial_of(1), trial_of(0, 1))
     table = RunTable("poles", "2026-01-01", "rlrun train", "local", (), {}, tuple(trial.name for trial in trials))
-    run = RunView(Path("sweep"), "sweep", table, Labels(), {}, "", trials, (), (), ())
+    run = RunView(Path("sweep"), "sweep", table, Labels(), {}, trials, (), (), ())
     with wording.raised(UsageError, "sweep/0-0", "sweep/1-0"):
         configuration_named(run, None)
     assert [trial.name for trial in configuration_named(run, "0-1").trials] == ["0-0", "0-1"]
@@ -264,7 +264,7 @@ def gathered(means: dict[int, float | None], trial: str | None = None) -> CardEv
     trials = [trial_of(seed, status="TERMINATED" if mean is not None else "ERROR") for seed, mean in means.items()]
     group = Group("", "poles", {}, (tuple((each,) for each in trials),))
     table = RunTable("poles", "2026-01-01", "rlrun train", "local", (), {}, ())
-    run = RunView(Path("poles"), "poles", table, Labels(), {}, "", tuple(trials), (), (), ())
+    run = RunView(Path("poles"), "poles", table, Labels(), {}, tuple(trials), (), (), ())
 
     def checkpoint_of(member: TrialResult) -> Path:
         if means[member.seed or 0] is None:

@@ -58,7 +58,7 @@ class A2C(Algorithm[A2CConfig]):
 
     @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Policy gradient, value loss and entropy bonus over rows [S, L] (arXiv:1602.01783, sec. 4, alg. S3)."""
+        """Policy gradient, value loss and entropy bonus over S sequences of L steps (arXiv:1602.01783, alg. S3)."""
         return policy_gradient_loss(
             outputs,
             batch,

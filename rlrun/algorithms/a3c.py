@@ -60,14 +60,14 @@ class A3C(A2C):
 
     @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """A2C's loss, with added value statistics, since workers send no batches to the learner."""
+        """Computes A2C's loss, and the value statistics that the learner, which gets no batches, cannot compute."""
         loss = super().loss(outputs, batch, scheduled)
         measured = value_statistics(outputs.values, batch["value_targets"], batch["valid"].float())
         return dataclasses.replace(loss, statistics={**loss.statistics, **measured})
 
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
-        """Operators on each worker: computes a fragment's advantages, then the gradient at the acting weights."""
+        """Operators that each worker runs: compute a fragment's advantages, then the gradient at the acting weights."""
         config = self.config
         standardize = (Standardize("advantages"),) if config.standardize_advantages else ()
         return (
@@ -83,7 +83,7 @@ class A3C(A2C):
 
     @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
-        """Asynchronous stream of the workers' gradients."""
+        """Stream of the workers' gradients, each as soon as a worker has computed it."""
         in_flight = self.config.gradients_in_flight
         return trainee.workers.rollouts(*self.on_worker(trainee), mode=self.mode, in_flight=in_flight)
 

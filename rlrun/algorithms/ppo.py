@@ -67,7 +67,7 @@ class PPO(Algorithm[PPOConfig]):
 
     @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """PPO loss over rows [S, L]: clipped surrogate, value loss and entropy bonus (eqs. 7 and 9)."""
+        """PPO loss over S sequences of L steps: clipped surrogate, value loss and entropy bonus (eqs. 7 and 9)."""
         config, valid = self.config, batch["valid"].float()
         # Masked before the exponential: that of an empty step may be infinite, and 0 times infinity is NaN.
         log_ratio = (outputs.distribution.log_prob(batch["actions"]) - batch["logp"]) * valid

@@ -56,7 +56,7 @@ class CartPoleArrays:
         self._rows = {GROUP: rows}
 
     def reset(self, worlds: Sequence[int], seeds: Sequence[int]) -> ArrayStep:
-        """Resets selected worlds; initial states are those of successive resets of one CartPole with the world's seed.
+        """Resets selected worlds: each pole gets a new initial state.
 
         Initial states are those of successive resets of one CartPole with the world's seed.
         """

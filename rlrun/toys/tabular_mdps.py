@@ -176,5 +176,5 @@ class RandomMDP(gymnasium.Env[int, int]):  # type: ignore[misc]  # gymnasium is 
 
 
 def random_mdp(seed: int) -> dict[str, Any]:
-    """Samples an MDP's seed, as a reset option."""
+    """Samples a task for meta-RL: the reset option `mdp`, the seed of a `RandomMDP`."""
     return {"reset_options": {MDP: int(np.random.default_rng([seed, FAMILY_DRAWS]).integers(2**31))}}

@@ -52,7 +52,7 @@ Flags = NDArray[np.bool_]
 
 
 class Tribes:
-    """Survival of two tribes of agents on a toroidal map of grass, forest, water and stone, which is too large to see.
+    """Survival of two tribes of agents on a toroidal map of grass, forest, water and stone, larger than their view.
 
     An agent's food and water fall by `NEED` in each step. An agent eats on a tile of forest with food, which grows
     again after `REGROWTH_STEPS`, and drinks next to water. Health falls by `WANT` for each that is used up, and rises

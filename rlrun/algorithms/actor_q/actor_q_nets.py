@@ -19,10 +19,10 @@ from rlrun.engine.nn.observation_leaves import ObservationTree
 def actor_spec(
     leaves: ObservationTree, model: ModelConfig, num_outputs: int, log_stds: LogStds | None = None
 ) -> NetworkSpec:
-    """Spec of an actor network.
+    """Creates the spec (layers and sizes) of an actor network.
 
     Args:
-        leaves: Tree of `ObservationLeaf`.
+        leaves: Entries of the observation with their encodings: a tree of `ObservationLeaf`.
         model: Settings of the layers.
         num_outputs: Size of the output, K.
         log_stds: Log standard deviation outputs for state-dependent exploration; None for none.
@@ -41,7 +41,7 @@ def critic_spec(
     arXiv:2110.05038).
 
     Args:
-        leaves: Tree of `ObservationLeaf`.
+        leaves: Entries of the observation with their encodings: a tree of `ObservationLeaf`.
         model: Settings of the layers.
         num_outputs: Size of the output.
         action_size: Size D of the input action; 0 for a function of the state only.
@@ -54,16 +54,16 @@ def critic_spec(
 
 
 class ActorQNets(nn.Module):
-    """Module of critics, other networks such as an actor, and a temperature, each contiguous in the flat parameters.
+    """Critics, other networks such as an actor, and an entropy temperature, each contiguous in the flat parameters.
 
     Args:
         critics: Specs of the critics.
-        others: Specs of the other networks by name; several specs for a list of networks.
+        others: Specs of the other networks by name; a sequence of specs creates a list of networks.
         model: Settings of all networks.
         seed: Seed of the initial weights.
         initial_alpha: Initial temperature; None for no temperature.
-        scalars: First values of further learned scalars, by name.
-        network: Makes each network of its spec.
+        scalars: Initial values of additional learned scalars, by name.
+        network: Function that creates a network from its spec.
 
     Attributes:
         critics: Critic networks. The other networks are attributes too, by their names.

@@ -17,7 +17,7 @@ from rlrun.engine.policy.fragment_collector import Execution, FragmentCollector,
 class CriticValues(Recording):
     """Recorder of Q values of greedy actions, `values` [T + 1, B], and of actions taken, `taken_values` [T, B].
 
-    Both are computed at the end of a fragment, each in one forward pass.
+    Both are computed at the end of a fragment of T steps in B env slots, each in one forward pass.
 
     Args:
         critic: Q network with the inputs `obs` and `actions`.
@@ -28,7 +28,7 @@ class CriticValues(Recording):
 
     @override
     def load(self, flat: Floats) -> None:
-        """Loads the acting parameters [A]."""
+        """Loads the acting parameters [num_parameters]."""
         self.critic.load(flat)
 
     @override

@@ -82,7 +82,7 @@ class DDPG(Algorithm[DDPGConfig]):
         return critics_and_actor(self.critics_loss, self.actor_loss, policy_delay=every, max_grad_norm=bound)
 
     def next_actions(self, outputs: DeterministicNetworks, batch: SampleBatch) -> Tensor:
-        """Actions of the target actor in the next observations, [S, L, D], with `target_noise` if there is any."""
+        """Target actor's actions [S, L, D] at the next observations, smoothed by noise if `target_noise` is above 0."""
         actions = outputs.target_actions(outputs.following(batch))
         if not self.config.target_noise:
             return actions
@@ -91,12 +91,12 @@ class DDPG(Algorithm[DDPGConfig]):
         return smoothed.clamp(-1.0, 1.0)
 
     def next_values(self, outputs: DeterministicNetworks, batch: SampleBatch) -> Tensor:
-        """Values of the next actions by the target critics, [S, L]."""
+        """Q values [S, L] of the target actor's next actions, by the target critics."""
         actions = self.next_actions(outputs, batch)
         return outputs.target_minimum(outputs.target_values(outputs.following(batch), actions), batch)
 
     def critics_loss(self, outputs: DeterministicNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Mean squared TD error (arXiv:1509.02971, eq. 5) over rows [S, L], summed over the critics.
+        """Mean squared TD error (arXiv:1509.02971, eq. 5) over S sequences of L steps, summed over the critics.
 
         Targets use the minimum over the target critics, or over a random subset of them: clipped double Q-learning
         (arXiv:1802.09477, eq. 10).

@@ -67,7 +67,7 @@ class DeterministicPolicy(ActorQPolicy):
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
-        """Samples noise of target policy smoothing, `next_noise` [S, L, D], and the choice of target critics."""
+        """Samples a minibatch's `next_noise` [S, L, D] for target policy smoothing, and the target critics to use."""
         noise = {}
         if self.config.target_noise:
             noise["next_noise"] = generator.standard_normal((rows, length, self.action_space.size), np.float32)
@@ -79,5 +79,5 @@ class DeterministicPolicy(ActorQPolicy):
 
     @override
     def recording(self) -> CriticValues | None:
-        """Creates the recorder of the first critic's values, if initial priorities are computed from them."""
+        """Creates the recorder of the first critic's Q values; None unless initial replay priorities require them."""
         return CriticValues(self.acting_side(self.critics[0])) if self.config.records_values else None

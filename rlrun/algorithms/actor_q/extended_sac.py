@@ -129,9 +129,9 @@ class ExtendedSAC(SAC):
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """SAC's objectives with separate optimizers.
+        """SAC's objectives, each with a separate optimizer.
 
-        The losses also assign the running statistics of their networks.
+        The losses also update the running normalization statistics of the networks.
         """
         config = self.config
         adam = Adam(beta_1=config.adam_beta_1)
@@ -154,7 +154,7 @@ class ExtendedSAC(SAC):
 
 
 def running_statistics(parameters: FlatParameters, prefix: str | None) -> tuple[str, ...]:
-    """Names of the running statistics of batch renormalization, among parameters with a given name prefix."""
+    """Names of the parameters with a given prefix that are running statistics of batch renormalization."""
     under = prefix or ""
     return tuple(
         slot.name for slot in parameters.slots if slot.name.startswith(under) and slot.name.endswith(RUNNING_STATISTICS)
@@ -162,10 +162,10 @@ def running_statistics(parameters: FlatParameters, prefix: str | None) -> tuple[
 
 
 class ResetNetworks(StatefulOperator):
-    """Reset of all networks and optimizers after every `every` minibatches; the replay buffer keeps its steps.
+    """Resets all networks and optimizers after every `every` minibatches; the replay buffer keeps its steps.
 
     Args:
-        trainee: The trainee, whose learner has the networks.
+        trainee: The policy in training, whose learner has the networks.
         policy: Function that creates a policy with new parameters from spaces and a seed.
         every: Number of minibatches between two resets.
 

@@ -109,12 +109,12 @@ class QuantileNetworks(SquashedNetworks):
 
     @override
     def mean_of(self, outputs: Tensor) -> Tensor:
-        """Mean of a critic's quantiles: the expected value."""
+        """Expected return [S, L]: the mean over a critic's quantiles [S, L, K]."""
         return outputs.mean(-1)
 
     @override
     def kept_values(self, values: Tensor, batch: SampleBatch) -> Tensor:
-        """Smallest quantiles of all target critics' quantiles together, [M, S, L]."""
+        """Target samples [M, S, L]: the M smallest quantiles after pooling those of all target critics."""
         return truncated_mixture(values, self.dropped)
 
     @override
@@ -136,9 +136,9 @@ class JointNetworks(SquashedNetworks):
 
     @override
     def sample_and_evaluate(self, batch: SampleBatch, objective: ActorObjective = "minimum") -> Soft:
-        """Evaluates the actor's actions.
+        """Samples the actor's actions, and evaluates their log-probabilities and Q values.
 
-        The actor is normalized by minibatch statistics, the critics by running ones.
+        The actor is normalized by minibatch statistics, the critics by running statistics.
         """
         with batch_statistics(self.networks.others["actor"]) as moved:
             evaluated = super().sample_and_evaluate(batch, objective)
@@ -146,7 +146,7 @@ class JointNetworks(SquashedNetworks):
 
     @override
     def values_and_next(self, batch: SampleBatch) -> tuple[Tensor, Soft]:
-        """Evaluates recorded and next actions in one pass, so that normalization statistics cover both."""
+        """Q values of recorded and of next actions, from one critic pass whose normalization statistics cover both."""
         networks = self.networks
         present, following = networks.present(batch), networks.following(batch)
         with torch.no_grad():

@@ -57,8 +57,8 @@ class ActorQNetworks:
         views: Online parameters by name.
         target_views: Parameters of the target networks by name.
         burn_in: Length of the burn-in of recurrent networks; None for feed-forward networks.
-        kept: Dropout factors of the units of the critics and then of the target critics, [S, L, 2 C W]; None for no
-            dropout.
+        kept: Dropout factors of the units of the critics and then of the target critics, [S, L, 2 C W], with W
+            units per critic; None for no dropout.
     """
 
     critics: tuple[TorchNetwork, ...]
@@ -132,7 +132,7 @@ class ActorQNetworks:
         return values, ahead
 
     def actor_values(self, objective: ActorObjective, observations: Any, actions: Tensor | None = None) -> Tensor:
-        """Values [S, L, K] that an actor maximizes: of the first critic, or the minimum or mean over all critics."""
+        """Values [S, L, K] that the actor maximizes: the first critic's, or the minimum or mean over all critics."""
         if objective == "first":
             return run(self.critics[0], self.views, observations, actions, kept=self._kept(0)[0])
         outputs = self.critic_outputs(observations, actions)
@@ -146,7 +146,7 @@ class ActorQNetworks:
         return values.masked_fill(left_out.view(*left_out.shape, *[1] * (values.ndim - 3)), torch.inf).amin(0)
 
     def actor_outputs(self, observations: Any) -> Tensor:
-        """Actor outputs [S, L, K] (parameters of action distributions) for observations [S, L, ...], with masks."""
+        """Actor outputs [S, L, K] (parameters of action distributions) for observations [S, L, ...]."""
         return self._actor_outputs(self.views, observations)
 
     def target_actor_outputs(self, observations: Any) -> Tensor:
@@ -222,9 +222,9 @@ def run(
 def drawn_critics(
     generator: np.random.Generator, config: CriticEnsembleSettings, rows: int, length: int
 ) -> dict[str, NDArray[np.float32]]:
-    """Draws `num_target_critics` distinct critics for a minibatch, as the column `DRAWN_CRITICS`.
+    """Samples the `num_target_critics` critics that form a minibatch's targets, as the column `DRAWN_CRITICS`.
 
-    Empty if all are used.
+    Returns no column if the targets use all critics.
 
     Source:
         Chen et al., "Randomized ensembled double Q-learning", arXiv:2101.05982, algorithm 1.
@@ -284,6 +284,6 @@ def repeated(observations: Any, times: int) -> Any:
 
 
 def taken(outputs: Tensor, actions: Tensor) -> Tensor:
-    """Outputs [..., S, L] for the Discrete actions taken [S, L], out of the outputs for all actions, [..., S, L, A]."""
+    """Selects the outputs [..., S, L] of the Discrete actions taken [S, L] from the outputs of all A actions."""
     index = actions.expand(outputs.shape[:-1]).unsqueeze(-1)
     return outputs.gather(-1, index).squeeze(-1)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def critics_and_actor(
     critics_loss: LossFunction, actor_loss: LossFunction, *, policy_delay: int, max_grad_norm: float | None
 ) -> list[Objective]:
-    """Objectives of critics and actor, in this order.
+    """Creates the objectives (a loss and its parameters) of critics and actor, in this order.
 
     Args:
         critics_loss: Loss of the critics, whose parameter names begin with `critics.`.
@@ -38,7 +38,7 @@ def loss_of_critics(
     valid: Tensor,
     statistics: Mapping[str, Tensor] = MappingProxyType({}),
 ) -> Loss:
-    """Loss of C critics, with the statistics of `TD_METRICS` and the replay priorities of the rows.
+    """Combines the loss of C critics with TD error statistics and with new replay priorities.
 
     Args:
         loss: Scalar loss, [].

@@ -54,15 +54,15 @@ class ActorQConfig(PolicyConfig, Protocol):
 
 
 class ActorQPolicy(Policy):
-    """Policy with critics (Q functions), and an actor or another network that acts on their basis.
+    """Policy with critics (Q functions), and a network that acts: an actor, or a search for actions with high Q values.
 
     Args:
         config: Settings.
-        leaves: Tree of `ObservationLeaf`.
+        leaves: Entries of the observation with their encodings: a tree of `ObservationLeaf`.
         action_space: Action space of the acting network.
         module: Critics and other networks.
         acting: Name prefix of the acting network's parameters.
-        networks: Function that creates the losses' networks from the fields of `ActorQNetworks`.
+        networks: Function that creates the networks passed to losses, from the fields of `ActorQNetworks`.
         burn_in: Length of the burn-in of recurrent networks.
 
     Attributes:
@@ -98,7 +98,7 @@ class ActorQPolicy(Policy):
     @property
     @override
     def acting_range(self) -> tuple[int, int]:
-        """Slice of the acting parameters in the flat vector, as (start, size)."""
+        """Slice, as (start, size), of the flat policy parameters that acting needs."""
         return self.parameters.range_under(self._acting)
 
     @override
@@ -127,13 +127,13 @@ class ActorQPolicy(Policy):
         """Creates the exploration used after the initial uniform actions, unless settings name a custom one."""
 
     def acting_network(self) -> ActingNetwork:
-        """Creates the acting network, with weights not yet loaded; by default the actor."""
+        """Creates the NumPy network that selects actions, by default the actor; its weights are loaded later."""
         return self.acting_side(self.others["actor"])
 
     def acting_side(self, network: TorchNetwork) -> ActingNetwork:
-        """Creates the acting part of a network, which has the parameters that acting requires."""
+        """Creates the NumPy counterpart of a torch network, for acting; its weights are loaded later."""
         return acting_network(network, self.parameters, start=self.acting_range[0])
 
     def recording(self) -> Recording | None:
-        """Creates the recorder of additional fragment columns; by default there are none."""
+        """Creates a recorder that adds columns to fragments; None by default."""
         return None

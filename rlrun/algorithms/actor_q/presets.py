@@ -1,6 +1,6 @@
 """Presets of SAC: published methods that change its critics, layers or replay ratio, such as REDQ and DroQ.
 
-A preset is a name, defaults and fixed settings. `preset` makes an algorithm and its config of them.
+A preset is a name, defaults and fixed settings. The function `preset` turns it into an algorithm class and its config.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def preset(
     """Creates an algorithm class from a preset of settings.
 
     Args:
-        name: Name of the algorithm, under which this module holds it: so pickle finds it and its config.
+        name: Name of the algorithm. This module must assign the result to a variable of this name, for pickling.
         summary: Docstring of the algorithm.
         settings_summary: Docstring of the config.
         values: Defaults that differ from those of `ExtendedSACConfig`; for a section, those of its keys.
-        fixed_values: By reason, settings that cannot be set; see `fixed`.
-        acts_in: Kinds of action spaces.
+        fixed_values: Settings with fixed values, grouped by the reason that error messages give; see `fixed`.
+        acts_in: Supported kinds of action spaces.
     """
     place = {"__module__": __name__, "__qualname__": f"{name}.Config", "__doc__": settings_summary}
     config = cast("type[ExtendedSACConfig]", type(f"{name}Config", (ExtendedSACConfig,), place))

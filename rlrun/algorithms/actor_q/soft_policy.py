@@ -50,7 +50,7 @@ class SoftPolicy(ActorQPolicy):
         critic: Function that creates the spec of each critic.
         extra: Function that creates the specs of additional networks, by name.
         actor: Function that creates the actor's spec.
-        scalars: First values of learned scalars besides `log_alpha`, by name, such as the logarithm of a multiplier.
+        scalars: Initial values of learned scalars besides `log_alpha`, by name, such as the logarithm of a multiplier.
         network: Function that creates a network from its spec.
 
     Attributes:

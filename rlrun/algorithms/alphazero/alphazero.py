@@ -213,7 +213,7 @@ class AlphaZero(Algorithm[AlphaZeroConfig]):
 
     @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """AlphaZero loss over rows [S, 1]: cross-entropy to visit counts plus squared value error (Nature 550, eq. 1).
+        """AlphaZero loss over S positions: cross-entropy to visit counts plus squared value error (Nature 550, eq. 1).
 
         The loss is (z - v)^2 - pi^T log p, with the game's result z, and v the tanh of the value head. The weight decay
         is in the optimizer.

@@ -67,7 +67,7 @@ class SearchingNetwork:
         self.settings = settings
 
     def load(self, flat: Floats) -> None:
-        """Loads the acting parameters [A] of the policy-value network."""
+        """Loads the acting parameters [num_parameters] of the policy-value network."""
         self.prediction.network.load(flat)
 
     def __call__(
@@ -102,7 +102,7 @@ class SearchingBehavior(BehaviorPolicy):
         network: Acting network that runs the searches.
         action_space: Conversion between policy actions and env actions.
         exploration: Selection of actions from log visit counts.
-        leaves: Tree of `ObservationLeaf`.
+        leaves: Entries of the observation with their encodings: a tree of `ObservationLeaf`.
 
     Attributes:
         prediction: Leaf evaluation, also used by self-play workers.

@@ -119,7 +119,7 @@ class BroadcastAccepted(StatefulOperator):
 
     Args:
         trainee: Trainee whose weights are evaluated and broadcast.
-        play: Match between new and accepted weights.
+        play: Function that plays a match between new and accepted weights, and returns the score of the new ones.
         every: Env steps between matches.
         share: Minimum score, as a fraction of the points, for new weights to be accepted.
 

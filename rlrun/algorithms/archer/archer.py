@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 
 class Archer(Algorithm[ArcherConfig]):
-    """ArCHer: critics of utterances learn off-policy from a replay.
+    """ArCHer: critics of utterances learn off-policy from a replay buffer, an actor of tokens on-policy.
 
-    The actor of tokens learns on-policy from their values.
+    The actor's advantages are computed from the critics' values.
 
     Source:
         Zhou et al., "ArCHer: Training language model agents via hierarchical multi-turn RL", arXiv:2402.19446.
@@ -73,7 +73,7 @@ class Archer(Algorithm[ArcherConfig]):
         ]
 
     def critics_loss(self, outputs: ArcherOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Squared errors of two pairs of Q and V over the utterances of sequences [S, L] (paper, section 3.3).
+        """Squared errors of two pairs of Q and V functions, over the utterances of S sequences of L tokens.
 
         The target of Q is r + gamma V'(s') of the same pair. The target of V is the mean of Q'(s, u) over the current
         actor's utterances: the last choice of an utterance is replaced by the mean over all tokens, and the tokens
@@ -103,7 +103,7 @@ class Archer(Algorithm[ArcherConfig]):
         )
 
     def ratios(self, outputs: ArcherOutputs, batch: SampleBatch) -> Tensor:
-        """Truncated importance ratios of utterances up to their last choice, given at their last tokens, [S, L]."""
+        """Truncated importance ratios [S, L] of the tokens before an utterance's last choice, at its last token."""
         now = outputs.distribution.log_prob(batch["actions"]).detach()
         tokens = (now - batch["logp"]) * batch["valid"].float()
         before = tokens.cumsum(1) - tokens
@@ -113,7 +113,7 @@ class Archer(Algorithm[ArcherConfig]):
 
     @override
     def loss(self, outputs: ArcherOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Clipped surrogate loss of tokens with their utterances' advantages, minus an entropy bonus, over rows [S, L].
+        """Clipped surrogate loss of S sequences of L tokens with utterances' advantages, minus an entropy bonus.
 
         The surrogate of a step is the sum over all tokens of min(pi A, clip(pi) A), where pi is clipped to within
         `clip_param` times the token's probability when the batch was collected (arXiv:1707.06347, eq. 7, as a mean over
@@ -176,13 +176,13 @@ class Archer(Algorithm[ArcherConfig]):
         )
 
     def recorded(self, trainee: Trainee, data: DataSet) -> RecordedDialogues:
-        """Creates a view of a data set as replay sequences."""
+        """Presents a data set as sequences with the columns of a sequence replay."""
         width = trainee.policy.behavior().network.state_size
         return RecordedDialogues(data, length=self.config.replay.length, state_size=width)
 
 
 class RecordedDialogues:
-    """View of a data set as sequences of tokens, with the columns of `SequenceReplay.sample`.
+    """Sequences of tokens from a data set, with the columns of `SequenceReplay.sample`.
 
     Each episode is split into sequences from its start. The recurrent state before a sequence is unknown and set to
     zero, so `length` should cover a whole dialogue. `weights` are 0, since the probabilities of the recorded tokens are

@@ -31,7 +31,7 @@ EPSILON = 1e-8
 
 
 class FindUtterances(Operator):
-    """Adds columns on the utterances of replayed sequences [S, L], such as their rewards, at their last tokens.
+    """Adds columns on the utterances in replayed sequences [S, L], such as rewards, at each utterance's last token.
 
     Columns are `utterance_ends`, `utterance_starts`, `utterance_decisions`, `utterance_rewards` and
     `utterance_discounts`: `gamma`, or 0 where the utterance terminated its episode.
@@ -81,17 +81,17 @@ def replayed_utterances(batch: SampleBatch, end_tokens: Sequence[int] | None) ->
 
 
 class UtteranceAdvantages(Operator):
-    """Adds `advantages` and `probabilities` [T, B, A] of all possible tokens, by the critics and the acting policy.
+    """Adds the `advantages` and the acting policy's `probabilities` of all A tokens at each step, [T, B, A].
 
-    An utterance's last choice is redrawn: each token there has Q(s, u) - mean Q, where Q is the smaller one of both
-    critics and the mean is over the actor's probabilities. The other tokens that were said have mean Q - V, less that
-    of the average utterance, over their probability: an unbiased estimate, where one token of many is known. The rest
-    is 0. All are divided by the standard deviation of Q - V over utterances with redrawn last choices.
+    At an utterance's last choice, each token gets the advantage Q(s, u) - mean Q, where Q is the smaller one of both
+    critics and the mean is over the actor's probabilities. At the utterance's other choices, the chosen token gets mean
+    Q - V, minus the average over utterances, divided by the token's probability (an unbiased estimate, since Q is
+    unknown for tokens not chosen), and the others get 0. Advantages are divided by the standard deviation of Q - V.
 
     Tokens of utterances that are cut by the fragment's ends are not valid for the losses.
 
     Args:
-        trainee: The trainee, with an `ArcherPolicy`.
+        trainee: The policy in training, with an `ArcherPolicy`.
         end_tokens: Tokens that end an utterance; None if each token is one.
     """
 
@@ -128,7 +128,7 @@ class UtteranceAdvantages(Operator):
 def redrawn_advantages(
     found: Utterances, actions: NDArray[np.int64], q: Floats, v: Floats, probabilities: Floats
 ) -> tuple[Floats, Flags]:
-    """Standardized advantages of all possible tokens, as described in `UtteranceAdvantages`.
+    """Standardized advantages of all A possible tokens at each step, by the rule of `UtteranceAdvantages`.
 
     Args:
         found: The utterances in rows of steps [S, L].
@@ -165,7 +165,7 @@ class CopyActorToCritics(StatefulOperator):
     critics, keep their initial parameters.
 
     Args:
-        trainee: The trainee, with an `ArcherPolicy`.
+        trainee: The policy in training, with an `ArcherPolicy`.
     """
 
     def __init__(self, trainee: Trainee) -> None:
@@ -200,7 +200,7 @@ class CopyActorToCritics(StatefulOperator):
 
 
 class Utterances(NamedTuple):
-    """Utterances in rows of consecutive steps; each is described at its last token, [S, L].
+    """Utterances in S rows of L consecutive steps; the arrays [S, L] hold each utterance's entry at its last token.
 
     Attributes:
         ends: Whether the step is the last token of an utterance whose first token is in the same row.

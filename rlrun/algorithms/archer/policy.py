@@ -57,7 +57,7 @@ class ArcherPolicy(ActorCriticPolicy):
 
     @override
     def spec(self) -> NetworkSpec:
-        """Architecture: a tower for the actor, and one for the critics with four heads, each with a hidden layer."""
+        """Network spec: a tower for the actor, and a tower for the critics with heads for two Q and two V functions."""
         found = super().spec()
         actor, critics = found.towers
         outputs = {"value": 1, "value2": 1, "q1": self.action_space.num_outputs, "q2": self.action_space.num_outputs}

@@ -46,7 +46,7 @@ class LinearArms:
         self._roots: Floats = np.zeros((regressions, features, features), np.float32)
 
     def load(self, flat: Floats) -> None:
-        """Loads the flat acting parameters: coefficients and roots, [M D + M D D]."""
+        """Loads the flat acting parameters of M regressions on D features: coefficients and roots, [M D + M D D]."""
         size = self._coefficients.size
         self._coefficients = flat[:size].reshape(self._coefficients.shape)
         self._roots = flat[size:].reshape(self._roots.shape)
@@ -101,12 +101,12 @@ class ArmExploration(Exploration):
         acts: NDArray[np.bool_] | None,
         mask: ActionMask | None,
     ) -> Actions:
-        """Selects the arms to pull in a training step, [B]."""
+        """Selects the arm to pull in each of B env slots, in a training step."""
         return self.chosen(run(), noise)
 
     @override
     def sample(self, heads: AnyHeads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
-        """Selects arms with fresh noise, outside of training, [B]."""
+        """Selects the arm to pull in each of B env slots outside of training, with newly sampled noise."""
         return self.chosen(heads, self.noise(generator, 1, len(heads["outputs"]))[0])
 
     def chosen(self, heads: AnyHeads, noise: Floats) -> Actions:

@@ -47,7 +47,7 @@ class DAgger(Algorithm[DAggerConfig]):
 
     @override
     def loss(self, outputs: StochasticActorOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Negative log-likelihood of the expert's actions over rows [S, 1]."""
+        """Negative log-likelihood of the expert's actions over a minibatch of S steps."""
         log_prob = masked_mean(outputs.distribution.log_prob(batch["actions"]), batch["valid"].float())
         return Loss(-log_prob, {"log_prob": log_prob})
 

@@ -77,7 +77,7 @@ class Distill(Algorithm[DistillConfig]):
 
     @override
     def loss(self, outputs: StochasticActorOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Mean KL(teacher || student) over rows [S, L]."""
+        """Mean KL(teacher || student) over S sequences of L steps."""
         student = outputs.distribution
         kl = masked_mean(student.like(batch[EXPERT_OUTPUTS]).kl(student), batch["valid"].float())
         return Loss(kl, {"kl": kl})

@@ -55,7 +55,7 @@ class ScriptedEpisode:
 
     Attributes:
         seed: Seed of the script.
-        script: The script.
+        script: Instance of the script for this episode.
         seen: Observations so far, in order.
     """
 
@@ -195,11 +195,11 @@ class SavedExpert:
         self._behavior.take_rewards(rewards)
 
     def memory(self) -> dict[str, Any]:
-        """Recurrent state and view memory of the policy."""
+        """State that the policy carries between steps, such as a recurrent state."""
         return self._behavior.memory.state()
 
     def load_memory(self, memory: Mapping[str, Any]) -> None:
-        """Restores recurrent state and view memory."""
+        """Restores the state that the policy carries between steps, from `memory()`."""
         self._behavior.memory.load_state(memory)
 
 

@@ -29,7 +29,7 @@ class ExpertLabels(Recording):
     """Recorder of the expert's actions, which replace the learner's actions in some of the steps.
 
     Args:
-        action_space: The policy's own actions.
+        action_space: Action space of the policy.
     """
 
     replaces_actions = True
@@ -76,7 +76,7 @@ class LabelingBehavior(BehaviorPolicy):
         network: The learner's acting network.
         action_space: Conversion between env actions and the policy's own actions.
         exploration: The learner's exploration while collecting.
-        leaves: The tree of `ObservationLeaf`.
+        leaves: Entries of the observation with their encodings: a tree of `ObservationLeaf`.
         normalize_observations: Whether the learner's observations are normalized by running statistics.
 
     Attributes:
@@ -152,7 +152,7 @@ class LabelingBehavior(BehaviorPolicy):
     def asked(
         self, observations: Any, record: SampleBatch, t: int, episode_starts: NDArray[np.bool_], draws: Floats
     ) -> Any:
-        """Env actions that the expert would take; a subclass may also record more in row t."""
+        """Queries the expert for env actions at step t; a subclass may also record more of the expert's output."""
         return self.expert()(observations, episode_starts, draws)
 
     @override

@@ -34,7 +34,9 @@ COUNT, STEP, TO_GO = -3, -2, -1
 
 @dataclass(frozen=True)
 class Context:
-    """Layout of a recurrent state [B, state_size] that holds the last K steps, oldest first, and three numbers.
+    """Layout of a recurrent state [B, state_size] that holds an episode's last K steps, oldest first.
+
+    Three more numbers follow: the number of steps held, the number of steps so far, and the return-to-go.
 
     Attributes:
         length: K, steps in the context.
@@ -56,7 +58,7 @@ class Context:
         return state[:, :-3].reshape(len(state), self.length, 1 + self.features + self.actions)
 
     def with_observation(self, state: Floats, features: Floats, target_return: float) -> Floats:
-        """State extended by a step whose action is still unknown; an empty state starts with the target return.
+        """Returns the state extended by a step with unknown action; an empty state starts with the target return.
 
         Args:
             state: States before the step, [B, state_size].
@@ -73,7 +75,7 @@ class Context:
         return np.concatenate([steps.reshape(slots, -1), count, state[:, STEP, None] + 1, to_go], -1)
 
     def with_actions(self, state: Floats, actions: Floats) -> Floats:
-        """State in which the newest step has the features [B, A] of the action taken."""
+        """Returns the state with the features [B, A] of the action taken filled into its newest step."""
         steps, before = self.rows(state), 1 + self.features
         is_newest = self._is_newest(state[:, COUNT, None])[..., None]
         told = np.where(is_newest, actions[:, None], steps[..., before:])
@@ -86,7 +88,7 @@ class Context:
         return found
 
     def numbers(self, state: Floats) -> NDArray[np.int64]:
-        """Step numbers within the episode of the steps in the context, [B, K], from 0."""
+        """Time step, counted from the start of the episode, of each step in the context, [B, K]."""
         oldest = state[:, STEP] - state[:, COUNT]
         return (oldest[:, None] + np.arange(self.length)).astype(np.int64)
 
@@ -113,7 +115,7 @@ class ContextInputs:
         return self.context.with_actions(state, features)
 
     def after_rewards(self, state: Floats, rewards: NDArray[Any]) -> Floats:
-        """Context with rewards [B] subtracted from the returns-to-go, in slots that took a step."""
+        """Context with rewards [B] subtracted from the returns-to-go, for env slots that took a step."""
         taken = np.where(state[:, COUNT] > 0, rewards, 0.0).astype(np.float32)
         return np.concatenate([state[:, :TO_GO], (state[:, TO_GO] - taken)[:, None]], -1)
 
@@ -124,7 +126,7 @@ class ContextNetwork:
     Args:
         transformer: Transformer to copy.
         context: Layout of the state.
-        leaves: The tree of `ObservationLeaf`.
+        leaves: Entries of the observation with their encodings: a tree of `ObservationLeaf`.
         return_scale: Divisor of returns-to-go.
 
     Attributes:
@@ -174,7 +176,7 @@ class ContextNetwork:
 
 
 class Windows(Sequences):
-    """View of a data set as windows of K consecutive steps, padded where the episode ends earlier.
+    """Windows of K consecutive steps of a data set, padded where the episode ends earlier.
 
     Each step begins a window. Columns are `obs`, `actions`, `returns_to_go`, `episode_steps` and `valid`, [S, K].
     Entries after the episode's end are zero and not valid.

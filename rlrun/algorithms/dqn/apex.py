@@ -70,7 +70,7 @@ class DistributedReplay(Algorithm[Any]):
     """Mixin of algorithms with a distributed prioritized replay and asynchronous workers (arXiv:1803.00933).
 
     List it first among the base classes. Configs must extend `DistributedReplaySettings` and `OffPolicyConfig`, and
-    fragments have the values of which `InitialPriorities` makes priorities.
+    fragments must have the columns from which `InitialPriorities` computes priorities.
     """
 
     @property
@@ -92,7 +92,7 @@ class DistributedReplay(Algorithm[Any]):
 
     @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
-        """Stream of asynchronous fragments; fragments for replay shards are delivered as object references."""
+        """Stream of fragments from asynchronous workers; fragments for replay shards stay in Ray's object store."""
         return asynchronous_fragments(trainee, self.config.asynchrony, *self.on_worker(trainee))
 
     @override
@@ -115,7 +115,7 @@ class Apex(DistributedReplay, DQN):
 def asynchronous_fragments(
     trainee: Trainee, asynchrony: AsynchronyConfig, *on_worker: Callable[[Any], Any]
 ) -> Flow[Any]:
-    """Stream of asynchronous fragments; fragments for replay shards are delivered as object references.
+    """Stream of fragments from asynchronous workers; fragments for replay shards stay in Ray's object store.
 
     Args:
         trainee: Trainee to which the workers belong.
@@ -224,7 +224,7 @@ def distributed_replay(
 
     Args:
         config: Settings of the replay, whose capacity is divided among shards.
-        trainee: The trainee whose fragments are stored.
+        trainee: The policy in training whose fragments are stored.
         n_step: Length n of the n-step return, before bootstrapping.
         gamma: Discount factor.
         shards: Maximum number of shard processes.

@@ -105,7 +105,7 @@ class AsyncDQN(Algorithm[AsyncDQNConfig]):
 
     @override
     def loss(self, outputs: QNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Squared error (or Huber loss) of Q values against n-step returns (algorithm S2) over rows [S, T + 1].
+        """Squared error (or Huber loss) of Q values against n-step returns (algorithm S2) over S rows of T + 1 steps.
 
         An n-step return sums rewards up to the end of the fragment or episode. Unless the episode has terminated, the
         return bootstraps there with the maximum of the target network's values.
@@ -133,12 +133,12 @@ class AsyncDQN(Algorithm[AsyncDQNConfig]):
 
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
-        """Operators on workers: the gradient of each fragment at the acting weights."""
+        """Operators that run on workers: compute the gradient of each fragment at the acting weights."""
         return (ComputeGradients(trainee.learner_factory, whole_fragments=True),)
 
     @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
-        """Asynchronous stream of the workers' gradients."""
+        """Stream of the workers' gradients, each as soon as a worker has computed it."""
         in_flight = self.config.gradients_in_flight
         return trainee.workers.rollouts(*self.on_worker(trainee), mode="async", in_flight=in_flight)
 

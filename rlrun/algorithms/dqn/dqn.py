@@ -191,7 +191,7 @@ class DQN(Algorithm[DQNConfig]):
 
     @override
     def loss(self, outputs: QNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Loss of the n-step TD error (cross-entropy for C51, quantile Huber for quantiles) over rows [S, 1].
+        """Loss of n-step TD errors (cross-entropy for C51, quantile Huber for quantiles) over a minibatch of S steps.
 
         The next action is greedy among those that the next observation's action mask allows.
         """
@@ -264,7 +264,7 @@ def gather_actions(q_outputs: Tensor, actions: Tensor) -> Tensor:
 def munchausen_targets(
     settings: MunchausenConfig, outputs: QNetworks, batch: SampleBatch, target_outputs: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Rewards [S, 1] with the clipped log-policy, and soft values [S, 1, K] of the next observations.
+    """Munchausen rewards [S, 1], which add the clipped log-policy, and soft values [S, 1, K] of the next observations.
 
     reward + alpha [tau log pi(a | s)] from clip to 0, and sum over a' of pi(a' | s') (z(s', a') - tau log pi(a' | s')),
     with pi = softmax(q / tau) under action masks. The target network computes q and the returns z; in an implicit

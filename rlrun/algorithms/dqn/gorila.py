@@ -61,7 +61,7 @@ class Gorila(DQN):
 
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
-        """Operators on workers: a list of the gradients due after each fragment, empty before learning starts."""
+        """Operators that run on workers: compute the list of gradients due after each fragment, empty at the start."""
         config = self.config
         return (
             ComputeReplayedGradients(
@@ -79,7 +79,7 @@ class Gorila(DQN):
 
     @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
-        """Asynchronous stream of the workers' lists of gradients."""
+        """Stream of the workers' lists of gradients, each as soon as a worker has computed it."""
         in_flight = self.config.gradients_in_flight
         return trainee.workers.rollouts(*self.on_worker(trainee), mode="async", in_flight=in_flight)
 
@@ -210,7 +210,7 @@ class ComputeReplayedGradients(WorkerOperator, StatefulOperator):
     def unsaved(self) -> str:
         """Reason why a resume is not exact: the local replay buffer is not saved.
 
-        "" if checkpoints include the buffer.
+        Empty if checkpoints include the buffer.
         """
         return "" if self._replay.is_saved else "the replay buffer is not saved whole"
 

@@ -55,7 +55,7 @@ class ImplicitQuantiles(Decoder):
 
     @override
     def forward(self, heads: Mapping[str, Tensor], columns: Mapping[str, Any]) -> Tensor:
-        """Quantiles [S, L, A * K] at the fractions with cosines `WAVES` [S, L, K, C], or else at midpoints."""
+        """Quantiles [S, L, A * K] at K fractions given by their cosines [S, L, K, C], or at midpoints without these."""
         features = self.activation(heads["outputs"]).unsqueeze(-2)
         cosines = columns.get(WAVES)
         if cosines is None:
@@ -67,7 +67,7 @@ class ImplicitQuantiles(Decoder):
 
     @override
     def acting(self, network: ActingNetwork, slots: Mapping[str, ParameterSlot]) -> ActingNetwork:
-        """Creates the acting network of mean quantiles at midpoints, with weights not yet loaded."""
+        """Creates the NumPy network for acting, whose Q values are mean quantiles; its weights are loaded later."""
         return MeanQuantiles(network, self.returns, self.model.activation, slots)
 
 

@@ -202,7 +202,7 @@ def q_spec(
     A dueling network has separate streams of state value and advantages after the trunk, each with a hidden layer.
 
     Args:
-        leaves: Tree of `ObservationLeaf`.
+        leaves: Entries of the observation with their encodings: a tree of `ObservationLeaf`.
         model: Settings of the layers.
         num_actions: Number of Discrete actions, A.
         numbers_per_action: Outputs per action, K: atoms or quantiles of a return distribution, or 1.

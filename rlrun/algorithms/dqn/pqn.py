@@ -70,7 +70,7 @@ class PQN(Algorithm[PQNConfig]):
 
     @override
     def loss(self, outputs: QNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Squared error (or Huber loss) of Q values against Q(lambda) targets, over rows [S, L] (algorithm 1)."""
+        """Squared error (or Huber loss) of Q values against Q(lambda) targets over S sequences of L steps."""
         valid = batch["valid"].float()
         values = outputs.values(batch["obs"]).gather(-1, batch["actions"].unsqueeze(-1)).squeeze(-1)
         errors, bound = values - batch["q_targets"], self.config.huber

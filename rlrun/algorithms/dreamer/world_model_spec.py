@@ -27,7 +27,7 @@ class WorldModelSpec:
     (posterior).
 
     Attributes:
-        leaves: Tree of `ObservationLeaf`.
+        leaves: Entries of the observation with their encodings: a tree of `ObservationLeaf`.
         action_width: Size A of an action as input of the model.
         actor_outputs: Size of the actor's output layer, the parameters of an action distribution.
         hiddens: Widths of the dense layers of each network.

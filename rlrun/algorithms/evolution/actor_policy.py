@@ -85,11 +85,11 @@ class ActorPolicy(Policy):
         return heads["outputs"]
 
     def first_parameters(self) -> NDArray[np.float32]:
-        """Initial parameters of the actor, flat [A]."""
+        """Initial parameters of the actor, as a flat vector."""
         return self.parameters.gather(self.module)[: self.num_parameters].numpy()
 
     def set_candidates(self, candidates: NDArray[np.float32]) -> None:
-        """Sets the initial candidates, [N, A]."""
+        """Sets the initial parameter vectors of the N candidates, [N, num_parameters]."""
         self.module.candidates[0].data.copy_(torch.from_numpy(candidates))
 
     @override

@@ -1,4 +1,4 @@
-"""Acting of evolution strategies: deterministic actions, in a Box in units of finite bounds, without noise (NumPy)."""
+"""Acting in evolution strategies: deterministic actions, scaled to the bounds of a Box, without noise (NumPy)."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Candidates(Protocol):
         ...
 
     def parameters(self, weights: Weights, seed: int, generation: int, candidate: int) -> Floats:
-        """Parameters of a candidate, [A].
+        """Computes the flat parameter vector of a candidate.
 
         Args:
             weights: Latest broadcast weights.
@@ -65,7 +65,7 @@ class MirroredPairs:
         return candidate // 2
 
     def parameters(self, weights: Weights, seed: int, generation: int, candidate: int) -> Floats:
-        """Parameters of a candidate [A]: current parameters plus or minus the pair's noise."""
+        """Returns a candidate's flat parameter vector: current parameters plus or minus the pair's noise."""
         sigma = np.float32(value_at(weights.schedules["sigma"], weights.env_steps))
         noise = perturbation(seed, generation, candidate // 2, len(weights.acting))
         noise *= -sigma if candidate % 2 else sigma
@@ -75,7 +75,7 @@ class MirroredPairs:
 
 @dataclass(frozen=True)
 class ListedCandidates:
-    """Candidates that are broadcast explicitly, after the current parameters, [1 + number, A].
+    """Candidates that are broadcast as parameter vectors, in the rows after the current parameters.
 
     All candidates of a generation have the same episode seeds.
 
@@ -90,14 +90,14 @@ class ListedCandidates:
         return 0
 
     def parameters(self, weights: Weights, seed: int, generation: int, candidate: int) -> Floats:
-        """Parameters of a candidate, [A], as broadcast."""
+        """Returns the flat parameter vector of a candidate, as broadcast."""
         own: Floats = weights.acting.reshape(1 + self.number, -1)[1 + candidate]
         return own
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Candidates sampled from a diagonal normal distribution; means and standard deviations are broadcast, [2, A].
+    """Candidates sampled from a diagonal normal distribution; the broadcast has its means and standard deviations.
 
     The noise is generated from the seed. All candidates of a generation have the same episode seeds.
 
@@ -112,14 +112,14 @@ class Samples:
         return 0
 
     def parameters(self, weights: Weights, seed: int, generation: int, candidate: int) -> Floats:
-        """Parameters of a candidate, [A]: a sample from the broadcast normal distribution."""
+        """Samples a candidate's flat parameter vector from the broadcast normal distribution."""
         mean, deviation = weights.acting.reshape(2, -1)
         own: Floats = mean + deviation * perturbation(seed, generation, candidate, len(mean))
         return own
 
 
 def perturbation(seed: int, generation: int, pair: int, size: int) -> Floats:
-    """Standard normal noise [A] of a mirrored pair or a sampled candidate; equal on workers and learner by the seed."""
+    """Standard normal noise of a mirrored pair or a sampled candidate; seeded, thus equal on workers and learner."""
     return generator(seed, "perturbation", generation, pair).standard_normal(size, np.float32)
 
 
@@ -145,7 +145,7 @@ def summed_perturbations(
 
 
 def as_gradient(direction: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Gradient for `Learner.apply_gradients`: the negated ascent direction, with weight 1 appended."""
+    """Converts an ascent direction to a gradient for `Learner.apply_gradients`: negated, with weight 1 appended."""
     return np.append(-direction, np.float32(1.0))
 
 
@@ -154,7 +154,7 @@ class EvaluationWorkerConfig(WorkerConfig):
     """Config of a worker that evaluates candidates.
 
     Attributes:
-        candidates: Derivation of the candidates; must be set for a worker.
+        candidates: Rule that derives candidates from broadcast weights; must be set for a worker.
         episodes: Number of episodes per candidate.
         measures_overshoots: Whether to measure how far actions are outside the bounds of a Box.
     """

@@ -138,5 +138,5 @@ class AdaptDistribution(StatefulOperator):
 
 
 def candidate_noise(seed: int, generation: int, size: int, parameters: int) -> NDArray[np.float64]:
-    """Standard normal noise [lambda, d] for the candidates of a generation, from the seed."""
+    """Seeded standard normal noise [lambda, d] for a generation of lambda candidates with d parameters."""
     return generator(seed, "candidates", generation).standard_normal((size, parameters))

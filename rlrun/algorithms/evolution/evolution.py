@@ -40,11 +40,11 @@ class Evolution(Algorithm[C]):
 
     @abstractmethod
     def candidates(self) -> Candidates:
-        """Derivation of a generation's candidates on the workers."""
+        """Rule by which workers derive a generation's candidates from broadcast weights."""
 
     @abstractmethod
     def update(self, trainee: Trainee) -> Operator | StatefulOperator:
-        """Operator that learns from the `Returns` of a generation."""
+        """Creates the operator that updates the search from the returns of a generation's candidates."""
 
     @property
     @override

@@ -42,12 +42,12 @@ class PopulationNetwork:
             self._single = [copy.deepcopy(network) for _ in range(size)]
 
     def load(self, flat: Floats) -> None:
-        """Loads parameters [A] into all networks of the population."""
+        """Loads one flat parameter vector into all networks of the population."""
         for which in range(self.size):
             self.load_one(which, flat)
 
     def load_one(self, which: int, flat: Floats) -> None:
-        """Loads parameters [A] into one network of the population."""
+        """Loads a flat parameter vector into one network of the population."""
         if self._dense is None:
             self._single[which].load(flat)
         else:

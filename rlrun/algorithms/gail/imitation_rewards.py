@@ -67,11 +67,11 @@ class ImitationRewards(StatefulOperator):
     """Replaces a fragment's rewards by the discriminator's, and adds the columns that the discriminator learns from.
 
     The expert's observations are normalized by the same statistics as the fragment's. Actions are compared as the env
-    took them: clipped to their bounds. Rewards are those of a step, times 1 - gamma, so that values are as large as
+    took them: clipped to their bounds. Rewards are multiplied by 1 - gamma, so that values have the scale of
     log-odds. A termination adds the discounted rewards of the absorbing state; see `absorbing_state`.
 
     Args:
-        trainee: The trainee, with a `GAILPolicy`.
+        trainee: The policy in training, with a `GAILPolicy`.
         config: Settings; an expert of None raises an error at the first fragment.
     """
 

@@ -101,7 +101,7 @@ class Impala(Algorithm[ImpalaConfig]):
 
     @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """V-trace policy gradient, value loss and entropy bonus over rows [S, T + 1] (arXiv:1802.01561, sec. 4.2)."""
+        """V-trace policy gradient, value loss and entropy bonus over S rows of T + 1 steps (arXiv:1802.01561)."""
         valid = batch["valid"].float()
         logp = outputs.distribution.log_prob(batch["actions"]) * valid
         log_ratios = logp.detach() - batch["logp"] * valid

@@ -37,8 +37,9 @@ if TYPE_CHECKING:
 class MAMLConfig(AlgorithmConfig):
     """Settings of MAML (Finn et al., arXiv:1703.03400).
 
-    `num_envs_per_worker` is the number of episodes in each phase of a task (K in the paper). `rollout_fragment_length`
-    is the maximum length of an episode; longer ones are truncated.
+    A task has a phase of episodes before each inner gradient step, and one after the last. `num_envs_per_worker` is the
+    number of episodes in a phase (K in the paper). `rollout_fragment_length` is the maximum length of an episode;
+    longer ones are truncated.
     """
 
     model: AdaptableModelConfig = AdaptableModelConfig()
@@ -61,7 +62,7 @@ class MAMLConfig(AlgorithmConfig):
 
     @property
     def columns_per_task(self) -> int:
-        """Number of episodes in all phases of a task."""
+        """Number of episodes of a task: before each inner gradient step and after the last."""
         return (self.inner_steps + 1) * self.num_envs_per_worker
 
     @property
@@ -72,7 +73,7 @@ class MAMLConfig(AlgorithmConfig):
     @property
     @override
     def learns_values(self) -> bool:
-        """Always False: the baseline is linear and fitted to each phase."""
+        """Always False: the baseline is a linear regression of returns instead of a learned value network."""
         return False
 
     @property
@@ -111,7 +112,7 @@ class MAML(Algorithm[MAMLConfig]):
 
     @override
     def loss(self, outputs: AdaptableOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Meta-objective: mean clipped surrogate of the policies adapted to each task, over rows of tasks [S, L]."""
+        """Meta-objective: mean clipped surrogate of the policies adapted to each task, over S tasks."""
         measured = [self._of_task(outputs, batch, task, scheduled) for task in range(len(batch["valid"]))]
         means = {name: _mean([each[name] for each in measured]) for name in measured[0]}
         total = means["policy_loss"] - self.config.entropy_coeff * means["entropy"]
@@ -163,7 +164,7 @@ def _mean(numbers: list[Tensor]) -> Tensor:
 
 
 def phases_of(batch: SampleBatch, task: int, phases: int) -> list[SampleBatch]:
-    """Splits the row of one task, from a batch [S, phases * N], into phases of shape [1, N]."""
+    """Splits one task's row of a batch at the inner gradient steps, into `phases` parts of equal length."""
     length = batch["valid"].shape[1] // phases
     return [
         SampleBatch(

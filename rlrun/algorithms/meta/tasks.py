@@ -21,7 +21,7 @@ LEARNED_FROM = ("obs", "actions", "logp", "advantages", "valid")
 class TrainOnTasks(Operator):
     """Runs epochs of full-batch SGD on batches of tasks.
 
-    A row holds a task, ordered by phase, episode and step.
+    A row holds all steps of a task, ordered by phase (between inner gradient steps), episode and time.
 
     Args:
         trainee: Trainee whose learner is updated.

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 class BranchRollouts(StatefulOperator):
     """Branched rollouts: rolls the policy out in the ensemble from replayed states after every fit.
 
-    Items pass unchanged. Rollouts run in parallel, each step predicted by a random elite member, until termination or
-    the rollout length.
+    Its inputs are passed on unchanged. Rollouts run in parallel until termination or the rollout length; a random elite
+    member of the ensemble predicts each step.
 
     Args:
         trainee: Trainee with policy and ensemble.

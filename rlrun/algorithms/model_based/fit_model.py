@@ -58,7 +58,7 @@ class Fit:
 
 
 class FitModel(StatefulOperator):
-    """Fits the ensemble to the transitions of a replay, at intervals of env steps; items pass unchanged.
+    """Fits the ensemble to the transitions of a replay, at intervals of env steps; inputs are passed on unchanged.
 
     Inputs and targets are normalized by the moments of the training transitions. Each member learns from a separate
     bootstrap sample. Early stopping: `patience` epochs without an improvement of any member by 1 % on held-out
@@ -231,7 +231,7 @@ def transition_buffer(config: ReplayConfig, trainee: Trainee, *, gamma: float) -
 
     Args:
         config: Settings of the replay.
-        trainee: The trainee whose fragments are stored.
+        trainee: The policy in training whose fragments are stored.
         gamma: Discount factor.
     """
     number, seed = len(trainee.workers.indices), child_seed(trainee.seed, "replay")

@@ -32,13 +32,13 @@ def after_fits(fit: FitModel, number: int) -> Flow[int]:
 
     Args:
         fit: Operator that fits the ensemble.
-        number: Items per fit.
+        number: Number of integers per fit.
     """
     return Flow(AfterFits(fit, number))
 
 
 class AfterFits(Source):
-    """Source of `after_fits`: yields a fixed number of items per fit of the dynamics model."""
+    """Iterator over consecutive integers, of which a fixed number become available per fit of the dynamics model."""
 
     def __init__(self, fit: FitModel, number: int) -> None:
         super().__init__("after_fits", {"number": number})
@@ -228,7 +228,7 @@ class SendAdapted(StatefulOperator):
         return item
 
     def _adapted(self, batch: SampleBatch, task: int) -> Floats:
-        """Acting parameters [A] of the current policy after adaptation to a task's imagined episodes."""
+        """Acting parameters [num_parameters] of the current policy after adaptation to a task's imagined episodes."""
         from rlrun.algorithms.meta.adaptation import adapted_acting
 
         agent = cast("AdaptablePolicy", cast("ModelBasedPolicy", self.trainee.policy).agent)

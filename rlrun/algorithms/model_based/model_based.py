@@ -1,4 +1,4 @@
-"""Base of algorithms that learn a dynamics ensemble, and a policy as another algorithm does."""
+"""Base of algorithms that learn an ensemble of dynamics models, and train a model-free algorithm's policy."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ C = TypeVar("C", bound=AlgorithmConfig)
 
 
 class ModelBased(Algorithm[C]):
-    """Model-based algorithm: policy and losses of a model-free one, and a dynamics ensemble beside them."""
+    """Model-based algorithm: policy and losses of a model-free algorithm, and an ensemble of dynamics models."""
 
     learns_in_worlds = False
 
     @property
     @abstractmethod
     def model_free(self) -> Algorithm[Any]:
-        """The algorithm whose policy learns from imagined experience, with the settings of this algorithm."""
+        """The model-free algorithm whose policy learns from imagined experience, with this algorithm's settings."""
 
     @property
     @abstractmethod

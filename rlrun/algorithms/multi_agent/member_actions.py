@@ -28,7 +28,7 @@ class MemberActions(Protocol):
     size: int
 
     def draws(self, generator: np.random.Generator, shape: tuple[int, int, int]) -> dict[str, NDArray[np.float32]]:
-        """Samples noise columns for minibatches of shape [S, L, K]."""
+        """Samples the noise for the actions of K members in S sequences of L steps, as columns of a minibatch."""
         ...
 
     def recorded(self, actions: Tensor) -> Tensor:

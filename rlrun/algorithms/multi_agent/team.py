@@ -27,7 +27,7 @@ GIVEN = "given"
 class JoinTeams(StatefulOperator):
     """Joins the K members of each of W teams: a fragment of agents [T, W * K] becomes joint steps [T, W].
 
-    Items are pairs (worker index, fragment). All K slots of a world form one team. A joint observation is a tree:
+    Inputs are pairs (worker index, fragment). All K slots of a world form one team. A joint observation is a tree:
     `agents` [T + 1, W, K, ...], the mask `present` [T + 1, W, K] and, if recorded, the world's `state` [T + 1, W, ...].
     Joint actions are [T, W, K]. Entries of absent members are 0. Recurrent members have separate states: `state` [T, W,
     K * state_size] and `episode_starts` [T, W, K].

@@ -45,7 +45,7 @@ class TeamActorCriticsPolicy(ActorQPolicy):
         spaces: Observation and action space of each member.
         config: Settings of MADDPG.
         seed: Seed of the initial parameters.
-        world: View of the team's world, which has K agent slots.
+        world: Description of the team's world, which has K agent slots.
 
     Raises:
         UsageError: If actions are neither Discrete nor a Box with finite bounds.

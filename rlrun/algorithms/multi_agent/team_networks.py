@@ -20,7 +20,7 @@ from rlrun.engine.policy.action_masks import masked_tensor
 class TeamActorCriticsNetworks:
     """Actors and critics of K team members, evaluated with the parameters of an update.
 
-    Observations are joint observations of the operator `Team`.
+    Observations are joint observations of all members, as the operator `JoinTeams` builds them.
 
     Attributes:
         actors: Actor of each member, or one shared actor.

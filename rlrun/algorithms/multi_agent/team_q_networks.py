@@ -102,7 +102,7 @@ MIXER = "mixer."
 class TeamQNetworks:
     """Shared Q network of K members and mixer, evaluated with the parameters of an update.
 
-    Observations are joint observations of `rlrun.algorithms.multi_agent.team.Team`.
+    Observations are joint observations of all members, as the operator `JoinTeams` builds them.
 
     Attributes:
         network: Q network shared by the members, as a function without parameters.

@@ -29,18 +29,18 @@ def values_of(outputs: ActorCriticOutputs, batch: SampleBatch) -> Tensor:
 
 
 class WeighByAdvantage(StatefulOperator):
-    """Adds `weights` min(exp(beta A / c), max_weight) and `value_targets` to a minibatch of returns.
+    """Adds `weights` min(exp(beta A / c), max_weight) and `value_targets` to a minibatch of steps with returns.
 
-    The advantage is A = R + d V(s_T) - V(s), where R is the return until the episode's end, and d is 0 after a
-    termination. The running mean square c^2 of advantages is updated with each minibatch: c^2 <- c^2 + rate (mean A^2 -
-    c^2).
+    The advantage is A = R + d V(s_T) - V(s), where R is the return until the final observation s_T, and d is 0
+    after a termination. The running mean square c^2 of advantages is updated with each minibatch:
+    c^2 <- c^2 + rate (mean A^2 - c^2).
 
     Source:
         Wang et al., "Exponentially Weighted Imitation Learning for Batched Historical Data" (MARWIL), NeurIPS 2018,
         section 3 and appendix. The bound on the weights follows Peng et al., arXiv:1910.00177, section 5.
 
     Args:
-        trainee: The trainee, whose value estimates are used.
+        trainee: The policy in training, whose value estimates are used.
         beta: Strength of the weighting; 0 for equal weights.
         start: Initial value of c^2; None for the mean square of the first minibatch's advantages.
         rate: Update rate of c^2.

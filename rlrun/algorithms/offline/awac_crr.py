@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 class SampledValueSettings(ConfigModel):
-    """Mixin for configs of `WeightedRegressionConfig`: state values are estimated by actions of the actor."""
+    """Mixin for configs of `WeightedRegressionConfig`: state values are means over sampled actions."""
 
     num_sampled_actions: PositiveInt = 1
     """Number of the actor's actions whose values estimate the state value; Discrete actions need none."""
 
     @property
     def num_noises(self) -> int:
-        """Number of actions that the losses sample in each observation."""
+        """Number of actions that the losses sample at each observation."""
         return self.num_sampled_actions
 
 

@@ -69,14 +69,14 @@ class BC(Algorithm[BCConfig]):
 
     @override
     def loss(self, outputs: StochasticActorOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Negative log-likelihood of the recorded actions, minus the entropy bonus, over rows [S, L]."""
+        """Negative log-likelihood of the recorded actions, minus the entropy bonus, over S sequences of L steps."""
         valid = batch["valid"].float()
         log_prob = masked_mean(outputs.distribution.log_prob(batch["actions"]), valid)
         entropy = masked_mean(outputs.distribution.entropy(), valid)
         return Loss(-log_prob - scheduled["entropy_coeff"] * entropy, {"log_prob": log_prob, "entropy": entropy})
 
     def view(self, data: DataSet) -> DataView:
-        """View of a data set as single steps, or as sequences for a recurrent network."""
+        """Presents a data set as single steps, or as sequences for a recurrent network."""
         config = self.config
         if config.model.core is None:
             return Steps(data)

@@ -85,7 +85,7 @@ class BCQ(ReplayOrData):
         ]
 
     def behavior_loss(self, outputs: GreedyNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Negative log-likelihood of the recorded actions under the behavior policy, over rows [S, L]."""
+        """Negative log-likelihood of the recorded actions under the behavior policy, over S sequences of L steps."""
         from rlrun.algorithms.actor_q.networks import taken
 
         log_probs = taken(outputs.behavior_log_probs(outputs.present(batch)), batch["actions"])
@@ -93,7 +93,7 @@ class BCQ(ReplayOrData):
         return Loss(loss, {"loss": loss})
 
     def critics_loss(self, outputs: GreedyNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Huber loss of the TD error, summed over the critics, over rows [S, L] (arXiv:1910.01708, eqs. 17 and 18).
+        """Huber loss of the critics' TD errors over S sequences of L steps (arXiv:1910.01708, eqs. 17 and 18).
 
         The next action is the best one by the first critic, among those that the behavior policy considers likely.
         """

@@ -63,7 +63,7 @@ class MARWIL(Algorithm[MARWILConfig]):
 
     @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Weighted negative log-likelihood, value loss and entropy bonus over rows [S, 1] (NeurIPS 2018, eq. 5)."""
+        """Weighted negative log-likelihood, value loss and entropy bonus over a minibatch of S steps."""
         valid = batch["valid"].float()
         policy_loss = -masked_mean(batch["weights"] * outputs.distribution.log_prob(batch["actions"]), valid)
         value_loss = masked_mean((outputs.values - batch["value_targets"]).square(), valid)

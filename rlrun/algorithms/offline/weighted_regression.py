@@ -96,7 +96,7 @@ class WeightedRegression(ReplayOrData):
         return (advantages * self.config.beta).exp().clamp(max=self.config.max_weight)
 
     def critics_loss(self, outputs: RegressedNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Mean squared TD error of recorded actions over rows [S, L], summed over the critics."""
+        """Mean squared TD error of recorded actions over S sequences of L steps, summed over the critics."""
         valid = batch["valid"].float()
         values = outputs.values_of(batch)
         targets = batch["rewards"] + batch["discounts"] * self.next_values(outputs, batch).detach()

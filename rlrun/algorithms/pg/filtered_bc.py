@@ -59,7 +59,7 @@ class FilteredBC(PG):
 
     @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Negative log-likelihood of the actions, minus the entropy bonus, over rows [S, L]."""
+        """Negative log-likelihood of the actions, minus the entropy bonus, over S sequences of L steps."""
         valid = batch["valid"].float()
         log_prob = masked_mean(outputs.distribution.log_prob(batch["actions"]), valid)
         entropy = masked_mean(outputs.distribution.entropy(), valid)

@@ -71,7 +71,7 @@ class PG(Algorithm[PGConfig]):
 
     @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Policy-gradient loss over rows [S, L]: score function times return (Williams 1992, eq. 4)."""
+        """Policy-gradient loss over S sequences of L steps: score function times return (Williams 1992, eq. 4)."""
         value_weight = self.config.vf_loss_coeff if self.config.use_baseline else 0.0
         return policy_gradient_loss(
             outputs, batch, vf_loss_coeff=value_weight, entropy_coeff=scheduled["entropy_coeff"]

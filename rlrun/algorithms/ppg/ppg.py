@@ -85,7 +85,7 @@ class PPG(PPO):
         ]
 
     def auxiliary_loss(self, outputs: PhasicOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Joint loss over rows [S, L]: value errors of both networks, and cloning of the old policy (algorithm 1)."""
+        """Joint loss over S sequences of L steps: value errors of both networks, and cloning of the old policy."""
         config, valid, targets = self.config, batch["valid"].float(), batch["value_targets"]
         old = outputs.distribution.like(batch["target_outputs"])
         kl = masked_mean(old.kl(outputs.distribution), valid)
@@ -136,7 +136,7 @@ class AuxiliaryPhase(StatefulOperator):
     The rows get the column `target_outputs`, the current policy's outputs, which the auxiliary loss preserves.
 
     Args:
-        trainee: The trainee.
+        trainee: The policy in training.
         objective: Name of the objective.
         policy_iterations: Number of batches in a phase, N_pi.
         num_epochs: Number of passes over the rows of a phase.

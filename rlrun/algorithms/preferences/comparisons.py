@@ -43,7 +43,7 @@ def compared(first: SampleBatch, second: SampleBatch, is_first: NDArray[np.bool_
     The recurrent state is reset between the two, since `episode_starts` marks the first step of each episode.
 
     Args:
-        first: Complete episodes with equal columns, without a closing row.
+        first: Complete episodes with equal columns, without their final observations.
         second: The episodes with which they are compared.
         is_first: Whether the first episode is preferred, [N].
         axis: Axis of time in the batches: 1 for rows [N, L, ...], 0 for [L, N, ...].
@@ -61,7 +61,7 @@ def compared(first: SampleBatch, second: SampleBatch, is_first: NDArray[np.bool_
 
 
 class Comparisons:
-    """View of a data set as comparisons of episodes, in random pairs drawn once; preferences follow the returns.
+    """Comparisons of a data set's episodes, in random pairs drawn once; preferences follow the returns.
 
     If there are too few episodes for all pairs, each episode is in several pairs, with different partners and new
     preferences. Episodes of held-out pairs are in no other pairs. Rows are [S, 2 L]; see `compared`.
@@ -69,11 +69,11 @@ class Comparisons:
     Args:
         data: The data set.
         pairs: Number of pairs to learn from.
-        held_out: Number of held-out pairs; the view has only these if `is_held_out`.
+        held_out: Number of held-out pairs.
         length: L, maximum number of steps of an episode.
         temperature: Temperature of the preferences; see `preferred`.
         seed: Seed of the pairs and of the noise in the preferences.
-        is_held_out: Whether the view has the held-out pairs instead of those to learn from.
+        is_held_out: Whether to present the held-out pairs instead of those to learn from.
 
     Raises:
         UsageError: The data set has too few episodes, or one that is too long.

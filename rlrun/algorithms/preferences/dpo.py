@@ -93,7 +93,7 @@ class Compare(StatefulOperator):
     """Arranges N complete episodes [L, N] in random pairs, as comparisons [2 L, N / 2]; an odd episode is left out.
 
     Args:
-        trainee: The trainee.
+        trainee: The policy in training.
         temperature: Temperature of the preferences; see `preferred`.
     """
 

@@ -96,7 +96,7 @@ class MeasureHeldOut(Operator):
     """Measures the reward model's accuracy on held-out pairs, at the end of each iteration.
 
     Args:
-        trainee: The trainee, with a `RewardModelPolicy`.
+        trainee: The policy in training, with a `RewardModelPolicy`.
         config: Settings: the data sets, and the number of pairs.
     """
 

@@ -64,7 +64,7 @@ class ModelRewards(Operator):
     value twice.
 
     Args:
-        trainee: The trainee, with a `RewardModelPolicy`.
+        trainee: The policy in training, with a `RewardModelPolicy`.
         kl_coeff: Weight of the penalty.
     """
 

@@ -85,7 +85,7 @@ class QTOpt(Algorithm[QTOptConfig]):
 
     @override
     def loss(self, outputs: CriticsNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Mean squared TD error over rows [S, 1], summed over the critics.
+        """Mean squared TD error over a minibatch of S steps, summed over the critics.
 
         The next action maximizes the first target critic; targets use the minimum of both (section 4.2, "clipped double
         Q-learning").

@@ -75,7 +75,7 @@ def recurrent_q_spec(leaves: ObservationTree, model: RecurrentModelConfig, num_a
     """Spec of a recurrent Q network: encoder, recurrent core and an optionally dueling head.
 
     Args:
-        leaves: Tree of `ObservationLeaf`.
+        leaves: Entries of the observation with their encodings: a tree of `ObservationLeaf`.
         model: Settings of layers, core and dueling head.
         num_actions: Number of Discrete actions, A.
     """

@@ -54,7 +54,7 @@ class SlateQ(Algorithm[SlateQConfig]):
 
     @override
     def loss(self, outputs: SlateNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Loss of the TD errors for the clicked item of the slate, or for no click, over rows [S, 1].
+        """Loss of the TD errors for the clicked item of the slate, or for no click, over a minibatch of S steps.
 
         The next slate is the best one among the next observation's candidates.
         """
@@ -72,7 +72,7 @@ class SlateQ(Algorithm[SlateQConfig]):
         return Loss(loss, statistics, priorities=distances.squeeze(-1))
 
     def choice_loss(self, outputs: SlateNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Negative log-likelihood of the user's choice (an item of the slate, or none), over rows [S, 1]."""
+        """Negative log-likelihood of the user's choice (an item of the slate, or none), over a minibatch of S steps."""
         import torch
 
         logits = outputs.logits(batch["obs"]).gather(-1, batch["actions"].squeeze(1))

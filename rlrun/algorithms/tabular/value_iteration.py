@@ -104,7 +104,7 @@ class LoadTable(Operator):
 
 @dataclass(frozen=True, kw_only=True)
 class SweepingWorkerConfig(WorkerConfig):
-    """Config of a sweeping worker; picklable.
+    """Config of a worker that runs sweeps of value iteration; picklable.
 
     Attributes:
         gamma: Discount factor.

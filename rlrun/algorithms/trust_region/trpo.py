@@ -65,7 +65,7 @@ class TRPO(Algorithm[TRPOConfig]):
         ]
 
     def value_loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Mean squared error of the values over rows [S, L]."""
+        """Mean squared error of the values over S sequences of L steps."""
         loss = masked_mean((outputs.values - batch["value_targets"]).square(), batch["valid"].float())
         return Loss(loss, {"value_loss": loss})
 
@@ -106,7 +106,7 @@ class TakeStep(Operator):
     """Runs one objective once on a complete batch, after other objectives have learned from the batch.
 
     Args:
-        trainee: The trainee.
+        trainee: The policy in training.
         objective: Name of the objective.
         seq_len: Steps per sequence of a recurrent policy; None for single steps.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 from typing_extensions import override
@@ -18,7 +19,7 @@ from rlrun.engine.nn.seen_leaves import actor_leaves, critic_leaves
 from rlrun.engine.nn.torch_network import TorchNetwork
 from rlrun.engine.policy.acting_network import acting_network
 from rlrun.engine.policy.action_masks import policy_leaves
-from rlrun.engine.policy.action_spaces.make import AnyActions, make_action_space
+from rlrun.engine.policy.action_spaces.make import make_action_space
 from rlrun.engine.policy.actor_critic_outputs import ActorCriticOutputs
 from rlrun.engine.policy.behavior import BehaviorPolicy
 from rlrun.engine.policy.decoder import Decoding, acting_outputs, policy_outputs
@@ -30,6 +31,9 @@ from rlrun.engine.policy.policy import Policy
 from rlrun.engine.policy.policy_config import PolicyConfig
 from rlrun.engine.policy.recordings import LogProbsAndValues
 from rlrun.engine.settings.registry import load_internal
+
+if TYPE_CHECKING:
+    from rlrun.engine.policy.action_spaces.make import AnyActions
 
 
 class ActorCriticPolicy(Policy):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from torch import nn
 
@@ -12,9 +12,12 @@ from rlrun.engine.nn.network_module import NetworkModule, initialize, seeded
 from rlrun.engine.nn.network_spec import Head, LogStds, NetworkSpec
 from rlrun.engine.nn.observation_leaves import ObservationTree
 from rlrun.engine.nn.torch_network import TorchNetwork
-from rlrun.engine.policy.action_spaces.make import ACTION_SPACES, AnyActions
+from rlrun.engine.policy.action_spaces.make import ACTION_SPACES
 from rlrun.engine.policy.decoder import Decoder, Decoding
 from rlrun.engine.settings.registry import load_internal
+
+if TYPE_CHECKING:
+    from rlrun.engine.policy.action_spaces.make import AnyActions
 
 DECODERS = {
     "autoregressive": "rlrun.engine.policy.autoregressive_decoder:autoregressive_decoder",

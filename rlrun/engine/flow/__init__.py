@@ -1,1 +1,1 @@
-"""Dataflow: streams of items through named operators, and their sources over workers."""
+"""Dataflow of an algorithm: streams of batches through named operators, from rollout workers to the learner."""

@@ -1,4 +1,4 @@
-"""Clock of a trainee: step counters, and the schedules (such as learning rate decay) evaluated at them."""
+"""Step counters of a policy in training, and the schedules (such as learning rate decay) that follow them."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ ClockUnit = Literal["env_steps", "sgd_steps"]
 
 
 class Clock:
-    """Step counter of a trainee, at which scheduled settings are evaluated.
+    """Counts the steps of a policy in training, and evaluates its scheduled settings at these counts.
 
     Args:
         schedules: Schedules by setting, including learning rates.
         counts: Counter of env steps.
         start_learner: Function that returns the learner, whose SGD steps are counted.
-        unit: The counter that schedules and iterations follow.
-        fixed: Settings by name that are constant here but may be scheduled by other trainings.
+        unit: The counter that schedules and iterations follow: env steps or SGD steps.
+        fixed: Settings by name that are constant in this training, but may have a schedule in others.
 
     Attributes:
         schedules: Schedules by setting, which may be replaced between two updates.
-        fixed: Settings by name that are constant here but may be scheduled by other trainings.
-        unit: The counter that schedules and iterations follow.
+        fixed: Settings by name that are constant in this training, but may have a schedule in others.
+        unit: The counter that schedules and iterations follow: env steps or SGD steps.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Clock:
 
     @property
     def steps_this_iteration(self) -> int:
-        """Steps of the clock's unit since the iteration began."""
+        """Steps since the iteration began, in env steps or SGD steps, whichever the schedules follow."""
         return self.steps - self._began_at
 
     @property
@@ -64,7 +64,7 @@ class Clock:
 
     @property
     def steps(self) -> int:
-        """Steps of the clock's unit so far."""
+        """Steps so far, in env steps or SGD steps, whichever the schedules follow."""
         return self._counts.env_steps if self.unit == "env_steps" else self._start_learner().sgd_steps
 
     @property
@@ -79,7 +79,7 @@ class Clock:
     def scheduled(self) -> dict[str, float]:
         """Returns the current values of all scheduled and fixed settings by name.
 
-        The same dict object at the same step.
+        Calls at the same step return the same dict object.
         """
         steps = self.steps
         if self._evaluated is None or self._evaluated[0] != steps or self._evaluated[1] is not self.schedules:

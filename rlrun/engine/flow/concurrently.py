@@ -60,7 +60,7 @@ def concurrently(
 
 
 class Concurrently(Node):
-    """Node of a weighted round-robin over branches; see `concurrently`."""
+    """Graph node that takes turns between several flows, by weighted round-robin."""
 
     kind = "concurrently"
 
@@ -75,7 +75,7 @@ class Concurrently(Node):
 
     @override
     def poll(self) -> Polled:
-        """Returns the next item of an output branch, after the turns of other branches.
+        """Returns the next item of a flow that is delivered, after giving the other flows their turns.
 
         Returns `Pending` after a round of turns without an output item, so that the caller can poll other branches.
         Without this rule, a branch that always has items could be polled forever while an output branch waits for
@@ -116,12 +116,12 @@ class Concurrently(Node):
     @property
     @override
     def stateful(self) -> bool:
-        """Always true: checkpoints hold the position in the round-robin."""
+        """Always true: checkpoints include whose turn it is."""
         return True
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the current branch of the round-robin, and the number of items pulled in its turn."""
+        """Returns the index of the flow whose turn it is, and the number of items already pulled in this turn."""
         return {"branch": self._branch, "taken": self._taken}
 
     @override

@@ -1,4 +1,4 @@
-"""Flow: a stream of items through named operators, lazily pulled, printable, timed, checkpointable.
+"""Flow: a stream of items through named operators, which can be printed, timed and saved in checkpoints.
 
 Nothing is computed until an item is pulled. Operators without state are functions, or `Operator` objects if they have
 settings; operators with state are `StatefulOperator` objects, whose state checkpoints save by path.
@@ -51,14 +51,14 @@ R = TypeVar("R")
 
 
 class FlowStalled(TrainingFailed):
-    """Deadlock of a flow: every branch is waiting, and no request is pending."""
+    """Error: a flow can never continue, since all of its parts wait although nothing was requested."""
 
 
 class Operator(ABC):
-    """Base class of operators with settings, printed in a plan as `Name(setting=value)`.
+    """Base class of operators with settings, which a printed plan shows as `Name(setting=value)`.
 
     Attributes:
-        learns: Whether profiles count the operator's time as SGD.
+        learns: Whether time profiles count the operator's time as SGD.
         declared_metrics: Declarations of the metrics that `metrics` returns. An algorithm repeats them in its
             `operator_metrics`, so that the metrics are known without a dataflow.
     """
@@ -71,7 +71,7 @@ class Operator(ABC):
         """Processes one item, and returns the item for the next operator."""
 
     def settings(self) -> dict[str, Any]:
-        """Returns the operator's settings for the printed plan; none by default."""
+        """Settings of the operator for the printed plan; none by default."""
         return {}
 
     def metrics(self) -> dict[str, float]:
@@ -80,11 +80,11 @@ class Operator(ABC):
 
     @property
     def unsaved(self) -> str:
-        """Reason why a resume from a checkpoint taken now would not be exact; "" (the default) if it would."""
+        """Reason why a run resumed from a checkpoint taken now would not be exact; "" (the default) if it would."""
         return ""
 
     def pending(self) -> Pending | None:
-        """Returns the condition to wait for before the next input is pulled; None (the default) if there is none."""
+        """Returns the condition to wait for before the operator takes an item; None (the default) if it is ready."""
         return None
 
     def close(self) -> None:
@@ -93,7 +93,7 @@ class Operator(ABC):
 
 
 class StatefulOperator(Operator):
-    """Base class of operators with checkpointed state between items."""
+    """Base class of operators that keep state between items, which checkpoints save."""
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
@@ -105,10 +105,10 @@ class StatefulOperator(Operator):
 
 
 class WorkerOperator(Operator):
-    """Base class of operators on workers that depend on the worker's index or on the behavior policy's weights."""
+    """Base class of operators that run on rollout workers and need the worker's index or the policy's weights."""
 
     def for_worker(self, worker: int) -> WorkerOperator:
-        """Returns the operator instance for a starting or restarting worker; `self` by default.
+        """Returns the operator for a worker that starts or restarts; by default the same object for all.
 
         Args:
             worker: The worker's index; 0 is the trial's own process.
@@ -116,11 +116,11 @@ class WorkerOperator(Operator):
         return self
 
     def begin(self) -> None:
-        """Initializes the operator on the worker, before the first fragment."""
+        """Prepares the operator on the worker, before the first fragment."""
         return
 
     def set_weights(self, weights: Weights) -> None:
-        """Receives new weights of the worker's behavior policy, which take effect from the next fragment on."""
+        """Receives new weights of the policy that acts on this worker, in effect from the next fragment on."""
         return
 
     @override
@@ -131,12 +131,12 @@ class WorkerOperator(Operator):
 
 @dataclass(frozen=True)
 class OperatorInfo:
-    """Entry of a flow's plan: a source, an operator, or a join of several flows.
+    """Entry of a printed plan: a source, an operator, or a join of several flows.
 
     Attributes:
         path: Unique path in the plan: the operator's name, prefixed by the indices of its branches.
         name: The operator's name.
-        kind: Kind of node: source, for_each, combine, filter, zip_with_worker, duplicate, copy,
+        kind: How it processes items: source, for_each, combine, filter, zip_with_worker, duplicate, copy,
             followed_by or concurrently.
         settings: Settings of the operator for the printed plan.
         stateful: Whether checkpoints hold state of the operator.
@@ -155,16 +155,16 @@ class OperatorInfo:
 
 @dataclass(frozen=True)
 class OperatorTiming:
-    """Cumulative time profile of one operator.
+    """Total time spent in one operator, and the number of items that it processed.
 
     Attributes:
         path: Path of the operator in the plan.
         name: Name of the operator.
-        kind: Kind of node, as in `OperatorInfo`.
-        seconds: Time in the operator, without the nodes upstream.
+        kind: How it processes items, such as `for_each` or `combine`.
+        seconds: Seconds spent in the operator itself, without those before it.
         items: Number of items processed.
         learns: Whether that time counts as SGD.
-        spans: (Start, end) of each call since `keep_spans`, on the clock of `time.perf_counter`.
+        spans: (Start, end) of each call, if these are recorded, on the clock of `time.perf_counter`.
     """
 
     path: str
@@ -177,10 +177,10 @@ class OperatorTiming:
 
 
 class Flow(Iterator[T_co]):
-    """Lazy stream of items through operators: an iterator, pulled by `next`, a loop, or `take`.
+    """Stream of items through operators; nothing is computed until an item is pulled by `next`, a loop, or `take`.
 
     Args:
-        node: The last node; flows begin with sources, such as `PolicyWorkers.rollouts`.
+        node: The last operator of the stream; streams begin with sources, such as `PolicyWorkers.rollouts`.
 
     Attributes:
         waited_s: Seconds for which pulling this flow waited because nothing in it was ready.
@@ -193,15 +193,15 @@ class Flow(Iterator[T_co]):
         self.waits: list[tuple[float, float]] | None = None
 
     def for_each(self, operator: Callable[[T_co], R]) -> Flow[R]:
-        """Applies an operator to each item."""
+        """Returns the flow of the results of an operator, which is applied to each item."""
         return _flow_through(ForEach(self.node, operator, _memory(operator), *operator_label(operator)))
 
     def combine(self, operator: Callable[[T_co], Iterable[R]]) -> Flow[R]:
-        """Applies an operator that returns any number of outputs per item (flat map)."""
+        """Returns the flow of the results of an operator that returns any number of results per item (flat map)."""
         return _flow_through(Combine(self.node, operator, _memory(operator), *operator_label(operator)))
 
     def filter(self, predicate: Callable[[T_co], bool]) -> Flow[T_co]:
-        """Keeps the items for which the predicate holds."""
+        """Returns the flow of the items for which a predicate holds."""
         return _flow_through(Filter(self.node, predicate, _memory(predicate), *operator_label(predicate)))
 
     def duplicate(self, copies: int, *, lead: int = DUPLICATE_LEAD) -> tuple[Flow[T_co], ...]:
@@ -215,7 +215,7 @@ class Flow(Iterator[T_co]):
         return tuple(Flow(Copy(duplicate, index)) for index in range(copies))
 
     def zip_with_worker(self) -> Flow[tuple[int | None, T_co]]:
-        """Maps each item to a pair (worker index, item); the index is None for items without a worker."""
+        """Returns the flow of pairs (worker index, item); the index is None for items that come from no worker."""
         return Flow(ZipWithWorker(self.node))
 
     def followed_by(self, other: Flow[Any]) -> Flow[T_co]:
@@ -233,7 +233,7 @@ class Flow(Iterator[T_co]):
         return Flow(FollowedBy(self.node, other.node))
 
     def with_step_after(self, kind: type[Operator], operator: Callable[[Any], Any]) -> Flow[T_co] | None:
-        """Inserts an operator after the flow's only operator of a class; returns the extended flow.
+        """Returns this flow with another operator inserted, directly after the only operator of the given class.
 
         Trainings use this method to extend an algorithm's dataflow.
 
@@ -280,10 +280,10 @@ class Flow(Iterator[T_co]):
         return [item for _, item in zip(range(number), self, strict=False)]
 
     def state(self, *, without: Sequence[Flow[Any]] = ()) -> dict[str, Any]:
-        """Returns the state dict of the flow: operator states and queued items of all nodes by path.
+        """Returns the state of all operators, and the queued items, for a checkpoint.
 
         Args:
-            without: Upstream flows whose state is saved elsewhere.
+            without: Flows that this one is built from and whose state is saved elsewhere.
         """
         places = self._places(without)
         return {
@@ -292,7 +292,7 @@ class Flow(Iterator[T_co]):
         }
 
     def load_state(self, state: Mapping[str, Any], *, without: Sequence[Flow[Any]] = ()) -> None:
-        """Restores the flow's state, which must come from a flow with the same plan and the same omitted flows.
+        """Restores operators and queued items from `state()` of a flow with the same plan.
 
         Raises:
             CheckpointError: The state is from a flow with another plan.
@@ -308,7 +308,7 @@ class Flow(Iterator[T_co]):
                 node.load_state(state["operators"][path])
 
     def unsaved(self) -> list[str]:
-        """Returns the reasons why a resume from a checkpoint taken now would not be exact, bit for bit."""
+        """Returns the reasons why a run resumed from a checkpoint taken now would differ from an uninterrupted one."""
         return list(dict.fromkeys(node.unsaved for node in self._places() if node.unsaved))
 
     def metrics(self) -> dict[str, float]:
@@ -318,17 +318,17 @@ class Flow(Iterator[T_co]):
         }
 
     def declared_metrics(self) -> list[Metric]:
-        """Returns the declarations of the operators' metrics, without duplicates."""
+        """Returns the declarations of all metrics that the operators report, without duplicates."""
         declared = (metric for node in self._places() if (own := _operator(node)) for metric in own.declared_metrics)
         return list(dict.fromkeys(declared))
 
     def close(self) -> None:
-        """Closes all operators, such as replay shards; rollout workers are closed by their worker set."""
+        """Closes all operators, and with them processes such as replay shards; rollout workers stay open."""
         for node in self._places():
             (_operator(node) or node).close()
 
     def timings(self) -> list[OperatorTiming]:
-        """Returns the time profile of each operator, in the order of the plan."""
+        """Returns the time spent in each operator, in the order of the plan."""
         return [
             OperatorTiming(
                 path,
@@ -343,16 +343,16 @@ class Flow(Iterator[T_co]):
         ]
 
     def keep_spans(self) -> None:
-        """Enables recording of trace spans: start and end of each operator call and of each wait.
+        """Starts to record start and end of each operator call and of each wait, for a trace.
 
-        Long runs should not record spans: each takes about 120 bytes.
+        Each record takes about 120 bytes, so long runs should not record them.
         """
         for node in self._places():
             node.spans = []
         self.waits = []
 
     def describe(self) -> tuple[OperatorInfo, ...]:
-        """Returns the plan: descriptions of the nodes from the source to the end."""
+        """Returns the plan: a description of each operator, from the source to the end."""
         return _described(self.node, self._places())
 
     def _places(self, without: Sequence[Flow[Any]] = ()) -> dict[Node, str]:
@@ -379,7 +379,7 @@ class Flow(Iterator[T_co]):
 
 
 def operator_label(operator: Callable[..., Any]) -> tuple[str, dict[str, Any]]:
-    """Returns an operator's display name (function or class name) and settings."""
+    """Returns the name under which plans show an operator (that of its function or class), and its settings."""
     if isinstance(operator, Operator):
         return type(operator).__name__, operator.settings()
     name: str = getattr(operator, "__name__", type(operator).__name__)
@@ -387,7 +387,7 @@ def operator_label(operator: Callable[..., Any]) -> tuple[str, dict[str, Any]]:
 
 
 def learns(operator: Callable[..., Any]) -> bool:
-    """Whether profiles count an operator's time as SGD."""
+    """Whether time profiles count an operator's time as SGD."""
     return isinstance(operator, Operator) and operator.learns
 
 

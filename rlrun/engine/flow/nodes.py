@@ -1,4 +1,4 @@
-"""Nodes of a flow, which are polled for items; internal to `flow/`.
+"""Nodes of the graph behind a flow, which are polled for items; internal to `flow/`.
 
 `poll()` returns a node's next item, and never waits. The result is `Delivered`, `ENDED`, or `Pending` if no item is
 ready, with the Ray references and the deadline to wait for. The flow waits for the conditions of all nodes together.
@@ -23,7 +23,7 @@ DUPLICATE_LEAD = 8
 
 
 class Delivered(NamedTuple):
-    """Poll result with an item, and the index of the last worker that contributed to it (None without one)."""
+    """Result of a poll: an item, and the index of the last worker that contributed to it (None without one)."""
 
     value: Any
     worker: int | None = None
@@ -31,14 +31,14 @@ class Delivered(NamedTuple):
 
 @dataclass(frozen=True)
 class Pending:
-    """Poll result without a ready item: the conditions to wait for before the next poll.
+    """Result of a poll when no item is ready: the conditions to wait for before the next poll.
 
     Attributes:
         references: Ray references to wait for; any one of them suffices.
         deadline: Latest time of the next poll, on the clock of `time.monotonic`.
         barrier: Whether the whole flow has to wait for these conditions, even if other branches could continue.
         reasons: Missing conditions, for the message if the flow can never continue.
-        went_on: Whether another branch processed items meanwhile, so that the next poll needs no wait.
+        went_on: Whether another part of the flow processed items meanwhile, so that the next poll needs no wait.
     """
 
     references: tuple[Any, ...] = ()
@@ -48,7 +48,7 @@ class Pending:
     went_on: bool = False
 
     def joined(self, other: Pending) -> Pending:
-        """Merges the wait conditions of two branches into one."""
+        """Combines the conditions for which two parts of a flow wait."""
         return Pending(
             self.references + other.references,
             min(self.deadline, other.deadline),
@@ -59,7 +59,7 @@ class Pending:
 
 
 class Ended:
-    """Poll result at the end of a finite stream."""
+    """Result of a poll at the end of a finite stream."""
 
 
 ENDED = Ended()
@@ -67,7 +67,7 @@ Polled = Delivered | Pending | Ended
 
 
 class Memory(Protocol):
-    """Protocol of an operator state that is saved in checkpoints."""
+    """Interface of an operator whose state is saved in checkpoints."""
 
     @property
     def unsaved(self) -> str:
@@ -84,10 +84,10 @@ class Memory(Protocol):
 
 
 class Node(ABC):
-    """Node of the dataflow graph: a source, an operator, or a join of several flows.
+    """Node of the graph behind a flow: a source, an operator, or a join of several flows.
 
     Attributes:
-        kind: Kind of the node, for the printed plan.
+        kind: How the node processes items, for the printed plan.
         name: Name of the node's operator.
         settings: The operator's settings, for the printed plan.
         inputs: Upstream nodes, from which items are pulled.
@@ -111,11 +111,11 @@ class Node(ABC):
         self.spans: list[tuple[float, float]] | None = None
 
     def pull_from(self, node: Node, *, instead_of: Node) -> None:
-        """Replaces the input `instead_of` by another node; no effect if `instead_of` is not an input."""
+        """Replaces the input `instead_of` of this node by another node; does nothing if it is not an input."""
         self.inputs = tuple(node if own is instead_of else own for own in self.inputs)
 
     def spend(self, began: float) -> None:
-        """Adds the time since `began` to this node's time profile."""
+        """Adds the time since `began` to the time spent in this node."""
         ended = time.perf_counter()
         self.seconds += ended - began
         if self.spans is not None:
@@ -284,7 +284,10 @@ class Filter(OperatorNode):
 
 
 class Combine(OperatorNode):
-    """Flat map: applies an operator with any number of outputs per item; checkpoints hold the queued outputs."""
+    """Graph node that applies an operator with any number of outputs per item (flat map).
+
+    Checkpoints hold the outputs that are queued.
+    """
 
     kind = "combine"
 
@@ -302,7 +305,7 @@ class Combine(OperatorNode):
 
     @override
     def poll(self) -> Polled:
-        """Returns the next queued output of the operator, after applying it to further items if necessary."""
+        """Returns the next output of the operator, after applying it to further items if none is queued."""
         while not self._ready:
             polled = self.pull()
             if not isinstance(polled, Delivered):
@@ -346,7 +349,7 @@ class ZipWithWorker(Node):
 
 
 class FollowedBy(Node):
-    """Ordered join node: delivers each item after another stream has processed all its ready items."""
+    """Graph node that delivers each item of one stream after another stream has processed all its ready items."""
 
     kind = "followed_by"
 
@@ -367,7 +370,7 @@ class FollowedBy(Node):
 
 
 class Duplicate(Node):
-    """Tee node: one queue of pending items for each copy of a duplicated stream."""
+    """Graph node that splits a stream into copies, with a queue of items that some copies have not pulled yet."""
 
     kind = "duplicate"
 
@@ -379,11 +382,11 @@ class Duplicate(Node):
 
     @override
     def poll(self) -> Polled:
-        """Raises AssertionError, since a duplicate is polled only through its copies."""
+        """Always raises AssertionError: items are pulled from the copies, with `poll_copy`."""
         raise AssertionError("a duplicate is pulled through its copies")
 
     def poll_copy(self, copy: int) -> Polled:
-        """Returns the next item of one copy; a copy `lead` items ahead of another has to wait."""
+        """Returns the next item for one copy, which has to wait if it is `lead` items ahead of another copy."""
         own = self._waiting[copy]
         if own:
             return own.popleft()
@@ -405,7 +408,7 @@ class Duplicate(Node):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the longest queue of pending items, and the queue length of each copy (queues are suffixes)."""
+        """Returns the longest of the copies' queues, and the length of each (shorter queues are its last items)."""
         longest = max(self._waiting, key=lambda waiting: len(waiting))
         return {"items": saved_items(longest), "lengths": [len(waiting) for waiting in self._waiting]}
 
@@ -416,7 +419,7 @@ class Duplicate(Node):
 
 
 class Copy(Node):
-    """One output of a duplicated stream (tee)."""
+    """Graph node for one copy of a duplicated stream."""
 
     kind = "copy"
 
@@ -431,7 +434,7 @@ class Copy(Node):
 
 
 def saved_items(items: Iterable[Delivered]) -> list[dict[str, Any]]:
-    """Serializes the queued items of a flow to plain data for checkpoints.
+    """Converts queued items of a flow to plain data for a checkpoint.
 
     Items must be batches or plain data; writing the checkpoint fails for other items, with their path in the message.
     """
@@ -447,7 +450,7 @@ def saved_items(items: Iterable[Delivered]) -> list[dict[str, Any]]:
 
 
 def loaded_items(data: Iterable[Mapping[str, Any]]) -> list[Delivered]:
-    """Deserializes queued items; the inverse of `saved_items`."""
+    """Restores queued items of a flow from the plain data of `saved_items`."""
     return [
         Delivered(
             SampleBatch(saved["item"]) if saved["batch"] else _with_batches(saved["item"], saved["batches"]),

@@ -1,4 +1,4 @@
-"""Rendering of a flow's plan as text or as a Mermaid flowchart."""
+"""Printing of a flow's plan as text or as a Mermaid flowchart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Worker access of a trainee's dataflow: rollouts with operators on workers, weight broadcasts, filter statistics."""
+"""Access of a policy's dataflow to the rollout workers: fragments, weights and observation statistics."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ Delivery = Literal["batches", "references"]
 
 
 class PolicyWorkers:
-    """A trainee's view of the worker set, restricted to its policies.
+    """Access to the trial's rollout workers for one policy: streams of its fragments, and sending of its weights.
 
     Args:
-        workers: The worker set.
+        workers: All rollout workers of the trial.
         policy: Name of the policy whose batches are delivered and whose weights are sent.
 
     Attributes:
         learns_on_workers: Whether an operator on the workers learns, and thus needs all of the learner's parameters.
-        sendings: Number of broadcasts of weights so far.
-        has_source: Whether fragments are delivered to a stream.
+        sendings: Number of times that weights were sent to workers.
+        has_source: Whether a stream of fragments has been created.
     """
 
     def __init__(self, workers: WorkerSet, policy: str) -> None:
@@ -65,7 +65,7 @@ class PolicyWorkers:
         aggregators: int = 0,
         batch_size: int = 0,
     ) -> Flow[Any]:
-        """Flow of the policy's fragments [T, B] from all workers, with their `weights_version`.
+        """Flow of the policy's fragments, T steps in B env slots, from all workers.
 
         With `sync`, one fragment is requested from every worker, and all are delivered in the order of the workers once
         the last one is ready. The next round is requested when its first item is pulled, after downstream operators
@@ -117,11 +117,11 @@ class PolicyWorkers:
     def joint_rollouts(
         self, others: Sequence[PolicyWorkers], on_worker: Sequence[Sequence[Callable[[Any], Any]]], mode: RolloutMode
     ) -> Flow[dict[str, Any]]:
-        """Flow of multi-agent fragments: dicts of batches [T, B] by policy.
+        """Flow of multi-agent fragments: dicts with one batch per policy.
 
         Args:
-            others: The views of the other policies on the same workers.
-            on_worker: Operators on the workers for each policy, starting with this view's policy.
+            others: The same access for the other policies.
+            on_worker: Operators on the workers for each policy, starting with this one.
             mode: Whether fragments are delivered in synchronous rounds, as in `rollouts`.
         """
         views = [self, *others]
@@ -145,12 +145,12 @@ class PolicyWorkers:
         self._workers.order(self._orders, worker)
 
     def take_filter_deltas(self) -> dict[str, Moments]:
-        """Returns the policy's filter statistics that are new since the last call, by name."""
+        """Returns the observation and reward statistics of the policy that are new since the last call, by name."""
         return self._workers.counts.take_filter_deltas(self.policy)
 
 
 class OperatorChain:
-    """Sequence of postprocessing operators on a rollout worker."""
+    """Operators that a rollout worker applies to each fragment of a policy, in order."""
 
     def __init__(self, operators: Iterable[Callable[[Any], Any]]) -> None:
         self.operators = tuple(operators)
@@ -174,37 +174,37 @@ class OperatorChain:
         return item
 
     def take_sgd_s(self) -> float:
-        """Returns the seconds of SGD since the last call."""
+        """Returns the seconds that the operators spent on SGD since the last call."""
         taken, self._sgd_s = self._sgd_s, 0.0
         return taken
 
     def for_worker(self, worker: int) -> OperatorChain:
-        """Returns the chain for one worker."""
+        """Returns the operators for one worker, whenever the worker starts or restarts."""
         return OperatorChain(
             operator.for_worker(worker) if isinstance(operator, WorkerOperator) else operator
             for operator in self.operators
         )
 
     def begin(self) -> None:
-        """Initializes the operators on the worker."""
+        """Prepares the operators on the worker, before the first fragment."""
         for operator in self.operators:
             if isinstance(operator, WorkerOperator):
                 operator.begin()
 
     def set_weights(self, weights: Weights) -> None:
-        """Passes the new behavior weights to the operators that are `WorkerOperator` objects."""
+        """Passes the policy's new weights to the operators that need them."""
         for operator in self.operators:
             if isinstance(operator, WorkerOperator):
                 operator.set_weights(weights)
 
     def close(self) -> None:
-        """Closes the operators that are `WorkerOperator` objects."""
+        """Closes the operators that hold resources."""
         for operator in self.operators:
             if isinstance(operator, WorkerOperator):
                 operator.close()
 
     def state(self) -> dict[str, Any]:
-        """Returns the states of stateful operators, by position in the chain."""
+        """Returns the state of those operators that have any, by position in the chain."""
         remembering = enumerate(self.operators)
         return {str(i): operator.state() for i, operator in remembering if isinstance(operator, StatefulOperator)}
 
@@ -214,7 +214,7 @@ class OperatorChain:
         return [operator.unsaved for operator in remembering if operator.unsaved]
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the stateful operators from `state()`."""
+        """Restores the operators' states from `state()`."""
         for position, remembered in state.items():
             operator = self.operators[int(position)]
             if isinstance(operator, StatefulOperator):

@@ -1,4 +1,4 @@
-"""Trainee: a policy in training, with its learner, workers, filters, clock and policy lag."""
+"""Policy in training, with its learner, workers, observation statistics, step counters and policy lag."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 class Filters:
-    """Running moments by name: `observations/<part>` for the observation filter, `returns` for reward scaling.
+    """Running means and variances that normalize observations (`observations/<part>`) and scale rewards (`returns`).
 
     Attributes:
-        moments: The moments of all data so far, by name.
+        moments: Count, mean and variance of all data so far, by name.
         is_frozen: Whether the moments of observations no longer change, as in a later stage of an experiment.
     """
 
@@ -36,23 +36,23 @@ class Filters:
         self.is_frozen = False
 
     def merge(self, deltas: Mapping[str, Moments]) -> None:
-        """Merges moments newly collected by workers into the running moments."""
+        """Merges statistics that workers have newly collected into the running ones."""
         for name, delta in deltas.items():
             if self.is_frozen and name.startswith("observations/"):
                 continue
             self.moments[name] = self.moments[name].merged(delta) if name in self.moments else delta
 
     def state(self) -> dict[str, Any]:
-        """Returns the running moments for checkpoints."""
+        """Returns the running statistics for checkpoints."""
         return {name: moments.state() for name, moments in self.moments.items()}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the running moments from `state()`."""
+        """Restores the running statistics from `state()`."""
         self.moments = {name: Moments.from_state(moments) for name, moments in state.items()}
 
 
 class PolicyLag:
-    """Running mean and maximum of the policy lag over training steps."""
+    """Mean and maximum of the policy lag: by how many updates the learner is ahead of the weights that acted."""
 
     def __init__(self) -> None:
         self._sum = 0.0
@@ -60,11 +60,11 @@ class PolicyLag:
         self._max = 0
 
     def add(self, version: int, versions: NDArray[Any]) -> None:
-        """Adds the policy lag of each step of a batch.
+        """Adds the policy lag of each step in a batch.
 
         Args:
             version: Version of the learner's weights, before it learns from the batch.
-            versions: Versions of the behavior weights of the batch's steps, of any shape.
+            versions: Versions of the weights that acted at each step of the batch, of any shape.
         """
         lags = version - np.asarray(versions)
         self._sum += float(lags.sum())
@@ -72,7 +72,7 @@ class PolicyLag:
         self._max = max(self._max, int(lags.max(initial=0)))
 
     def take(self) -> Mapping[str, float | None]:
-        """Returns and resets the mean and maximum policy lag since the last call; None without steps."""
+        """Returns mean and maximum of the policy lag since the last call, and resets them; None without steps."""
         taken = {
             "policy_lag_mean": self._sum / self._steps if self._steps else None,
             "policy_lag_max": self._max if self._steps else None,
@@ -83,22 +83,22 @@ class PolicyLag:
 
 @dataclass(frozen=True)
 class Trainee:
-    """Policy in training: learner, rollout workers, filter statistics and step clock.
+    """Policy in training: learner, rollout workers, observation statistics and step counters.
 
     `learner`, `policy` and `spaces` are created on first access. Operators access them only when items are pulled, so
     that a dataflow can be printed without them.
 
     Attributes:
-        name: Name of the trainee, unique in the training.
+        name: Name of the policy, unique in the training.
         model: Settings of the policy's networks.
         seed: Root seed of the trial.
         fragment_length: Steps of each env slot in one fragment, T.
         learner_factory: Picklable learner factory, for separate processes and for workers that learn.
         start_learner: Function that returns the learner, which is started by the first call.
         get_spaces: Function that returns the observation and action spaces.
-        workers: Workers that collect the trainee's experience.
+        workers: Access to the workers that collect the policy's experience.
         clock: Step counters and schedules.
-        make_replay: Function that creates an empty replay buffer for the trainee's fragments.
+        make_replay: Function that creates an empty replay buffer for the policy's fragments.
         filters: Running statistics of observations and returns.
         lag: Policy lag of the steps used for learning.
         is_sparse: Whether fragments may have many empty rows, in slots without an agent; minibatches leave these rows
@@ -139,7 +139,7 @@ class Trainee:
         return self.get_spaces()
 
     def weights(self, *, optimizer: bool = False) -> Weights:
-        """Returns the current weights for broadcast: the acting parameters, or all parameters if workers learn.
+        """Returns the current weights for rollout workers: the acting parameters, or all parameters if workers learn.
 
         Args:
             optimizer: Whether learners on the workers also load the current optimizer state.

@@ -1,1 +1,1 @@
-"""Replay buffers: storage, sampling, priorities and shards."""
+"""Replay buffers: storage of experience, sampling of minibatches, priorities, and shards in other processes."""

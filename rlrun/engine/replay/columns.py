@@ -1,4 +1,4 @@
-"""Columns of a replay ring buffer: allocation of their storage, and slicing of fragments (NumPy)."""
+"""Storage of a replay buffer by columns, and slicing of the fragments that it stores (NumPy)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FLAGS = ("terminateds", "truncateds", "valid")
 
 
 def has_frames(fragment: Mapping[str, Any]) -> bool:
-    """Whether a fragment's observations are history windows, of which each single observation is stored once."""
+    """Whether a fragment's observations include past observations (frame stacks), which are to be stored once each."""
     return is_viewed(fragment["obs"]) and VIEW_FRAMES in fragment["obs"]
 
 
@@ -35,11 +35,11 @@ def stores_for(
     frame_stack: int | None,
     new: Allocate,
 ) -> dict[str, Any]:
-    """Allocates the storage of a ring buffer's columns by name; a column that is a tree has a tree of stores.
+    """Allocates the storage of a replay buffer's columns, by name; nested columns get a tree of stores.
 
     Args:
         fragment: Example fragment [T, B] with the columns to store; T is arbitrary.
-        shape: Workers, rows, and env slots of each worker.
+        shape: Number of workers, of rows per env slot, and of env slots per worker.
         extra: Names of additional columns to store.
         is_n_step: Whether n-step rewards, discounts and numbers of steps are stored too.
         frame_stack: Number of images in a frame stack; None if observations are not frame stacks.
@@ -77,7 +77,7 @@ def stores_for(
 
 
 def rows_of(fragment: SampleBatch, names: Sequence[str], rows: Indices, slots: slice) -> SampleBatch:
-    """Slice of a fragment: selected columns, rows and env slots, as a fragment [T, B].
+    """Extracts part of a fragment: selected columns, rows and env slots.
 
     Args:
         fragment: Fragment to slice.
@@ -93,7 +93,7 @@ def rows_of(fragment: SampleBatch, names: Sequence[str], rows: Indices, slots: s
 
 
 def rows_without_steps(like: Mapping[str, Any], number: int, slots: slice) -> SampleBatch:
-    """Padding fragment, in which all columns are zero and no row is valid.
+    """Creates a fragment of zeros in which no row holds a step, to be stored as padding.
 
     Args:
         like: Example fragment with the columns and all env slots; its length is arbitrary.

@@ -1,4 +1,4 @@
-"""Replay storage for frame stacks that stores each frame once (NumPy)."""
+"""Storage of frame stacks in a replay buffer that keeps each frame only once (NumPy)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlrun.engine.replay.stores import Allocate, Indices, Store
 
 
 class FrameStore(Store):
-    """Storage of frame stacks that stores each frame once, and rebuilds a stack from the preceding rows' frames.
+    """Stores frame stacks by their newest frames, and rebuilds a stack from the frames of preceding rows.
 
     Each written stack is compared with the preceding stack, shifted by one frame. Where they differ (an episode's first
     stack, or the first after a gap), the stack's older frames are stored too. Reads thus return exactly the written
@@ -42,7 +42,7 @@ class FrameStore(Store):
 
     @override
     def write(self, worker: int, rows: slice | Indices, slots: slice, leaf: NDArray[Any], *, continues: bool) -> None:
-        """Stores the newest frame of each stack, and its older frames if it does not continue the previous stack."""
+        """Stores the newest frame of each stack, or all frames of a stack that does not continue the previous one."""
         numbers: Indices = np.arange(rows.start, rows.stop, dtype=np.int64) if isinstance(rows, slice) else rows
         runs = np.zeros(leaf.shape[:2], np.uint8)
         if continues:
@@ -83,7 +83,7 @@ class FrameStore(Store):
     @property
     @override
     def num_bytes(self) -> int:
-        """Allocated bytes, including the older frames of stacks that are stored completely."""
+        """Allocated bytes, including stacks that are stored completely."""
         return self._frames.nbytes + self._runs.nbytes + sum(older.nbytes for older in self._older.values())
 
     @override

@@ -1,4 +1,4 @@
-"""Hindsight experience replay (HER): transitions relabeled with goals that their episode achieved (NumPy)."""
+"""Hindsight experience replay (HER): replaces goals of transitions by goals that the episode achieved (NumPy)."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ CHECKED_STEPS = 1000
 
 
 class GoalFunctions(Protocol):
-    """Interface of an env's rewards and terminations as functions of goals."""
+    """Interface of an env whose rewards and terminations can be computed for any goal."""
 
     def rewards(self, achieved: NDArray[Any], desired: NDArray[Any]) -> NDArray[np.float32]:
-        """Rewards [N] of steps, given the achieved and the desired goals [N, ...]."""
+        """Rewards of N steps, given the goals that they achieved and the desired goals."""
 
     def terminateds(self, achieved: NDArray[Any], desired: NDArray[Any]) -> NDArray[np.bool_] | None:
-        """Whether goals terminate an episode, [N]; None if terminations do not depend on goals."""
+        """Whether each of N steps terminates its episode, given its goals; None if goals do not matter for this."""
 
 
 MakeGoals = Callable[[], GoalFunctions]
@@ -37,7 +37,7 @@ MakeGoals = Callable[[], GoalFunctions]
 
 
 class Hindsight:
-    """Relabels sampled transitions with goals achieved in the same episode, and recomputes their rewards (HER).
+    """Replaces the goals of sampled transitions by goals achieved in the same episode, and recomputes rewards (HER).
 
     Relabeling happens when a minibatch is sampled: goals are redrawn each time, and nothing is stored twice. With
     n-step returns, all n rewards are recomputed; the return ends where the new goal terminates the episode.
@@ -47,8 +47,8 @@ class Hindsight:
 
     Args:
         config: Settings of the relabeling.
-        ring: The ring buffer of the transitions.
-        make_goals: Factory of the env's goal functions.
+        ring: The ring buffer that stores the transitions.
+        make_goals: Function that creates the env's goal functions.
         seed: Seed of the random generator for relabeling.
 
     Source:
@@ -65,7 +65,7 @@ class Hindsight:
 
     @property
     def num_bytes(self) -> int:
-        """Allocated bytes of the table of steps' positions in their episodes."""
+        """Allocated bytes of the table that gives each step's position in its episode."""
         return self._places.num_bytes
 
     def check(self, fragment: SampleBatch) -> None:
@@ -94,11 +94,11 @@ class Hindsight:
         self._checked_steps += len(t)
 
     def insert(self, inserted: Inserted) -> None:
-        """Records the positions of inserted steps in their episodes."""
+        """Records, for newly stored steps, their positions in their episodes."""
         self._places.insert(inserted)
 
     def relabel(self, indices: Indices, batch: SampleBatch) -> None:
-        """Relabels a share of sampled transitions in place.
+        """Replaces the goals of a random share of sampled transitions, in place.
 
         Each row takes two numbers from the generator, so minibatches drawn together equal those drawn one by one.
 
@@ -147,11 +147,11 @@ class Hindsight:
         return by_goal | (stored & ~by_former) if by_former is not None else by_goal
 
     def state(self) -> dict[str, Any]:
-        """State dict: the generator's state, and the steps' positions in their episodes."""
+        """State of the random generator and positions of the steps in their episodes, for a checkpoint."""
         return {"generator": dict(self._generator.bit_generator.state), "places": self._places.state()}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the state from `state()`; the ring must hold the same steps."""
+        """Restores `state()`; the replay buffer must hold the same steps."""
         load_generator(self._generator, state["generator"])
         self._places.load_state(state["places"])
 
@@ -160,13 +160,13 @@ _COLUMNS = ("episode", "position", "lengths")
 
 
 class EpisodePlaces:
-    """Table of the episode number and position of each step in a replay ring, and of the lengths of episodes.
+    """Table of the episode and the position within it for each step in a replay buffer, and of episode lengths.
 
     Episodes of an env slot are numbered from 1. An episode takes at least one row, so the episodes in the ring have
     distinct numbers modulo the number of rows; lengths are stored under these.
 
     Args:
-        ring: The ring buffer.
+        ring: The ring buffer that stores the steps.
     """
 
     def __init__(self, ring: ReplayRing) -> None:
@@ -179,7 +179,7 @@ class EpisodePlaces:
         return sum(column.nbytes for column in self._columns.values())
 
     def insert(self, inserted: Inserted) -> None:
-        """Records the positions of inserted steps; a step begins an episode if the previous row holds no step."""
+        """Records the positions of newly stored steps; a step begins an episode if the row before holds no step."""
         ring, worker, slots, rows = self._ring, inserted.worker, inserted.slots, inserted.rows[:-1]
         self._allocate()
         episode, position, lengths = (self._columns[name][worker] for name in _COLUMNS)
@@ -197,7 +197,7 @@ class EpisodePlaces:
         lengths[own[t, slot] % ring.rows, numbers[slot]] = since[t, slot] + 1
 
     def around(self, indices: Indices) -> tuple[Indices, Indices]:
-        """Numbers of readable steps before the steps at indices [N], and of rows after them, within the same episode.
+        """For each of N steps, the number of stored steps before it, and of rows after it, in the same episode.
 
         The row after an episode's last step holds its final observation, so there is at least one row after a step.
         """
@@ -215,7 +215,7 @@ class EpisodePlaces:
             self._columns = {name: np.zeros(shape, np.uint32) for name in _COLUMNS}
 
     def state(self) -> dict[str, Any]:
-        """State dict: copies of the rows in use."""
+        """Copies of the rows of the table that are in use, for a checkpoint."""
         if not self._columns:
             return {}
         rows = self._ring.streams.num_used_rows

@@ -30,7 +30,7 @@ NOTHING_AWAITED: Awaited = ((), math.inf)
 
 
 class Experience(Protocol):
-    """In-process replay buffer interface, of single transitions or of sequences."""
+    """Interface of a replay buffer in this process, which stores single transitions or sequences."""
 
     @property
     def config(self) -> ReplayConfig:
@@ -38,11 +38,11 @@ class Experience(Protocol):
 
     @property
     def stored_steps(self) -> int:
-        """Number of steps added since the replay was created, including overwritten ones."""
+        """Number of steps stored so far, including those that have been overwritten."""
 
     @property
     def drawn_batches(self) -> int:
-        """Number of minibatches sampled since the replay was created."""
+        """Number of minibatches sampled so far."""
 
     @property
     def num_ready(self) -> int:
@@ -50,34 +50,34 @@ class Experience(Protocol):
 
     @property
     def learns_priorities(self) -> bool:
-        """Whether minibatches depend on priorities set by earlier minibatches, and so are sampled one at a time."""
+        """Whether minibatches depend on priorities set by earlier ones, so that they are sampled one at a time."""
 
     @property
     def num_bytes(self) -> int:
         """Allocated bytes of the replay buffer."""
 
     def add(self, stream: int, fragment: SampleBatch) -> int:
-        """Adds a fragment [T, B] to the replay and returns its number of valid steps."""
+        """Stores a fragment of T steps in B env slots, and returns its number of valid steps."""
 
     def sample(self, batch_size: int, env_steps: int, number: int = 1) -> SampleBatch:
-        """Samples minibatches of `batch_size` rows each, in sequence, with the rows' replay `indices`."""
+        """Samples minibatches of `batch_size` rows each, which include their `indices` in the buffer."""
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
-        """Sets the priorities [S] of sampled rows from their TD errors; an empty array changes none."""
+        """Sets the priorities of sampled rows, given their indices and TD errors; empty errors change nothing."""
 
     @property
     def is_saved(self) -> bool:
-        """Whether `state` suffices for bit-exact resumption of the run."""
+        """Whether a run resumed from `state` would continue exactly, bit for bit."""
 
     def state(self) -> dict[str, Any]:
-        """State dict: the stored experience (if saved) and the sampler's random state."""
+        """Stored experience (if checkpoints include it), and the random state of sampling."""
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the replay from a `state()` dict."""
+        """Restores the buffer from the dict that `state()` returned."""
 
 
 class LocalReplay:
-    """Synchronous replay in the calling process: a wrapper of an `Experience` buffer.
+    """Replay in the calling process: stores fragments and samples minibatches when called.
 
     Args:
         experience: Replay buffer that stores the fragments.
@@ -93,18 +93,18 @@ class LocalReplay:
 
     @property
     def stored_steps(self) -> int:
-        """Number of steps added since the replay was created, including overwritten ones."""
+        """Number of steps stored so far, including those that have been overwritten."""
         return self.experience.stored_steps
 
     def add(self, worker: int | None, fragment: SampleBatch | BatchRef) -> None:
-        """Adds a worker's fragment [T, B] to the replay."""
+        """Stores a worker's fragment of T steps in B env slots."""
         assert isinstance(fragment, SampleBatch)  # references are delivered only to shards
         self.experience.add(0 if worker is None else self._streams[worker], fragment)
 
     def sample(self, minibatch_size: int, env_steps: int, ratio: ReplayRatio, at_most: int = 1) -> SampleBatch | None:
-        """Samples the minibatches that are due, or only one if sampling depends on priorities.
+        """Samples the minibatches that the replay ratio allows by now, or one if sampling depends on priorities.
 
-        None if none is due yet.
+        None if it allows none yet.
         """
         experience = self.experience
         due = ratio.minibatches(experience.stored_steps) - experience.drawn_batches
@@ -113,15 +113,15 @@ class LocalReplay:
         return experience.sample(minibatch_size, env_steps, 1 if experience.learns_priorities else min(due, at_most))
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
-        """Sets the priorities [S] of sampled rows from their TD errors; an empty array changes none."""
+        """Sets the priorities of sampled rows, given their indices and TD errors; empty errors change nothing."""
         self.experience.update_priorities(indices, priorities)
 
     def attend(self) -> None:
-        """No-op: the replay has no shards."""
+        """Does nothing, since there are no other processes to wait for."""
         return
 
     def awaited(self) -> Awaited:
-        """No references and no deadline: in-process sampling never blocks."""
+        """Returns nothing to wait for, since sampling in this process never blocks."""
         return NOTHING_AWAITED
 
     def settings(self) -> dict[str, Any]:
@@ -129,7 +129,7 @@ class LocalReplay:
         return {"capacity": self.experience.config.capacity}
 
     def metrics(self) -> dict[str, float]:
-        """Metric of the memory or disk space allocated by the replay."""
+        """Memory or disk space allocated by the replay, as a metric."""
         return {GIGABYTES.name: self.experience.num_bytes / 1e9}
 
     @property
@@ -138,15 +138,15 @@ class LocalReplay:
         return self.experience.is_saved
 
     def state(self) -> dict[str, Any]:
-        """State dict: the stored experience (if saved) and the sampler's random state."""
+        """Stored experience (if checkpoints include it), and the random state of sampling."""
         return self.experience.state()
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the replay from a `state()` dict."""
+        """Restores the replay from the dict that `state()` returned."""
         self.experience.load_state(state)
 
     def close(self) -> None:
-        """No-op: the replay owns no processes."""
+        """Does nothing, since the replay started no processes."""
         return
 
 
@@ -160,16 +160,16 @@ def local_replay(
     sequences: bool = False,
     make_goals: MakeGoals | None = None,
 ) -> LocalReplay:
-    """Creates an empty local replay of n-step transitions, or of sequences for a recurrent network.
+    """Creates an empty replay in this process, of n-step transitions, or of sequences for a recurrent network.
 
     Args:
         workers: Indices of the rollout workers.
         run_seed: Root seed of the trial.
         config: Settings of the replay.
-        n_step: Length n of the n-step return, before bootstrapping.
+        n_step: Number of rewards that an n-step return sums before it bootstraps.
         gamma: Discount factor.
         sequences: Whether minibatches consist of sequences, as set by a `SequenceReplayConfig`.
-        make_goals: Factory of the env's goal functions, for hindsight; None if the env has none.
+        make_goals: Function that creates the env's goal functions, for hindsight; None if the env has none.
 
     Raises:
         UsageError: The settings define no sequence length.

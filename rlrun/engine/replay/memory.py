@@ -19,9 +19,9 @@ from rlrun.engine.replay.stores import Allocate
 
 
 def zeros_in(directory: str | None) -> Allocate:
-    """Creates an allocator of zero-filled arrays: memory-mapped files in a directory, or RAM if the directory is None.
+    """Returns a function that allocates zero-filled arrays: in files of a directory, or in RAM if it is None.
 
-    The files are unlinked right after creation, so the OS frees each file with its array, even after a crash.
+    The memory-mapped files are unlinked right after creation, so the OS frees each with its array, even after a crash.
     """
     if directory is None:
         return np.zeros

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 class NStepTransitions(NamedTuple):
-    """N-step return, bootstrap discount and length of the transition that starts at each step, [T, B].
+    """N-step return, bootstrap discount and length of the transition that starts at each of T steps in B env slots.
 
     Attributes:
         rewards: N-step return without bootstrap: discounted sum of the rewards.

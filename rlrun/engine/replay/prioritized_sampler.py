@@ -1,4 +1,4 @@
-"""Sampler of proportional prioritized experience replay: priorities and importance weights (NumPy)."""
+"""Prioritized experience replay with priorities proportional to TD errors, and importance weights (NumPy)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rlrun.engine.settings.config import Schedule
 
 
 class PrioritizedSampler(RowSampler):
-    """Proportional prioritized sampling: P(i) = p_i / sum p for row i, where p_i = (|error_i| + epsilon)^alpha.
+    """Samples row i with probability p_i / sum p, where p_i = (|error_i| + epsilon)^alpha, from its TD error.
 
     A new index without a TD error gets the largest priority so far. An index that cannot be sampled has priority 0.
 
@@ -44,7 +44,7 @@ class PrioritizedSampler(RowSampler):
 
     @override
     def add(self, indices: Indices, priorities: NDArray[Any] | None) -> None:
-        """Adds rows [N] with their TD errors [N] as priorities: NaN for an unknown error, None if all are unknown."""
+        """Adds N rows with priorities from their TD errors; NaN, or None for all, means the largest priority so far."""
         if priorities is None:
             self._tree.set(indices, self._largest)
             return
@@ -53,12 +53,12 @@ class PrioritizedSampler(RowSampler):
 
     @override
     def remove(self, indices: Indices) -> None:
-        """Sets the priorities of indices [N] to 0, so that they are no longer sampled."""
+        """Sets the priorities of rows to 0, so that they are no longer sampled."""
         self._tree.set(indices, 0.0)
 
     @override
     def update(self, indices: Indices, priorities: NDArray[Any]) -> None:
-        """Updates the priorities of rows [N] from new TD errors [N]; for duplicate indices, the last error is used."""
+        """Sets the priorities of rows from new TD errors; if a row occurs twice, the last error counts."""
         self._tree.set(indices, self._powers(priorities))
 
     def _powers(self, errors: NDArray[Any]) -> NDArray[np.float64]:
@@ -77,7 +77,7 @@ class PrioritizedSampler(RowSampler):
         return powers
 
     def stratified(self, generator: np.random.Generator, number: int) -> Indices:
-        """Stratified sampling by priority: one index from each of `number` equal segments of the total priority.
+        """Samples one row from each of `number` equal segments of the total priority.
 
         Raises:
             RuntimeError: All priorities are 0.
@@ -87,7 +87,7 @@ class PrioritizedSampler(RowSampler):
         return self._tree.draw((generator.random(number) + np.arange(number)) / number)
 
     def weights(self, indices: Indices, beta: float) -> NDArray[np.float32]:
-        """Importance-sampling weights of sampled indices, normalized by the largest weight, [N].
+        """Importance weights of N sampled rows, divided by the largest of them.
 
         w_i = (M P(i))^-beta / max_j (M P(j))^-beta with M sampleable indices. M and the sum of the priorities cancel.
 
@@ -106,7 +106,7 @@ class PrioritizedSampler(RowSampler):
     def draw(
         self, generator: np.random.Generator, batch_size: int, number: int, env_steps: int
     ) -> tuple[Indices, NDArray[np.float32]]:
-        """Draws stratified minibatches, with importance weights relative to each minibatch's largest."""
+        """Samples minibatches by priority, with importance weights relative to the largest of each minibatch."""
         beta = value_at(self.beta, env_steps)
         drawn = [self.stratified(generator, batch_size) for _ in range(number)]
         weights = [self.weights(indices, beta) for indices in drawn]
@@ -115,17 +115,17 @@ class PrioritizedSampler(RowSampler):
     @property
     @override
     def num_bytes(self) -> int:
-        """Allocated bytes of the sum tree."""
+        """Allocated bytes of the priorities and their sums."""
         return self._tree.num_bytes
 
     @override
     def state(self) -> dict[str, Any]:
-        """State dict with a copy of all priorities."""
+        """Copy of all priorities, for a checkpoint."""
         return {"values": self._tree.values.copy(), "largest": self._largest}
 
     @override
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the priorities from a `state()` dict."""
+        """Restores the priorities from the dict that `state()` returned."""
         self._tree.set_all(state["values"])
         self._largest = float(state["largest"])
         if not 0 < self._largest < math.inf:

@@ -1,4 +1,4 @@
-"""Set of steps in a replay that can be sampled: those whose n-step transition is completely stored."""
+"""Set of the steps in a replay buffer that can be sampled: all steps of their n-step transition are stored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NONE: Indices = np.zeros(0, np.int64)
 
 
 class ReadySteps:
-    """Set of the steps that can be sampled, with their n-step transitions.
+    """Set of the steps in a replay buffer that can be sampled, with their n-step transitions.
 
     Args:
         n_step: Maximum length n of an n-step transition.
@@ -25,7 +25,7 @@ class ReadySteps:
 
     Attributes:
         number: Number of steps that can be sampled.
-        flags: Mask of the steps that can be sampled, [workers, rows, slots].
+        flags: Mask of the steps that can be sampled, [workers, rows, env slots].
     """
 
     def __init__(self, n_step: int, gamma: float) -> None:
@@ -35,17 +35,17 @@ class ReadySteps:
         self._gamma = gamma
 
     def allocate(self, shape: tuple[int, int, int]) -> None:
-        """Allocates the mask for entries of a shape [workers, rows, slots], without any steps."""
+        """Allocates the mask of steps that can be sampled, [workers, rows, env slots]; at first it is empty."""
         self.flags = np.zeros(shape, np.bool_)
 
     def retire(self, streams: Streams, worker: int, cursor: Cursor, number: int) -> Indices:
-        """Removes steps whose rows are about to be overwritten.
+        """Removes the steps that a write is about to overwrite.
 
         Args:
-            streams: Indices of the entries.
-            worker: Index of the worker in the ring, from 0.
+            streams: Conversion of workers, rows and env slots to indices.
+            worker: Index of the worker in the buffer, from 0.
             cursor: Write position of the env slots.
-            number: Number of rows from the head on.
+            number: Number of rows that will be written.
 
         Returns:
             Indices of the removed steps.
@@ -64,12 +64,12 @@ class ReadySteps:
     def add(
         self, streams: Streams, stores: Mapping[str, Any], worker: int, slots: slice, first: int, number: int
     ) -> Indices:
-        """Computes the n-step transitions of consecutive rows, and adds the steps whose transitions are complete.
+        """Computes the n-step transitions of newly stored rows, and adds the steps that can now be sampled.
 
         Args:
-            streams: Indices of the entries.
+            streams: Conversion of workers, rows and env slots to indices.
             stores: Stored columns by name.
-            worker: Index of the worker in the ring, from 0.
+            worker: Index of the worker in the buffer, from 0.
             slots: Env slots of the worker.
             first: First row.
             number: Number of rows.
@@ -99,11 +99,11 @@ class ReadySteps:
         return found
 
     def has(self, indices: Indices) -> NDArray[np.bool_]:
-        """Mask [...] of the steps at indices [...] that can be sampled."""
+        """Mask of those of the given indices whose steps can be sampled."""
         ready: NDArray[np.bool_] = self.flags.reshape(-1).take(indices)
         return ready
 
     def load(self, flags: NDArray[np.bool_]) -> None:
-        """Restores the mask of the steps that can be sampled, [workers, used rows, slots]."""
+        """Restores the mask of the steps that can be sampled, [workers, used rows, env slots]."""
         self.flags[:, : flags.shape[1]] = flags
         self.number = int(np.count_nonzero(self.flags))

@@ -1,4 +1,4 @@
-"""Interface of replay buffers for dataflows: in-process, or sharded over Ray actors."""
+"""Interface of replays for dataflows: a buffer in this process, or shards in Ray actors."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ RESTARTS = Metric("replay_shard_restarts", "shards", "Replay shards that were re
 
 @dataclass(frozen=True)
 class ReplayRatio:
-    """Replay ratio: deterministic number of minibatches to sample per stored step.
+    """Number of minibatches to sample per stored step.
 
     Attributes:
-        training_intensity: Minibatches per step stored after learning starts.
+        training_intensity: Minibatches for each step that is stored after learning starts.
         learning_starts: Steps stored before the first minibatch.
     """
 
@@ -36,26 +36,26 @@ class ReplayRatio:
     learning_starts: float
 
     def minibatches(self, stored_steps: int) -> int:
-        """Total number of minibatches allowed after `stored_steps`; at most 0 before learning starts."""
+        """Total number of minibatches that may be sampled after `stored_steps`; at most 0 before learning starts."""
         return math.floor(self.training_intensity * (stored_steps - self.learning_starts) + 1e-9)
 
 
 class Replay(Protocol):
-    """Replay buffer interface: stores workers' fragments and samples minibatches, possibly asynchronously."""
+    """Interface of a replay: stores workers' fragments and samples minibatches, possibly in other processes."""
 
     @property
     def stored_steps(self) -> int:
-        """Number of steps added since the replay was created, including overwritten ones."""
+        """Number of steps stored so far, including those that have been overwritten."""
 
     @property
     def accepts_fragments(self) -> bool:
-        """Whether the replay currently accepts fragments; otherwise the rollout workers have to wait (backpressure)."""
+        """Whether a fragment can be added now; otherwise the rollout workers have to wait (backpressure)."""
 
     def add(self, worker: int | None, fragment: SampleBatch | BatchRef) -> None:
-        """Adds a worker's fragment [T, B] to the replay; asynchronously if the replay is sharded."""
+        """Stores a worker's fragment of T steps in B env slots; does not wait if another process stores it."""
 
     def sample(self, minibatch_size: int, env_steps: int, ratio: ReplayRatio, at_most: int = 1) -> SampleBatch | None:
-        """Samples minibatches; None if the replay ratio allows none yet, or none has arrived from the shards.
+        """Samples minibatches; None if the replay ratio allows none yet, or if none has arrived from other processes.
 
         Args:
             minibatch_size: Number of rows of a minibatch.
@@ -72,36 +72,36 @@ class Replay(Protocol):
         """Whether a minibatch requested from a shard has arrived and not been taken yet."""
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
-        """Sets the priorities [S] of sampled rows from their TD errors; an empty array changes none."""
+        """Sets the priorities of sampled rows, given their indices and TD errors; empty errors change nothing."""
 
     def attend(self) -> None:
-        """Processes the shards' finished calls without blocking."""
+        """Handles the answers of other processes that have arrived, without blocking."""
 
     def awaited(self) -> Awaited:
-        """Ray references to wait for and the deadline of the wait, after which the replay has work to do."""
+        """Ray references, any one of which ends a wait for the replay, and the deadline of that wait."""
 
     def settings(self) -> dict[str, Any]:
         """Settings of the replay for the printed dataflow plan."""
 
     def metrics(self) -> dict[str, float]:
-        """Replay metrics for an iteration's results, by name."""
+        """Metrics of the replay for an iteration's result, by name."""
 
     @property
     def is_saved(self) -> bool:
-        """Whether `state` suffices for bit-exact resumption of the run."""
+        """Whether a run resumed from `state` would continue exactly, bit for bit."""
 
     def state(self) -> dict[str, Any]:
-        """State dict: the stored experience (if saved) and the sampler's random state."""
+        """Stored experience (if checkpoints include it), and the random state of sampling."""
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the replay from a `state()` dict."""
+        """Restores the replay from the dict that `state()` returned."""
 
     def close(self) -> None:
-        """Terminates the shards' actors."""
+        """Ends the replay's processes, if it has any."""
 
 
 class ReplayFactory(Protocol):
-    """Factory of empty replays for a trainee's fragments."""
+    """Function that creates an empty replay for a policy's fragments."""
 
     def __call__(self, config: ReplayConfig, *, n_step: int, gamma: float, sequences: bool = False) -> Replay:
         """Creates an empty replay of n-step transitions, or of sequences for a recurrent network.

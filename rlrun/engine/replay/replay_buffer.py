@@ -26,7 +26,7 @@ PRIORITIES = "priorities"
 
 
 class ReplayBuffer:
-    """Replay buffer of n-step transitions: stores fragments, and samples minibatches by a `RowSampler`.
+    """Replay buffer of n-step transitions, which stores fragments and samples minibatches.
 
     Attributes:
         config: Settings of the replay buffer.
@@ -40,7 +40,7 @@ class ReplayBuffer:
         n_step: Maximum length n of an n-step transition.
         gamma: Discount factor.
         seed: Seed of the sampler.
-        make_goals: Factory of the env's goal functions, for hindsight; None if the env has none.
+        make_goals: Function that creates the env's goal functions, for hindsight; None if the env has none.
 
     Raises:
         UsageError: Hindsight is set, but there are no goal functions.
@@ -82,7 +82,7 @@ class ReplayBuffer:
 
     @property
     def num_indices(self) -> int:
-        """Number of indices of transitions; 0 before the first fragment."""
+        """Number of indices that transitions may have; 0 before the first fragment."""
         return self._ring.streams.num_indices
 
     @property
@@ -93,7 +93,7 @@ class ReplayBuffer:
         return self._ring.num_bytes + initial + places + (0 if self._sampler is None else self._sampler.num_bytes)
 
     def add(self, worker: int, fragment: SampleBatch) -> int:
-        """Adds a fragment [T, B] to the replay and returns its number of valid steps.
+        """Stores a fragment of T steps in B env slots, and returns its number of valid steps.
 
         Args:
             worker: Index, from 0, of the worker that collected the fragment.
@@ -138,7 +138,7 @@ class ReplayBuffer:
             self._sampler.add(inserted.ready, self._initial_priorities[inserted.ready])
 
     def draw(self, generator: np.random.Generator, number: int, times: int = 1) -> Indices:
-        """Draws transitions uniformly with replacement, [times * number].
+        """Samples indices of transitions, uniformly with replacement: `number` of them, `times` times.
 
         Raises:
             RuntimeError: No transition can be sampled yet.
@@ -146,7 +146,7 @@ class ReplayBuffer:
         return self._ring.draw(generator, number, times)
 
     def sample(self, batch_size: int, env_steps: int, number: int = 1) -> SampleBatch:
-        """Samples minibatches of n-step transitions in one vectorized call, with the same result as separate calls.
+        """Samples several minibatches of n-step transitions in one call, with the same result as separate calls.
 
         Args:
             batch_size: Number of transitions of a minibatch.
@@ -171,7 +171,7 @@ class ReplayBuffer:
         return batch
 
     def minibatches(self, number: int, batch_size: int, env_steps: int) -> SampleBatch:
-        """Samples several minibatches like `sample`, with a separate dimension for minibatches.
+        """Samples minibatches like `sample`, and returns them stacked along an additional first axis.
 
         Args:
             number: Number of minibatches, N.
@@ -188,25 +188,25 @@ class ReplayBuffer:
         return rows.map(lambda leaf: leaf.reshape(number, batch_size, *leaf.shape[1:]))
 
     def peek(self, number: int, generator: np.random.Generator) -> SampleBatch:
-        """Samples transitions uniformly with a given random generator, without counting a minibatch.
+        """Samples transitions uniformly by a given random generator, without counting them as a minibatch.
 
         Args:
             number: Number of transitions, S.
             generator: Random generator to sample with.
 
         Returns:
-            The columns of `ReplayRing.gather`, [S, 1, ...].
+            Columns of the transitions, [S, 1, ...].
         """
         return self._ring.gather(self._ring.draw(generator, number))
 
     def transitions(self) -> SampleBatch:
-        """All N sampleable transitions: columns of `ReplayRing.gather`, `terminateds` [N, 1], `indices` [N]."""
+        """All N transitions that can be sampled, as columns [N, 1, ...], with `terminateds` and their `indices` [N]."""
         indices = self._ring.ready.indices()
         ends = self._ring.read(indices[:, None], ("terminateds",))
         return SampleBatch(self._ring.gather(indices), **ends, indices=indices)
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[Any]) -> None:
-        """Sets the priorities of sampled transitions; a no-op if the sampler has no priorities.
+        """Sets the priorities of sampled transitions; does nothing if sampling is not prioritized.
 
         Args:
             indices: Replay `indices` [S] of a minibatch; indices overwritten since sampling are skipped.
@@ -225,7 +225,7 @@ class ReplayBuffer:
         return self.config.saves(self.num_bytes)
 
     def state(self) -> dict[str, Any]:
-        """State dict: the sampler's random state, and a copy of the experience if checkpoints include it."""
+        """Random state of sampling, and a copy of the stored experience if checkpoints include it."""
         state: dict[str, Any] = {"generator": dict(self._generator.bit_generator.state), "kept": None}
         if self.is_saved:
             state["kept"] = {
@@ -240,7 +240,7 @@ class ReplayBuffer:
         return state
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the `state()` of a replay with equal settings into this empty replay.
+        """Restores the `state()` of a buffer with equal settings into this empty buffer.
 
         Without saved experience the replay stays empty, and collects `learning_starts` steps before learning resumes.
         """

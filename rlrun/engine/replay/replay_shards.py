@@ -1,4 +1,7 @@
-"""Replay sharded over Ray actors, which decouples the rollout workers from the learner (Ape-X, R2D2)."""
+"""Replay buffer that is divided among Ray actors (shards), so that workers and learner need not wait for each other.
+
+Ape-X and R2D2 use such replays.
+"""
 
 from __future__ import annotations
 
@@ -39,10 +42,10 @@ SHARD_BIT = 40
 
 
 class ReplayShard:
-    """Replay shard: Ray actor with a replay buffer for the fragments of a subset of the workers.
+    """One part of a divided replay buffer: a Ray actor that stores the fragments of some of the workers.
 
     Args:
-        make_buffer: Picklable factory of an empty replay buffer.
+        make_buffer: Picklable function that creates an empty replay buffer.
     """
 
     def __init__(self, make_buffer: Callable[[], ReplayBuffer]) -> None:
@@ -61,13 +64,13 @@ class ReplayShard:
     def sample(
         self, number: int, minibatch_size: int, env_steps: int, priorities: NewPriorities | None
     ) -> SampleBatch | None:
-        """Applies pending priority updates, then samples minibatches.
+        """Sets priorities that the learner has computed meanwhile, then samples minibatches.
 
         Args:
             number: Number of minibatches, N.
             minibatch_size: Rows per minibatch, S.
             env_steps: Total env steps so far, for hyperparameter schedules.
-            priorities: Pending priority updates of earlier minibatches.
+            priorities: New priorities of the rows of earlier minibatches.
 
         Returns:
             Columns of the minibatches, [N, S, ...]; None if the shard is empty.
@@ -77,24 +80,24 @@ class ReplayShard:
         return self._buffer.minibatches(number, minibatch_size, env_steps) if self._buffer.num_ready else None
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
-        """Sets the priorities of sampled rows; ignored by a restarted shard, which has lost these rows."""
+        """Sets the priorities of sampled rows; ignored after a restart, which loses these rows."""
         if self._buffer.num_ready:
             self._buffer.update_priorities(indices, priorities)
 
     def state(self) -> dict[str, Any]:
-        """State dict: the stored experience and the sampler's random state."""
+        """Stored experience (if checkpoints include it), and the random state of sampling."""
         return self._buffer.state()
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the shard's replay buffer from a `state()` dict."""
+        """Restores this shard from the dict that `state()` returned."""
         self._buffer.load_state(state)
 
     def close(self) -> None:
-        """No-op: the actor's memory is freed with its process."""
+        """Does nothing: the memory is freed when the actor's process ends."""
 
 
 class ReplayShards:
-    """Replay sharded over Ray actors; each worker is assigned to one shard, so its fragments stay consecutive.
+    """Replay buffer divided among Ray actors (shards); each stores all fragments of some of the workers.
 
     The actors start at first use, in the Ray cluster of the remote workers. A shard that dies or exceeds the timeout is
     restarted with an empty buffer.
@@ -108,9 +111,9 @@ class ReplayShards:
         seed: Root seed of the shards' samplers.
         minibatches_in_flight: Number of minibatches prefetched from each shard.
         minibatches_per_fragment: Minibatches that the learner must sample before the next fragment is accepted.
-        timeout_s: Timeout in seconds of a shard's call, after which the shard is restarted.
+        timeout_s: Seconds to wait for a shard's answer before the shard is restarted.
         max_restarts: Maximum number of shard restarts before the trial fails.
-        make_goals: Factory of the env's goal functions, for hindsight; None if the env has none.
+        make_goals: Function that creates the env's goal functions, for hindsight; None if the env has none.
 
     Attributes:
         num_shards: Number of shards, at most one for each worker.
@@ -180,7 +183,7 @@ class ReplayShards:
 
     @property
     def accepts_fragments(self) -> bool:
-        """Whether the replay accepts a fragment: no shard has a full queue, and the learner keeps up.
+        """Whether a fragment can be added now: no shard has a full queue, and the learner keeps up.
 
         The learner keeps up if it sampled `minibatches_per_fragment` minibatches since the last fragment.
         """
@@ -189,11 +192,11 @@ class ReplayShards:
 
     @property
     def has_minibatch(self) -> bool:
-        """Whether a prefetched minibatch has arrived from a shard."""
+        """Whether a minibatch that was requested in advance has arrived from a shard."""
         return bool(self._arrived)
 
     def add(self, worker: int | None, fragment: SampleBatch | BatchRef) -> None:
-        """Sends a fragment to the worker's shard without blocking."""
+        """Sends a fragment to the shard of its worker, without waiting."""
         assert worker is not None  # shards keep the fragments of remote workers
         stream, shard = self._places[worker]
         self._unstored[shard] += 1
@@ -202,7 +205,7 @@ class ReplayShards:
         self._started().ask(shard, "add", stream, fragment).inbox = self._stored
 
     def sample(self, minibatch_size: int, env_steps: int, ratio: ReplayRatio, at_most: int = 1) -> SampleBatch | None:
-        """Returns a prefetched minibatch (None if none has arrived), and prefetches more within the replay ratio."""
+        """Returns a minibatch that has arrived (None if none has), and requests more as the replay ratio allows."""
         if not self._arrived or any(self._may_be_asked(shard) for shard in range(self.num_shards)):
             self.attend()  # not before each minibatch: it costs as much as several of them
             self._request(minibatch_size, env_steps, ratio.minibatches(self.stored_steps))
@@ -246,7 +249,7 @@ class ReplayShards:
             call.inbox = self._sampled
 
     def attend(self) -> None:
-        """Processes the shards' finished calls without blocking, and restarts failed shards.
+        """Handles the shards' answers that have arrived, without blocking, and restarts failed shards.
 
         Raises:
             TrainingFailed: More shards failed than `max_restarts` allows.
@@ -269,7 +272,7 @@ class ReplayShards:
                 self._empty.add(call.actor)
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
-        """Queues priority updates, which are sent with the next sample request to their shard."""
+        """Keeps new priorities, which are sent to their shard with the next request for minibatches."""
         if len(priorities):
             shard = int(indices[0]) >> SHARD_BIT
             self._new_priorities.setdefault(shard, []).append((indices - (shard << SHARD_BIT), priorities))
@@ -286,23 +289,23 @@ class ReplayShards:
         return {"shards": self.num_shards, "capacity": self._config.capacity}
 
     def metrics(self) -> dict[str, float]:
-        """Replay metrics: memory or disk space allocated by the shards, and the number of restarts."""
+        """Memory or disk space allocated by the shards, and the number of restarts, as metrics."""
         return {
             GIGABYTES.name: self._num_bytes.total() / 1e9,
             RESTARTS.name: float(self.restarts),
         }
 
     def awaited(self) -> Awaited:
-        """Ray references of pending calls, and the deadline of the earliest timeout."""
+        """Ray references of unanswered calls, and the time at which the first of them times out."""
         return self._started().awaited()
 
     @property
     def is_saved(self) -> bool:
-        """Always False, since resuming is not bit-exact: prefetched minibatches are not saved but sampled again."""
+        """Always False: minibatches requested in advance are not saved, so a resumed run samples them anew."""
         return False
 
     def state(self) -> dict[str, Any]:
-        """State dict: each shard's experience and random state, without prefetched minibatches."""
+        """Each shard's experience and random state, without the minibatches that were requested in advance."""
         actors = self._started()
         for shard in range(self.num_shards):
             if (priorities := self._take_new_priorities(shard)) is not None:
@@ -318,7 +321,7 @@ class ReplayShards:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the shards from a `state()` dict.
+        """Restores the shards from the dict that `state()` returned.
 
         Raises:
             CheckpointError: The number of shards differs from that in `state`.
@@ -339,7 +342,7 @@ class ReplayShards:
         self._earlier_restarts = int(state["restarts"]) - actors.restarts
 
     def close(self) -> None:
-        """Terminates the shards' actors."""
+        """Ends the shards' processes."""
         if self._actors:
             self._actors.close()
         self._actors = None

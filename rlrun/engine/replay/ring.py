@@ -1,4 +1,4 @@
-"""Ring buffer of a replay: consecutive fragments per worker, where the newest rows overwrite the oldest (NumPy)."""
+"""Ring buffer of a replay: stores each worker's fragments one after the other, overwriting the oldest (NumPy)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ from rlrun.engine.replay.streams import Cursor, Inserted, Streams
 
 
 class ReplayRing:
-    """Ring buffer of env steps [workers, rows, slots] with n-step transitions; stores each observation once.
+    """Ring buffer of steps from several workers, read as n-step transitions; stores each observation once.
+
+    Its entries are [workers, rows, env slots].
 
     A worker's fragments are stored in consecutive rows, and a step's next observation is in the next row. A row with
     an episode's final observation holds no step and is never sampled. After a worker's restart, the new fragment begins
@@ -86,7 +88,7 @@ class ReplayRing:
 
     @property
     def rows(self) -> int:
-        """Number of rows per worker; 0 before the first insertion."""
+        """Number of rows per env slot; 0 before the first insertion."""
         return self.streams.rows
 
     @property
@@ -95,10 +97,10 @@ class ReplayRing:
         return self.streams.num_slots
 
     def insert(self, worker: int, fragment: SampleBatch) -> list[Inserted]:
-        """Appends a fragment [T, B] to a worker's rows, overwriting the oldest.
+        """Stores a fragment of T steps in B env slots after the worker's previous one, overwriting its oldest rows.
 
         Args:
-            worker: Index of the worker in the ring, from 0.
+            worker: Index of the worker in the buffer, from 0.
             fragment: Columns of the fragment; `obs` has T + 1 rows.
 
         Returns:
@@ -131,7 +133,7 @@ class ReplayRing:
         return [self._append_packed(worker, cursor, fragment, rows) for cursor, rows in slots if len(rows)]
 
     def pad(self, worker: int, number: int) -> list[Inserted]:
-        """Appends padding rows without steps for all env slots of a worker that will deliver no more experience."""
+        """Appends rows without steps to a worker's env slots; used once it will deliver no more experience."""
         inserted = []
         for cursor in self.streams.each(worker):
             part = rows_without_steps(self._like, number, cursor.slots)
@@ -251,7 +253,7 @@ class ReplayRing:
         return values
 
     def draw(self, generator: np.random.Generator, number: int, times: int = 1) -> Indices:
-        """Samples step indices uniformly with replacement, [times * number]; see `Streams.draw`.
+        """Samples indices of steps, uniformly with replacement: `number` of them, `times` times.
 
         Raises:
             RuntimeError: No step can be sampled yet.
@@ -261,7 +263,7 @@ class ReplayRing:
         return self.streams.draw(generator, number, times, self.ready.flags.reshape(-1))
 
     def gather(self, indices: Indices) -> SampleBatch:
-        """Gathers the n-step transitions at indices [N], as rows [N, 1] with the bootstrap observation `next_obs`."""
+        """Reads the n-step transitions at N indices, as columns [N, 1, ...]; `next_obs` is for bootstrapping."""
         indices, stores = indices[:, None], self._stores
         obs, read = stores["obs"], methodcaller("read", indices)
         if self.n_step == 1:
@@ -280,7 +282,7 @@ class ReplayRing:
         )
 
     def read(self, indices: Indices, names: Sequence[str]) -> SampleBatch:
-        """Gathers stored columns at indices [...], without n-step returns.
+        """Reads stored columns at the given indices, without computing n-step returns.
 
         Invalid entries hold no step: only `obs` is meaningful there, as an episode's final observation or the last
         one before an interruption. The newest row of a worker is such an entry too.
@@ -292,7 +294,7 @@ class ReplayRing:
         return SampleBatch({name: map_tree(lambda store: store.read(indices), self._stores[name]) for name in names})
 
     def observed(self, indices: Indices, key: str) -> NDArray[Any]:
-        """Gathers one part of stored Dict observations, such as a goal, at indices [...], as [..., *shape]."""
+        """Reads one entry of stored Dict observations, such as a goal, at the given indices."""
         part: NDArray[Any] = self._stores["obs"][key].read(indices)
         return part
 
@@ -303,7 +305,7 @@ class ReplayRing:
         return int(self.ready.flags.nbytes + sum(store.num_bytes for store in stores))
 
     def state(self) -> dict[str, Any]:
-        """State dict: all stored rows and the write positions."""
+        """All stored rows and the write positions, for a checkpoint."""
         rows = self.streams.num_used_rows
         return {
             "streams": self.streams.state(),
@@ -313,7 +315,7 @@ class ReplayRing:
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores rows and write positions from a `state()` dict."""
+        """Restores rows and write positions from the dict that `state()` returned."""
         if not state["like"]:
             return
         self._allocate(SampleBatch(state["like"]))

@@ -1,4 +1,4 @@
-"""Interface of samplers, which choose the rows of a replay that make up minibatches (NumPy)."""
+"""Interface of samplers, which choose the rows of a replay buffer for minibatches (NumPy)."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from rlrun.engine.replay.stores import Indices
 
 
 class Rows(Protocol):
-    """Rows of a replay (transitions or sequences) by index, the form in which a sampler sees them."""
+    """Interface of the rows of a replay buffer (transitions or sequences), by index, from which a sampler chooses."""
 
     @property
     def num_indices(self) -> int:
-        """Number of indices, starting at 0; the index of an overwritten row is reused for a newer row."""
+        """Number of indices in use, from 0; the index of an overwritten row is used again for a newer one."""
 
     @property
     def num_ready(self) -> int:
-        """Number of rows that can be drawn."""
+        """Number of rows that can be sampled."""
 
     def draw(self, generator: np.random.Generator, number: int, times: int = 1) -> Indices:
-        """Draws rows uniformly with replacement, [times * number], as `times` calls for `number` each.
+        """Samples indices of rows, uniformly with replacement: `number` of them, `times` times.
 
         Raises:
-            RuntimeError: There are none.
+            RuntimeError: No row can be sampled yet.
         """
 
 
 class RowSampler(ABC):
-    """Interface of samplers, which choose the rows of minibatches; a replay creates one once it has stored rows.
+    """Interface of samplers, which choose the rows of minibatches; created once a replay buffer has stored rows.
 
     A custom sampler is named in `replay: {sampling: my_lab.recent:EmphasizedRecent}`, and made from the rows and its
     settings by name. Random numbers come from the replay's generator alone, whose state the replay saves.
@@ -54,7 +54,7 @@ class RowSampler(ABC):
 
     @abstractmethod
     def remove(self, indices: Indices) -> None:
-        """Removes rows [N] that can no longer be sampled."""
+        """Removes rows, given by index, that can no longer be sampled."""
 
     @abstractmethod
     def draw(
@@ -73,18 +73,18 @@ class RowSampler(ABC):
         """
 
     def update(self, indices: Indices, priorities: NDArray[Any]) -> None:
-        """Takes note of the priorities [S] that a loss returned for drawn rows [S]; by default not."""
+        """Receives new priorities of rows that were sampled before; does nothing by default."""
         return
 
     @property
     def num_bytes(self) -> int:
-        """Allocated bytes of the sampler; 0 by default."""
+        """Bytes that the sampler has allocated; 0 by default."""
         return 0
 
     def state(self) -> dict[str, Any]:
-        """State for checkpoints, with copies of arrays; empty by default."""
+        """State of the sampler for a checkpoint, with copies of arrays; empty by default."""
         return {}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the sampler's state, after the replay has restored its rows; `add` is not called for these rows."""
+        """Restores the sampler's state; the buffer has restored its rows before, without calling `add` for them."""
         return

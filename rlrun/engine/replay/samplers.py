@@ -1,4 +1,4 @@
-"""Samplers that the settings of a replay name: uniform, prioritized, or a custom class (NumPy)."""
+"""Samplers that settings can name: uniform, prioritized, or a user's class (NumPy)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PARTS = {
 
 
 class UniformSampler(RowSampler):
-    """Sampler that draws all rows with equal probability."""
+    """Sampler that chooses all rows with equal probability."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
@@ -44,7 +44,7 @@ class UniformSampler(RowSampler):
 
 
 def sampler_of(config: ReplayConfig) -> tuple[type[RowSampler], Mapping[str, Any]]:
-    """Class of the sampler that a replay's settings name, with its additional arguments.
+    """Class of the sampler that the settings of a replay buffer name, and further arguments for it.
 
     Raises:
         UsageError: There is no such class, it is not a sampler, or it has no such arguments.
@@ -67,7 +67,7 @@ def sampler_of(config: ReplayConfig) -> tuple[type[RowSampler], Mapping[str, Any
 
 
 def make_sampler(config: ReplayConfig, rows: Rows) -> RowSampler:
-    """Creates the sampler that the settings of a replay name; see `sampler_of`."""
+    """Creates the sampler that the settings of a replay buffer name."""
     found, settings = sampler_of(config)
     make: Callable[..., RowSampler] = found
     return make(rows, **settings)

@@ -1,4 +1,4 @@
-"""Sequence replay for recurrent networks, with stored recurrent states and burn-in (R2D2; NumPy)."""
+"""Replay buffer of sequences for recurrent networks, with stored recurrent states and burn-in, as in R2D2 (NumPy)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from rlrun.engine.replay.streams import Inserted
 
 
 class SequenceReplay:
-    """Sequence replay with stored recurrent states and burn-in (R2D2); same interface as `ReplayBuffer`.
+    """Replay buffer of sequences for recurrent networks, with stored recurrent states and burn-in (R2D2).
+
+    It has the same interface as `ReplayBuffer`.
 
     A sequence is `burn_in` + `length` consecutive rows of one env slot in the ring. `n_step` more rows follow, with the
     bootstrap observations of the last n-step transitions. Sequences may span episodes: recurrent state is reset at
@@ -76,7 +78,7 @@ class SequenceReplay:
 
     @property
     def num_indices(self) -> int:
-        """Number of indices of sequences; 0 before the first fragment."""
+        """Number of indices that sequences may have; 0 before the first fragment."""
         return self._ready.size
 
     @property
@@ -86,7 +88,7 @@ class SequenceReplay:
         return self._ring.num_bytes + self._ready.nbytes + self._recurrent.nbytes + own
 
     def add(self, worker: int, fragment: SampleBatch) -> int:
-        """Adds a fragment [T, B] to the replay and returns its number of valid steps.
+        """Stores a fragment of T steps in B env slots, and returns its number of valid steps.
 
         Args:
             worker: Index, from 0, of the worker that collected the fragment.
@@ -109,7 +111,7 @@ class SequenceReplay:
         return steps
 
     def finish(self, worker: int) -> None:
-        """Pads a worker's experience once it is complete, so that a sequence may begin at any step."""
+        """Pads a worker's experience at its end, so that a sequence may begin at any of its steps."""
         for inserted in self._ring.pad(worker, self._span - self.n_step + self.config.stride - 1):
             num_slots = inserted.slots.stop - inserted.slots.start
             self._note(inserted, np.zeros((len(inserted.rows) - 1, num_slots, self._recurrent.shape[3]), np.float32))
@@ -158,7 +160,7 @@ class SequenceReplay:
         self._sampler = make_sampler(self.config, self)
 
     def draw(self, generator: np.random.Generator, number: int, times: int = 1) -> Indices:
-        """Draws sequences uniformly with replacement, [times * number]."""
+        """Samples indices of sequences, uniformly with replacement: `number` of them, `times` times."""
         ready = np.flatnonzero(self._ready)
         drawn: Indices = ready[generator.integers(len(ready), size=number * times)]
         return drawn
@@ -183,7 +185,7 @@ class SequenceReplay:
         return SampleBatch(self.gather(sequences), weights=weights[:, None], indices=sequences)
 
     def gather(self, sequences: Indices) -> SampleBatch:
-        """Gathers the columns of `sample` for the sequences with given indices [S]."""
+        """Reads the sequences at the given indices, with the same columns as `sample` returns."""
         burn_in, length = self.config.burn_in, self.config.length
         places, slots = np.divmod(sequences, self._ring.num_slots)
         workers, places = np.divmod(places, self._ready.shape[1])
@@ -217,7 +219,7 @@ class SequenceReplay:
         )
 
     def update_priorities(self, indices: Indices, priorities: NDArray[np.float32]) -> None:
-        """Sets the priorities of sampled sequences; a no-op if the sampler has no priorities.
+        """Sets the priorities of sampled sequences; does nothing if sampling is not prioritized.
 
         Args:
             indices: Replay `indices` [S] of a minibatch; indices overwritten since sampling are skipped.
@@ -233,7 +235,7 @@ class SequenceReplay:
         return self.config.saves(self.num_bytes)
 
     def state(self) -> dict[str, Any]:
-        """State dict: the sampler's random state, and a copy of the experience if checkpoints include it."""
+        """Random state of sampling, and a copy of the stored experience if checkpoints include it."""
         draws = self.draws()
         if not self.is_saved:
             return {"kept": None, "generator": draws["generator"]}
@@ -246,7 +248,7 @@ class SequenceReplay:
         return {"kept": {**kept, **draws}, "generator": draws["generator"]}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the `state()` of a replay with equal settings into this empty replay.
+        """Restores the `state()` of a buffer with equal settings into this empty buffer.
 
         Without saved experience the replay stays empty, and collects `learning_starts` steps before learning resumes.
         """
@@ -267,7 +269,7 @@ class SequenceReplay:
         self.load_draws(kept)
 
     def draws(self) -> dict[str, Any]:
-        """State dict of the sampling: random state and the sampler's, without the experience."""
+        """Random state of sampling and the sampler's state for a checkpoint, without the stored experience."""
         return {
             "drawn_batches": self.drawn_batches,
             "sampler": None if self._sampler is None else self._sampler.state(),
@@ -275,7 +277,7 @@ class SequenceReplay:
         }
 
     def load_draws(self, state: dict[str, Any]) -> None:
-        """Restores the sampler from `draws()`; the stored experience must be identical."""
+        """Restores sampling from `draws()`; the buffer must hold the same experience."""
         self.drawn_batches = as_count(state["drawn_batches"])
         if state["sampler"] is not None:
             self._sampler = make_sampler(self.config, self)

@@ -1,4 +1,4 @@
-"""Column storage of a replay ring buffer (NumPy)."""
+"""Storage of single columns of a replay buffer (NumPy)."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ Allocate = Callable[[tuple[int, ...], DTypeLike], NDArray[Any]]
 
 
 class Store(ABC):
-    """Storage of one ring buffer column, readable like an array [workers, rows, slots, ...]."""
+    """Interface of the storage of one column of a replay buffer, with entries [workers, rows, env slots, ...]."""
 
     @abstractmethod
     def write(self, worker: int, rows: slice | Indices, slots: slice, leaf: NDArray[Any], *, continues: bool) -> None:
-        """Overwrites consecutive rows of a worker's env slots.
+        """Overwrites consecutive rows of some of a worker's env slots.
 
         Args:
-            worker: Index of the worker in the ring, from 0.
-            rows: Rows to overwrite, N of them.
-            slots: Env slots to overwrite, B of them.
+            worker: Index of the worker in the buffer, from 0.
+            rows: The N rows to overwrite.
+            slots: The B env slots to overwrite.
             leaf: New values, [N, B, ...].
             continues: Whether the first row already holds its value, as the next observation of the preceding row.
         """
 
     @abstractmethod
     def read(self, indices: Indices) -> NDArray[Any]:
-        """Gathers copies of the values at flat indices [...], as [..., *shape]."""
+        """Returns copies of the values at the given flat indices."""
 
     @property
     @abstractmethod
@@ -41,18 +41,18 @@ class Store(ABC):
 
     @abstractmethod
     def state(self, rows: int) -> dict[str, Any]:
-        """State dict with copies of each worker's first `rows` rows."""
+        """Copies of each worker's first `rows` rows, for a checkpoint."""
 
     @abstractmethod
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the column from a `state()` dict."""
+        """Restores the column from the dict that `state()` returned."""
 
 
 class PlainStore(Store):
-    """Column storage as one plain array, without deduplication.
+    """Storage of a column as one array, in which nothing is shared between rows.
 
     Attributes:
-        values: Stored values, [workers, rows, slots, ...].
+        values: Stored values, [workers, rows, env slots, ...].
     """
 
     def __init__(self, shape: tuple[int, int, int], inner: tuple[int, ...], dtype: DTypeLike, new: Allocate) -> None:

@@ -1,4 +1,4 @@
-"""Flat indices of replay ring entries, and write positions of env slots (NumPy)."""
+"""Flat indices of the entries of a replay buffer, and the write positions of its env slots (NumPy)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rlrun.engine.replay.stores import Indices
 
 @dataclass(slots=True)
 class Cursor:
-    """Write position in a replay ring, shared by env slots of a worker that have received equal rows so far.
+    """Write position in a replay buffer, shared by those env slots of a worker that have received equally many rows.
 
     Attributes:
-        slots: Env slots concerned.
+        slots: Env slots that share this position.
         head: Newest row, which holds the last observation and no step yet.
-        filled: Number of rows written before the head, at most the ring's length.
+        filled: Number of rows written before the head, at most the number that the buffer has.
         begun: Whether any row has been written.
     """
 
@@ -30,11 +30,11 @@ class Cursor:
 
 @dataclass(slots=True)  # not frozen: a frozen one takes three times as long to make, once for each fragment
 class Inserted:
-    """Result of an insertion into a replay ring: new, lost and newly sampleable entries of env slots.
+    """Result of storing rows in a replay buffer: which entries are new, overwritten, or can now be sampled.
 
     Attributes:
-        worker: Index of the worker in the ring, from 0.
-        slots: Env slots concerned.
+        worker: Index of the worker in the buffer, from 0.
+        slots: Env slots that received rows.
         steps: Inserted rows of the fragment, T of them.
         rows: Ring rows of the inserted observations, [T + 1]; the last one holds no step yet.
         lost: Ring rows whose old content is overwritten or no longer readable, in write order; empty rows until the
@@ -53,10 +53,10 @@ class Inserted:
 
 
 class Streams:
-    """Flat indexing of a replay ring [workers, rows, slots], with the write cursors of its env slots.
+    """Conversion of workers, rows and env slots of a replay buffer to flat indices, with the slots' write positions.
 
     The steps of an env slot fill the rows in order, and wrap around after the last row. The slots of a worker share a
-    cursor until `part` separates them.
+    write position until `part` separates them.
 
     Args:
         num_workers: Number of workers.
@@ -76,32 +76,32 @@ class Streams:
 
     @property
     def num_indices(self) -> int:
-        """Total number of entries: workers * rows * slots."""
+        """Total number of entries: workers * rows * env slots."""
         return self.num_workers * self.rows * self.num_slots
 
     def shared(self, worker: int) -> Cursor | None:
-        """Write cursor shared by all slots of a worker; None once the slots have separate cursors."""
+        """Write position that all env slots of a worker share; None once they have separate ones."""
         return None if self._are_apart[worker] else self._cursors[worker][0]
 
     def each(self, worker: int) -> list[Cursor]:
-        """Write cursors of a worker: a single one for all slots, or one per slot."""
+        """Write positions of a worker: a single one for all env slots, or one per slot."""
         return self._cursors[worker]
 
     def part(self, worker: int) -> None:
-        """Splits a worker's shared cursor into one cursor per env slot."""
+        """Gives each env slot of a worker a write position of its own, equal to the shared one."""
         (shared,) = self._cursors[worker]
         self._are_apart[worker] = True
         self._cursors[worker] = [replace(shared, slots=slice(slot, slot + 1)) for slot in range(self.num_slots)]
 
     def advance(self, worker: int, cursor: Cursor, number: int) -> None:
-        """Advances a cursor by the number of newly written rows."""
+        """Moves a write position forward by the number of newly written rows."""
         cursor.head = (cursor.head + number) % self.rows
         cursor.filled = min(cursor.filled + number, self.rows)
         cursor.begun = True
         self._most_filled[worker] = max(self._most_filled[worker], cursor.filled)
 
     def span(self, first: int, number: int) -> slice | Indices:
-        """Consecutive rows from `first` on: a slice, or an index array if they wrap around."""
+        """Selects consecutive rows from `first` on: a slice, or an index array if they wrap around."""
         return slice(first, first + number) if first + number <= self.rows else self.row_numbers(first, number)
 
     def row_numbers(self, first: int, number: int) -> Indices:
@@ -110,16 +110,16 @@ class Streams:
         return numbers if first + number <= self.rows else numbers % self.rows
 
     def numbered(self, worker: int, rows: int | Indices, slots: Indices) -> Indices:
-        """Flat indices of a worker's entries; the arguments rows and slots are broadcast against each other."""
+        """Flat indices of a worker's entries, for rows and env slots that are broadcast against each other."""
         indices: Indices = (worker * self.rows + rows) * self.num_slots + slots
         return indices
 
     def heads(self, worker: int, cursor: Cursor) -> Indices:
-        """Flat indices of the head row's entries for a cursor's env slots, [slots]."""
+        """Flat indices of the newest row in the env slots that share a write position."""
         return self.numbered(worker, cursor.head, np.arange(cursor.slots.start, cursor.slots.stop))
 
     def later(self, indices: Indices, rows: int | Indices) -> Indices:
-        """Shifts flat indices forward by rows within their env slots, modulo the ring; negative shifts go back.
+        """Moves flat indices forward, or back if negative, by a number of rows within their env slots; wraps around.
 
         Args:
             indices: Flat indices.
@@ -134,7 +134,7 @@ class Streams:
         return workers + within
 
     def rows_ahead(self, indices: Indices) -> Indices:
-        """Number of rows written after the entries at indices [...] in their env slots; -1 for empty entries.
+        """For each flat index, the number of rows written after it in its env slot; -1 for empty entries.
 
         The result is 0 at a slot's newest row, which holds the observation after the slot's last step.
         """
@@ -143,7 +143,7 @@ class Streams:
         return ahead
 
     def rows_before(self, indices: Indices) -> Indices:
-        """Number of readable rows written before the entries at indices [...] in their env slots."""
+        """For each flat index, the number of readable rows written before it in its env slot."""
         ahead, most = self._ahead_and_most(indices)
         behind: Indices = most - ahead
         return behind
@@ -161,9 +161,9 @@ class Streams:
         return (heads[workers, slots] - within) % self.rows, most[workers, slots]
 
     def candidates(self, generator: np.random.Generator, number: int) -> Indices:
-        """Samples candidate indices uniformly with replacement from the possibly filled rows, [number].
+        """Samples `number` flat indices, uniformly with replacement, among the rows that may have been written.
 
-        For a worker with separate cursors, candidates are the rows filled in any of its slots.
+        If a worker's env slots have separate write positions, these are the rows written in any of them.
         """
         filled = self._most_filled
         if self.num_workers == 1:
@@ -176,7 +176,7 @@ class Streams:
         return indices
 
     def draw(self, generator: np.random.Generator, number: int, times: int, ready: NDArray[np.bool_]) -> Indices:
-        """Samples indices of ready rows uniformly with replacement.
+        """Samples flat indices of steps that can be sampled, uniformly with replacement.
 
         Equal to `times` calls that sample `number` indices each.
 
@@ -214,11 +214,11 @@ class Streams:
 
     @property
     def num_used_rows(self) -> int:
-        """Number of leading rows that any worker uses, including the row of the newest observation."""
+        """Number of rows, counted from the first, that any worker uses, including the row of the newest observation."""
         return max(self._most_filled) + 1
 
     def state(self) -> dict[str, Any]:
-        """State dict of all write cursors."""
+        """All write positions, for a checkpoint."""
         cursors: list[tuple[int, ...]] = [
             (worker, cursor.slots.start, cursor.slots.stop, cursor.head, cursor.filled, cursor.begun)
             for worker, cursors in enumerate(self._cursors)
@@ -227,7 +227,7 @@ class Streams:
         return {"cursors": np.array(cursors, np.int64), "are_apart": list(self._are_apart)}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the cursors from `state()`; the shape of the ring must be the same."""
+        """Restores the write positions from `state()` of a buffer with the same shape."""
         self._are_apart = [bool(are_apart) for are_apart in state["are_apart"]]
         if len(self._are_apart) != self.num_workers:
             raise ValueError(f"streams of {len(self._are_apart)} workers, and there are {self.num_workers}")

@@ -1,4 +1,4 @@
-"""Sum tree for prioritized sampling: proportional sampling and updates in logarithmic time (NumPy)."""
+"""Binary tree of sums: samples in proportion to values, and updates them, in logarithmic time (NumPy)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LATER = np.tri(FAN_OUT, k=-1)
 
 
 class SumTree:
-    """Sum tree over non-negative values, for sampling in proportion to them.
+    """Binary tree over non-negative values, whose inner nodes hold sums, for sampling in proportion to the values.
 
     Each update recomputes the sums of all ancestors from their children, so rounding errors do not accumulate: the sums
     depend only on the current leaves, bit for bit.
@@ -41,7 +41,7 @@ class SumTree:
 
     @property
     def values(self) -> Floats:
-        """Leaf values, [size]; must not be modified."""
+        """The values of all leaves; must not be modified."""
         return self._levels[0][: self.size]
 
     @property
@@ -55,7 +55,7 @@ class SumTree:
         return sum(level.nbytes for level in self._levels)
 
     def set(self, indices: Indices, values: Floats | float) -> None:
-        """Sets leaves by index; for duplicate indices, the last value is used.
+        """Sets values by index; if an index occurs twice, the last value counts.
 
         Args:
             indices: Leaf indices, [N].
@@ -68,7 +68,7 @@ class SumTree:
         self._is_changed = True
 
     def set_all(self, values: Floats) -> None:
-        """Sets all leaves, [size]."""
+        """Sets the values of all leaves."""
         self._levels[0][: self.size] = values
         for blocks, above in zip(self._blocks, self._levels[1:], strict=True):
             above[: len(blocks)] = np.add.reduce(blocks, axis=1)
@@ -81,9 +81,9 @@ class SumTree:
         return self._top_sums
 
     def draw(self, fractions: Floats) -> Indices:
-        """Inverse-CDF sampling: indices of the leaves at given fractions of the total, cumulated from the last leaf.
+        """Samples leaves in proportion to their values: maps fractions of the total to indices.
 
-        A leaf that is zero is never sampled.
+        Values are accumulated from the last leaf to the first. A leaf that is zero is never sampled.
 
         Args:
             fractions: Numbers in [0, 1), [N].

@@ -1,1 +1,1 @@
-"""Operators of flows: batches, learning, weights, replay."""
+"""Operators from which dataflows are built: batches, learning, weights, replay."""

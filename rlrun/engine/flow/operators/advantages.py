@@ -17,7 +17,10 @@ from rlrun.engine.reward_streams.streams import ENV_ALONE, RewardStream, RewardS
 
 
 class ComputeAdvantages(Operator):
-    """Adds `advantages` and `value_targets` [T, B] by generalized advantage estimation (arXiv:1506.02438).
+    """Adds advantages and value targets to a fragment, by generalized advantage estimation (GAE).
+
+    Source:
+        Schulman et al., arXiv:1506.02438.
 
     Each additional reward stream adds columns with the stream's name as a prefix. `advantages` are then the weighted
     sum over the streams that the policy maximizes. Steps whose action was not chosen by the policy (`LOGGED`) are
@@ -49,13 +52,13 @@ class ComputeAdvantages(Operator):
 
 
 def with_advantages(batch: SampleBatch, stream: RewardStream) -> SampleBatch:
-    """Returns a fragment with the advantages and value targets of one reward stream.
+    """Returns a fragment with the advantages and value targets of one reward stream added.
 
     A non-episodic stream bootstraps across episodes: the successor of an episode's last step is the first step of the
     slot's next episode. If the fragment ends before that step, the final observation's value is used.
 
     Args:
-        batch: The fragment [T, B], with the stream's rewards and values.
+        batch: The fragment, T steps in B env slots, with the stream's rewards and values.
         stream: The stream.
     """
     valid, terminateds, truncateds = batch["valid"], batch["terminateds"], batch["truncateds"]
@@ -82,7 +85,7 @@ def _has_later_step(valid: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 class Standardize(Operator):
-    """Shifts and scales a column to mean 0 and standard deviation 1 over the valid steps of the batch."""
+    """Shifts and scales a column of a batch to mean 0 and standard deviation 1 over its valid steps."""
 
     def __init__(self, column: str) -> None:
         self.column = column

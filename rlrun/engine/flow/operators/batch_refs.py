@@ -1,4 +1,4 @@
-"""Operators on remote workers: references to large fragments, and a lower process priority."""
+"""Operators on remote workers that keep large fragments there, or lower the process priority."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ YIELDED_NICENESS = 4
 
 
 class LeaveOnWorker(Operator):
-    """Replaces a large fragment by a reference to the worker's object store; runs on a remote worker.
+    """Replaces a large fragment by a reference, so that it stays in the object store of the worker's machine.
 
     Args:
         carried_up_to_bytes: Maximum size of fragments that are sent directly.
@@ -40,7 +40,7 @@ class LeaveOnWorker(Operator):
 
 
 class LowerProcessPriority(WorkerOperator):
-    """Lowers a remote worker's process priority below that of learner and replay; no effect if cores are idle.
+    """Lowers the process priority of a remote worker below that of learner and replay; passes fragments on.
 
     Workers are always busy. Without this operator, a replay shard on the same cores would have to wait for them at each
     request of the learner.
@@ -48,7 +48,7 @@ class LowerProcessPriority(WorkerOperator):
 
     @override
     def begin(self) -> None:
-        """Raises the niceness of the worker's process."""
+        """Lowers the priority of the worker's process, by a higher niceness."""
         os.nice(YIELDED_NICENESS)
 
     @override

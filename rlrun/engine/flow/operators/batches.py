@@ -13,10 +13,10 @@ from rlrun.engine.flow.flow import StatefulOperator
 
 
 class ConcatBatches(StatefulOperator):
-    """Concatenates fragments along their slots until a batch is full.
+    """Concatenates fragments along their env slots until a batch is full.
 
     Args:
-        train_batch_size: Steps [T * B] that fill a batch.
+        train_batch_size: Number of steps that fill a batch, over all env slots.
         exact: Whether batches have exactly `train_batch_size` steps, and surplus slots wait for the next batch; T must
             divide `train_batch_size`.
     """
@@ -51,7 +51,7 @@ class ConcatBatches(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the fragments buffered for the next batch."""
+        """Returns the fragments that wait for the next batch."""
         return {"waiting": [dict(batch) for batch in self._waiting]}
 
     @override

@@ -33,7 +33,7 @@ class TrainOnData(Operator):
 
 
 class AddData(StatefulOperator):
-    """Appends rows of recorded data to each replay minibatch; the `indices` of these rows are -1.
+    """Appends rows of recorded data to each replay minibatch, with the replay index -1.
 
     Args:
         data: Source of the rows, whose position is saved in checkpoints.
@@ -54,7 +54,7 @@ class AddData(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the position in the data source."""
+        """Returns the position in the recorded data."""
         return self.data.state()
 
     @override
@@ -63,7 +63,7 @@ class AddData(StatefulOperator):
 
 
 class DropDataPriorities(Operator):
-    """Drops the new priorities of rows that `AddData` has appended, since they are not in the replay."""
+    """Drops the new priorities of rows that come from recorded data, since these are not in the replay buffer."""
 
     @override
     def __call__(self, item: TrainedMinibatch) -> TrainedMinibatch:

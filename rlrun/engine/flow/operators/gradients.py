@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 class Gradients(TypedDict):
-    """Gradient message of an A3C worker, as plain data for checkpoints.
+    """Message with the gradient that an A3C worker computed, as plain data for checkpoints.
 
     Attributes:
-        sums: The objectives' gradients, statistics and step counts, as `Learner.gradients` returns them.
-        statistics: Names of the loss statistics, by objective.
+        sums: Gradients, statistics and step counts of the losses, as `Learner.gradients` returns them.
+        statistics: Names of each loss's statistics, by name of its objective.
         steps: Env steps in the worker's batch.
         weights_version: Version of the weights that collected the batch and at which the gradient was computed.
     """
@@ -38,13 +38,13 @@ class Gradients(TypedDict):
 
 
 class ComputeGradients(WorkerOperator):
-    """Computes the gradient of the losses at the weights that collected a batch; runs on a worker.
+    """Computes the gradient of the losses on a worker, at the weights that collected the batch (A3C).
 
     The worker creates a learner, and imports torch for it. Schedules arrive with the weights, and are evaluated at the
     env steps of the weights plus those of the batch.
 
     Args:
-        make_learner: Picklable learner factory.
+        make_learner: Picklable function that creates a learner.
         whole_fragments: Whether losses are over whole fragments with their closing observations, [B, T + 1], instead of
             single steps.
         seq_len: Steps per sequence of a recurrent policy; None for single steps.
@@ -68,7 +68,7 @@ class ComputeGradients(WorkerOperator):
 
     @property
     def env_steps(self) -> int:
-        """Env steps of the trainee at the creation of the current weights."""
+        """Number of env steps that the trial had taken when the worker's current weights were created."""
         return 0 if self._weights is None else self._weights.env_steps
 
     @override
@@ -78,7 +78,7 @@ class ComputeGradients(WorkerOperator):
 
     @override
     def set_weights(self, weights: Weights) -> None:
-        """Stores the behavior policy's new weights, in effect from the next fragment on."""
+        """Stores the policy's new weights, in effect from the next fragment on."""
         self._weights = weights
 
     @override
@@ -88,7 +88,7 @@ class ComputeGradients(WorkerOperator):
         return self.gradients_of(rows, int(item["valid"].sum()))
 
     def gradients_of(self, rows: SampleBatch, steps: int) -> Gradients:
-        """Computes the gradient over sequences [sequences, steps] that were collected in `steps` env steps."""
+        """Computes the gradient on a batch of sequences that took the given number of env steps to collect."""
         weights = self._weights
         if weights is None or weights.learning is None:
             raise RuntimeError("gradients are computed at weights, and none have arrived")
@@ -110,7 +110,7 @@ class ComputeGradients(WorkerOperator):
 
 
 class ApplyGradients(Operator):
-    """Applies the gradient of each worker by an optimizer step; input: pairs (worker index, gradient).
+    """Applies each worker's gradient by an optimizer step; takes pairs of worker index and gradient.
 
     `gradient_share/worker_<index>` in the results is a worker's fraction of an iteration's gradients.
     """

@@ -1,4 +1,4 @@
-"""SGD on minibatches of a replay, and updates of target networks."""
+"""SGD on minibatches of a replay buffer, and updates of target networks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class TrainedMinibatch(NamedTuple):
-    """Result of SGD steps on one or more replay minibatches: row indices and new priorities.
+    """Result of SGD on replay minibatches: the indices of their rows, and the rows' new priorities.
 
     Attributes:
         indices: Indices of the minibatches' rows in the replay, [S].
@@ -34,11 +34,11 @@ class TrainedMinibatch(NamedTuple):
 
 
 class TrainOnMinibatch(Operator):
-    """Takes one SGD step on each replay minibatch, and reports the minibatches per env step.
+    """Takes one SGD step on each replay minibatch, and reports the number of minibatches per env step.
 
     Args:
-        trainee: The trainee.
-        objectives: Names of the objectives that learn from these minibatches; None for all.
+        trainee: The policy in training.
+        objectives: Names of the losses to minimize on these minibatches; None for all.
         minibatch_size: Rows of a minibatch, if an item may contain several; None if each item is one minibatch.
     """
 
@@ -83,7 +83,7 @@ class UpdateTargetNetwork(StatefulOperator):
     """Updates the target network after every `every` items: target <- (1 - tau) target + tau parameters.
 
     Args:
-        trainee: The trainee, whose learner has the target network.
+        trainee: The policy in training, whose learner has the target network.
         every: Items, or minibatches of a replay, between two updates.
         tau: Coefficient of the soft update; 1 copies the parameters.
         prefix: Prefix of the names of the updated parameters; "" for all.
@@ -103,7 +103,7 @@ class UpdateTargetNetwork(StatefulOperator):
 
     @property
     def items_left(self) -> int:
-        """Number of items until the next update."""
+        """Number of items until the next update of the target network."""
         return self.every - self._items % self.every
 
     @override
@@ -115,7 +115,7 @@ class UpdateTargetNetwork(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the number of items since the last update."""
+        """Returns the number of items since the last update of the target network."""
         return {"items": self._items}
 
     @override

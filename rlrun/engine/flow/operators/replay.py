@@ -1,4 +1,4 @@
-"""Operators of replay: storing fragments, normalizing minibatches, updating priorities."""
+"""Operators around a replay buffer: storing fragments, normalizing minibatches, updating priorities."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ a considerable part of the time of a small network's SGD step."""
 
 
 class StoreToReplay(StatefulOperator):
-    """Inserts each fragment into a replay buffer; input: pairs (worker index, fragment).
+    """Stores each fragment in the replay buffer; takes pairs of worker index and fragment.
 
     Backpressure: no fragments are pulled while the replay or the learner is too slow. The operator also checkpoints the
     replay and closes the replay's processes.
@@ -44,7 +44,7 @@ class StoreToReplay(StatefulOperator):
 
     @override
     def metrics(self) -> dict[str, float]:
-        """Returns the replay's metrics, such as its allocated memory or disk space."""
+        """Returns the replay buffer's metrics, such as its allocated memory or disk space."""
         return self.replay.metrics()
 
     @override
@@ -73,13 +73,13 @@ class StoreToReplay(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the replay's state, for checkpoints."""
+        """Returns the replay buffer's state, for checkpoints."""
         return self.replay.state()
 
     @property
     @override
     def unsaved(self) -> str:
-        """Reason why a resume is not exact: checkpoints that omit the stored experience."""
+        """Reason why a resumed run is not exact: checkpoints that omit the stored experience; "" if they hold it."""
         return "" if self.replay.is_saved else "the replay buffer is not saved whole"
 
     @override
@@ -88,7 +88,7 @@ class StoreToReplay(StatefulOperator):
 
     @override
     def close(self) -> None:
-        """Terminates the replay's shard processes."""
+        """Ends the processes of the replay buffer, if it has any."""
         self.replay.close()
 
 
@@ -111,7 +111,7 @@ class NormalizeObservations(Operator):
 
 
 class UpdatePriorities(Operator):
-    """Updates the priorities of a minibatch's rows in the replay (prioritized experience replay)."""
+    """Updates the priorities of a minibatch's rows in the replay buffer (prioritized experience replay)."""
 
     def __init__(self, replay: Replay) -> None:
         self.replay = replay

@@ -37,7 +37,9 @@ CLIP = 5.0
 
 
 class LagrangianAdvantages(StatefulOperator):
-    """Replaces `advantages` A by (A - m * C) / (1 + m), with the advantages C of costs and the multiplier m.
+    """Combines reward and cost advantages by a Lagrange multiplier, which adapts so that costs meet a limit.
+
+    The combined advantages are (A - m * C) / (1 + m), with reward advantages A, cost advantages C and multiplier m.
 
     The multiplier rises while the cost of an episode is above the limit, and falls, to 0 at the least, while it is
     below: m' = max(0, m + rate * (J - limit)). J is the sum of costs since the last update divided by the number of
@@ -98,7 +100,7 @@ class LagrangianAdvantages(StatefulOperator):
 
 
 def with_constraint(learned: Flow[Any], bound: ConstraintConfig, algorithm: str) -> Flow[Any]:
-    """Places the Lagrangian of a constraint in an algorithm's dataflow, after `ConcatBatches`.
+    """Inserts the Lagrangian of a constraint into an algorithm's dataflow, after `ConcatBatches`.
 
     Args:
         learned: The algorithm's dataflow.

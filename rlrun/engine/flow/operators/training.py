@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class TrainOnBatch(Operator):
-    """Runs epochs of minibatch SGD on a batch.
+    """Runs epochs of minibatch SGD on each batch.
 
     Args:
-        trainee: The trainee.
+        trainee: The policy in training.
         num_epochs: Passes over the batch.
         minibatch_size: Steps in a minibatch; None for the whole batch.
         whole_fragments: Whether losses are over whole fragments with their closing observations, [B, T + 1], instead of
@@ -27,7 +27,7 @@ class TrainOnBatch(Operator):
         seq_len: Steps per sequence of a recurrent policy, see `sequence_rows`; it divides `minibatch_size`. None for
             single steps.
         stop: Early stopping (statistic, bound): stops after an epoch in which the statistic's mean exceeds the bound.
-        objectives: Names of the learner's objectives to run; None for all.
+        objectives: Names of the losses to minimize; None for all.
     """
 
     learns = True

@@ -19,7 +19,7 @@ VALUE_METRICS = (
 
 
 class MeasureValues(Operator):
-    """Reports mean value estimate and explained variance of the value targets.
+    """Reports the mean value estimate, and the explained variance of the value targets.
 
     Both are computed over all batches of an iteration, with the values estimated when each batch was collected.
     """
@@ -46,10 +46,12 @@ NO_VALUES = Moments.empty((3,))
 
 
 def value_moments(batch: SampleBatch) -> Moments:
-    """Computes the moments [3] of values, value targets and residuals (target - value) over a batch's valid steps.
+    """Computes count, mean and variance of values, value targets and residuals over a batch's valid steps.
+
+    A residual is value target minus value; the three kinds of numbers are in this order.
 
     Args:
-        batch: `values` [T, B] or [T + 1, B], `value_targets` and `valid` [T, B].
+        batch: `values` [T, B] or [T + 1, B], `value_targets` and `valid` [T, B], for T steps in B env slots.
     """
     valid = batch["valid"]
     values = batch["values"][: len(valid)][valid].astype(np.float64)
@@ -58,7 +60,7 @@ def value_moments(batch: SampleBatch) -> Moments:
 
 
 def value_metrics(moments: Moments) -> dict[str, float]:
-    """Computes mean value and explained variance from `value_moments`; none without steps."""
+    """Computes the mean value and explained variance from moments of `value_moments`; empty without steps."""
     if not moments.count:
         return {}
     (value_mean, target_mean, _), (_, variance, error_variance) = moments.mean, moments.variance

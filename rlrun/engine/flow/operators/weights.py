@@ -1,4 +1,4 @@
-"""Broadcasts of weights to the workers, and merging of the workers' filter statistics."""
+"""Sends weights to the workers, and merges the observation and reward statistics that workers collect."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class MergeFilters(Operator):
-    """Merges the workers' new filter statistics into the trainee's running moments."""
+    """Merges the workers' new observation and reward statistics into those of the policy in training."""
 
     def __init__(self, trainee: Trainee) -> None:
         self.trainee = trainee
@@ -28,7 +28,7 @@ class MergeFilters(Operator):
 
 
 class BroadcastWeights(Operator):
-    """Broadcasts the current weights and filter statistics to all workers, after each item."""
+    """Sends the current weights and observation statistics to all workers, after each item."""
 
     def __init__(self, trainee: Trainee) -> None:
         self.trainee = trainee
@@ -40,14 +40,14 @@ class BroadcastWeights(Operator):
 
 
 class SendWeights(StatefulOperator):
-    """Sends the current weights to the worker that delivered the item; input: pairs (worker index, item).
+    """Sends the current weights to the worker that delivered the item; takes pairs of worker index and item.
 
     A resumed run starts all workers with the current weights, and sends later weights at the same items as an
     uninterrupted run.
 
     Args:
-        trainee: The trainee, whose weights are sent to its workers.
-        every: Policy lag, in batches, at which a worker gets new weights.
+        trainee: The policy in training, whose weights are sent to its workers.
+        every: Number of batches learned since a worker's last weights, at which it gets new ones.
     """
 
     def __init__(self, trainee: Trainee, every: int = 1) -> None:
@@ -75,13 +75,13 @@ class SendWeights(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the version of each worker's last weights, as pairs (worker index, version)."""
+        """Returns the version of the weights that each worker received last, as pairs (worker index, version)."""
         return {"sent": [[worker, version] for worker, version in self._sent.items()]}
 
     @property
     @override
     def unsaved(self) -> str:
-        """Reason why a resume is not exact: workers with older weights receive the current ones."""
+        """Reason why a resumed run is not exact: workers with older weights receive the current ones."""
         version = self.trainee.learner.weights_version
         lag = any(sent != version for sent in self._sent.values())
         return "workers acted with older weights than those they resume with" if lag else ""

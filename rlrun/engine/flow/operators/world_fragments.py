@@ -1,4 +1,4 @@
-"""Operators on multi-agent fragments: selection of a policy's batch, and concatenation over time."""
+"""Operators on multi-agent fragments: selection of one policy's batch, and concatenation over time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlrun.engine.flow.flow import Operator, StatefulOperator
 
 
 class SelectPolicy(Operator):
-    """Selects one policy's batch from a multi-agent fragment (a dict of batches by policy)."""
+    """Extracts one policy's batch from a multi-agent fragment, which is a dict of batches by policy."""
 
     def __init__(self, policy: str) -> None:
         self.policy = policy
@@ -31,7 +31,7 @@ class SelectPolicy(Operator):
 
 
 class JoinFragments(StatefulOperator):
-    """Concatenates successive fragments of a worker along time; input: pairs (worker index, fragment).
+    """Concatenates successive fragments of a worker along time; takes pairs of worker index and fragment.
 
     With this operator, one algorithm can learn from short fragments while another learns from longer ones. Waiting
     fragments are dropped if the next fragment does not start at their last observation, for example after the loss of a
@@ -69,7 +69,7 @@ class JoinFragments(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the incomplete sequences of fragments by worker."""
+        """Returns, for each worker, the fragments that wait for others to be joined with."""
         return {"waiting": [[worker, [dict(part) for part in parts]] for worker, parts in self._waiting.items()]}
 
     @override

@@ -1,1 +1,1 @@
-"""Dataflow building blocks shared by algorithms, such as the replay and update loop of off-policy methods."""
+"""Dataflows shared by algorithms, such as the update loop of off-policy methods with a replay buffer."""

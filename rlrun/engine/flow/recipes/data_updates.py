@@ -1,4 +1,4 @@
-"""Off-policy updates from data sets, alone or in addition to experience from an env."""
+"""Off-policy updates from data sets, alone or together with experience from an env."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class ReplayAndDataSettings(MinibatchSettings, Protocol):
-    """Protocol of settings for minibatches from a replay and from data sets."""
+    """Interface of the settings for minibatches that mix a replay buffer and data sets."""
 
     @property
     def training_intensity(self) -> float:
@@ -37,11 +37,11 @@ class ReplayAndDataSettings(MinibatchSettings, Protocol):
 
 
 class DataUpdateSettings(ReplayUpdateSettings, Protocol):
-    """Protocol of off-policy update settings with data sets, as configs of `DataSettings` and `OffPolicyConfig`."""
+    """Interface of the settings for off-policy updates from data sets."""
 
     @property
     def input(self) -> Sequence[InputConfig] | None:
-        """The data sets with their shares."""
+        """Data sets to learn from, with their shares."""
 
     @property
     def gamma(self) -> float:
@@ -49,7 +49,7 @@ class DataUpdateSettings(ReplayUpdateSettings, Protocol):
 
     @property
     def n_step(self) -> int:
-        """Maximum length n of a transition."""
+        """Number of steps n of an n-step return, at most."""
 
     @property
     def clip_rewards(self) -> float | None:
@@ -57,11 +57,11 @@ class DataUpdateSettings(ReplayUpdateSettings, Protocol):
 
     @property
     def further_columns(self) -> tuple[str, ...]:
-        """Additional columns of transitions that losses read from data."""
+        """Additional columns that losses read from the data sets."""
 
 
 def data_transitions(trainee: Trainee, config: DataUpdateSettings) -> Flow[SampleBatch]:
-    """Flow of minibatches of transitions from data sets, with the columns of a replay's minibatches.
+    """Flow of minibatches of transitions from data sets, with the same columns as those of a replay buffer.
 
     Args:
         trainee: The policy in training.
@@ -71,7 +71,7 @@ def data_transitions(trainee: Trainee, config: DataUpdateSettings) -> Flow[Sampl
 
 
 def transitions(config: DataUpdateSettings) -> Any:
-    """View of data sets as the n-step transitions of an algorithm's settings."""
+    """Describes how data sets are read: as n-step transitions, by an algorithm's settings."""
     return partial(
         Transitions,
         gamma=config.gamma,
@@ -82,11 +82,11 @@ def transitions(config: DataUpdateSettings) -> Any:
 
 
 def updates_from_data(minibatches: Flow[SampleBatch], trainee: Trainee, config: DataUpdateSettings) -> Flow[Any]:
-    """Update loop on recorded data alone: takes SGD steps and updates the target network.
+    """Update loop on recorded data alone: takes SGD steps, and updates the target network.
 
     Args:
         minibatches: Flow of minibatches from data, such as that of `data_transitions`.
-        trainee: Trainee with the learner and a target network.
+        trainee: The policy in training, whose learner has a target network.
         config: Settings of target network updates.
     """
     return minibatches.for_each(TrainOnData(trainee)).for_each(
@@ -95,7 +95,7 @@ def updates_from_data(minibatches: Flow[SampleBatch], trainee: Trainee, config: 
 
 
 def rows_of_data(config: MinibatchSettings) -> int:
-    """Number of minibatch rows that come from data sets rather than from the replay.
+    """Number of rows in a minibatch that come from data sets rather than from the replay buffer.
 
     Raises:
         UsageError: The shares leave no rows for the data or for the replay.
@@ -109,13 +109,13 @@ def rows_of_data(config: MinibatchSettings) -> int:
 def minibatches_with_data(
     replay: Replay, trainee: Trainee, config: ReplayAndDataSettings, view: ViewFactory
 ) -> Flow[SampleBatch]:
-    """Flow of replay minibatches in which the last rows come from data sets, according to the settings' shares.
+    """Flow of replay minibatches whose last rows come from data sets, in the configured shares.
 
     Args:
         replay: Replay of experience from the env.
         trainee: The policy in training.
         config: Settings: data sets with shares, minibatch size and replay ratio.
-        view: How the data sets are read.
+        view: How the data sets are read, for example as n-step transitions.
 
     Raises:
         UsageError: The shares leave no rows for the data or for the replay.
@@ -131,11 +131,11 @@ def minibatches_with_data(
 
 
 def updates_with_data(replay: Replay, trainee: Trainee, config: DataUpdateSettings) -> Flow[Any]:
-    """Update loop of `replay_updates` in which part of each minibatch comes from data sets, by the settings' shares.
+    """Off-policy update loop with minibatches that come partly from a replay buffer and partly from data sets.
 
     Args:
         replay: Replay of experience from the env.
-        trainee: Trainee with the learner, target network and clock.
+        trainee: The policy in training, whose learner has a target network.
         config: Settings: data sets with shares, minibatch size, replay ratio, and target network updates.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Off-policy update loop: sampled minibatches, SGD, priority updates and target network updates."""
+"""Off-policy update loop: samples minibatches, takes SGD steps, updates priorities and target network."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ReplayUpdateSettings(Protocol):
-    """Protocol of off-policy update settings, such as `rlrun.algorithms.settings.off_policy.OffPolicyConfig`."""
+    """Interface of the settings for off-policy updates from a replay buffer."""
 
     @property
     def minibatch_size(self) -> int:
@@ -57,15 +57,15 @@ def replay_updates(
     *,
     has_target: bool = True,
 ) -> Flow[TrainedMinibatch]:
-    """Builds the off-policy update loop: sample a minibatch, take an SGD step, update priorities and target network.
+    """Creates the off-policy update loop: sample a minibatch, take an SGD step, update priorities and target network.
 
     Minibatches that are due at the same time and need nothing in between, such as new priorities, form one item.
 
     Args:
         replay: Replay from which minibatches are sampled.
-        trainee: Trainee with the learner, target network and clock.
+        trainee: The policy in training, whose learner has a target network.
         config: Settings: minibatch size, replay ratio, and target network updates.
-        most_together: Maximum number of minibatches in an item; 1 if other branches take turns with this one.
+        most_together: Maximum number of minibatches in an item; 1 if other flows take turns with this one.
         has_target: Whether there is a target network.
     """
     update_target = UpdateTargetNetwork(trainee, config.target_update_interval, config.tau)

@@ -1,1 +1,1 @@
-"""Sources of flows: fragments of rollout workers, minibatches of a replay buffer, items of an iterable."""
+"""Sources of dataflows: rollout workers, a replay buffer, data sets, or any iterable."""

@@ -1,4 +1,4 @@
-"""Source of minibatches drawn from data sets instead of an env, read through the history views of a policy."""
+"""Source of minibatches that are drawn from data sets."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ COLUMNS = {VIEW_FRAMES: "obs", VIEW_PREV_ACTIONS: "actions", VIEW_PREV_REWARDS: 
 
 
 class MinibatchSettings(Protocol):
-    """Protocol of settings for minibatches from data sets, as in configs of `DataSettings`."""
+    """Interface of the settings for minibatches from data sets."""
 
     @property
     def input(self) -> Sequence[InputConfig] | None:
-        """The data sets with their shares."""
+        """Data sets to learn from, with their shares."""
 
     @property
     def minibatch_size(self) -> int:
-        """Number of items in a minibatch, S."""
+        """Number of transitions, or sequences, in a minibatch."""
 
     @property
     def normalize_observations(self) -> bool:
@@ -55,12 +55,12 @@ class MinibatchSettings(Protocol):
 
 
 def data_minibatches(trainee: Trainee, config: MinibatchSettings, view: ViewFactory) -> Flow[SampleBatch]:
-    """Creates a flow of minibatches of rows [sequences, steps] from data sets, with actions in the policy's form.
+    """Creates a flow of minibatches from data sets, with actions in the policy's own representation.
 
     Args:
         trainee: The policy in training.
         config: Settings of the algorithm.
-        view: How the data sets are read.
+        view: How the data sets are read, for example as n-step transitions.
     """
     measures = config.normalize_observations
     flow = from_items(DataMinibatches(trainee, config.input, view, config.minibatch_size, measures=measures))
@@ -68,7 +68,7 @@ def data_minibatches(trainee: Trainee, config: MinibatchSettings, view: ViewFact
 
 
 class DataMinibatches(StatefulSource[SampleBatch]):
-    """Draws minibatches uniformly with replacement from data sets, in the ratio of their shares.
+    """Draws minibatches from data sets, uniformly with replacement, in the ratio of the sets' shares.
 
     A remote set that is too large to copy is sampled through a shuffle window. A checkpoint holds the position of the
     draw and the digests of the data sets, not their rows.
@@ -76,9 +76,9 @@ class DataMinibatches(StatefulSource[SampleBatch]):
     Args:
         trainee: The policy in training.
         parts: The data sets with their shares; None raises an error at the first minibatch.
-        view: How the data sets are read.
-        minibatch_size: Items in a minibatch, S.
-        measures: Whether the trainee's observation filter is set to the moments of the data sets, once.
+        view: How the data sets are read, for example as n-step transitions.
+        minibatch_size: Number of transitions, or sequences, in a minibatch.
+        measures: Whether to normalize observations by the mean and variance of the data sets.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class DataMinibatches(StatefulSource[SampleBatch]):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the random state, the positions of shuffle windows, and the digests of the data sets."""
+        """Returns the state of the random draws, and digests of the data sets, for a checkpoint."""
         self._open()
         return {
             "sets": [identity(data) for data in self._sets],
@@ -166,7 +166,7 @@ class DataMinibatches(StatefulSource[SampleBatch]):
 
     @override
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the position of the random draws.
+        """Restores the state of the random draws.
 
         Raises:
             DataSetError: A data set was altered since the state was saved.
@@ -180,14 +180,14 @@ class DataMinibatches(StatefulSource[SampleBatch]):
 
 
 def observation_moments(data: DataSet, leaves: Any) -> dict[str, Moments]:
-    """Moments of the observations in a data set, by the names of a policy's observation filter.
+    """Count, mean and variance of each observation entry in a data set, by their names in the observation filter.
 
     Args:
         data: The data set.
-        leaves: Tree of `ObservationLeaf` of the env's observations.
+        leaves: Observation entries and how each is encoded.
 
     Raises:
-        UsageError: The data set lacks the moments of a part, for example since its sums overflow.
+        UsageError: The data set lacks the moments of an entry, for example since its sums overflow.
     """
     names = [name for _, name in named_leaves(ObservationFilter(leaves).names) if name]
     moments, found = data.moments(), {}
@@ -201,15 +201,15 @@ def observation_moments(data: DataSet, leaves: Any) -> dict[str, Moments]:
 
 
 class ViewedSet(DataSet):
-    """Data set whose observations are read as history views, in the form that an acting policy sees.
+    """Data set whose observations include past steps, as the policy sees them when acting.
 
     Views do not reach beyond the episode's first row; earlier entries are padding. Rows with final observations have
     views too.
 
     Args:
         data: The data set.
-        leaves_of: Tree of `ObservationLeaf` that describes the view.
-        action_space: The policy's own actions, which views hold.
+        leaves_of: Network inputs made of the current observation and past steps, a tree of `ObservationLeaf`.
+        action_space: Gymnasium space of actions in the policy's own representation.
     """
 
     def __init__(self, data: DataSet, leaves_of: ObservationTree, action_space: ActionSpace) -> None:

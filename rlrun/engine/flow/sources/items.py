@@ -1,4 +1,4 @@
-"""Item sources: plain iterables, and iterators with a checkpointed position."""
+"""Sources of a flow that deliver the items of an iterable, or of an iterator whose position is saved."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class StatefulSource(Iterator[T_co], ABC):
-    """Checkpointable iterator: a source of items whose position is saved, for `from_items`.
+    """Base class of iterators that can be the source of a flow and whose position checkpoints save.
 
     Printing a plan creates the iterator too, so it should not open files before the first item is pulled.
 
@@ -69,7 +69,7 @@ def from_items(items: Iterable[T]) -> Flow[T]:
 
 
 class ItemSource(Source):
-    """Source node over an iterable, without saved position."""
+    """Graph node that delivers the items of an iterable, whose position is not saved."""
 
     def __init__(
         self, items: Iterable[object], name: str = "from_items", settings: Mapping[str, Any] | None = None
@@ -85,7 +85,7 @@ class ItemSource(Source):
 
 
 class StatefulItems(ItemSource):
-    """Source node over a `StatefulSource`, with its position in checkpoints."""
+    """Graph node that delivers the items of a `StatefulSource`, whose position checkpoints save."""
 
     def __init__(self, source: StatefulSource[object]) -> None:
         super().__init__(source, type(source).__name__, source.settings())

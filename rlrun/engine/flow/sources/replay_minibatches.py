@@ -1,4 +1,4 @@
-"""Replay source: minibatches sampled at a fixed replay ratio."""
+"""Source of minibatches from a replay buffer, sampled at a fixed ratio to env steps."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def replay_minibatches(
     normalize_observations: bool = False,
     at_most: Callable[[], int] = lambda: 1,
 ) -> Flow[SampleBatch]:
-    """Creates a flow of replay minibatches at a fixed ratio, `training_intensity`, to the number of stored steps.
+    """Creates a flow of replay minibatches: `training_intensity` of them for each step that is stored.
 
     Args:
-        replay: The replay.
-        trainee: The trainee, whose clock the replay's schedules follow.
+        replay: The replay buffer.
+        trainee: The policy in training, whose step counts the replay's schedules follow.
         minibatch_size: Rows in each minibatch.
         training_intensity: Minibatches per step stored after `learning_starts`.
         learning_starts: Number of steps stored before the first minibatch.
@@ -44,7 +44,7 @@ def replay_minibatches(
 
 
 class ReplayMinibatches(Source):
-    """Source node that samples replay minibatches; see `replay_minibatches`."""
+    """Graph node that samples replay minibatches at a fixed ratio to the number of stored steps."""
 
     def __init__(
         self, replay: Replay, trainee: Trainee, minibatch_size: int, ratio: ReplayRatio, at_most: Callable[[], int]
@@ -65,7 +65,7 @@ class ReplayMinibatches(Source):
 
     @override
     def next_item(self) -> Polled:
-        """Returns the next minibatches if the replay ratio permits, else the conditions to wait for."""
+        """Returns the next minibatches if enough steps have been stored, else the conditions to wait for."""
         minibatch = self.replay.sample(self.minibatch_size, self.clock.steps, self.ratio, self.at_most())
         if minibatch is None:
             return Pending(*self.replay.awaited(), reasons=("the replay waits for more steps",))

@@ -1,4 +1,4 @@
-"""Rollout sources: synchronous rounds or an asynchronous stream of the workers' fragments."""
+"""Sources of fragments from rollout workers: in synchronous rounds, or in the order of completion."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ RolloutMode = Literal["sync", "async"]
 
 
 class RolloutSource(Source):
-    """Base class of rollout sources, with a checkpointed queue of received fragments.
+    """Base class of sources that deliver fragments of rollout workers.
+
+    Checkpoints hold the fragments that were received and not yet pulled.
 
     Items are batches of one policy, or dicts of batches by policy.
     """
@@ -46,7 +48,7 @@ class RolloutSource(Source):
         self.here: deque[Delivered] = deque()
 
     def receive(self, rollout: Rollout) -> None:
-        """Adds a received fragment to the rollout counts, and queues the fragment's batch."""
+        """Counts a fragment that a worker has sent, and queues its batch."""
         self.workers.counts.count(rollout)
         if isinstance(self.policy, str):
             item = self._item(rollout, self.policy)
@@ -78,13 +80,13 @@ class RolloutSource(Source):
 
 
 def fetched(delivered: Delivered) -> Delivered:
-    """Dereferences a Ray reference to a batch; None if the object was lost with its worker."""
+    """Returns the batch behind a Ray reference; None if it was lost with its worker."""
     value = delivered.value
     return Delivered(value.fetch(), delivered.worker) if isinstance(value, BatchRef) else delivered
 
 
 class SyncRollouts(RolloutSource):
-    """Synchronous rollout source: rounds of one fragment from every worker, or from the fastest workers.
+    """Source that delivers fragments in rounds: one from every worker, or from the fastest workers.
 
     A worker that misses a round continues to collect; its late fragment is dropped, and its next one counts.
     """
@@ -96,9 +98,9 @@ class SyncRollouts(RolloutSource):
 
     @override
     def next_item(self) -> Polled:
-        """Returns the next batch of a complete round.
+        """Returns the next batch of a complete round of fragments.
 
-        Otherwise requests a round and returns the conditions to wait for.
+        Without one, requests a round and returns the conditions to wait for.
         """
         if self.here:
             return self.here.popleft()
@@ -130,19 +132,19 @@ class SyncRollouts(RolloutSource):
 
     @override
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the queued batches; an unfinished round is dropped, as workers drop their requests."""
+        """Restores the queued batches from `state()`; a round that was not complete is collected again."""
         super().load_state(state)
         self._round = None
         self._late = set()
 
 
 class AsyncRollouts(RolloutSource):
-    """Asynchronous rollout source: fragments in order of completion.
+    """Source that delivers each fragment as soon as its worker has collected it.
 
     Each worker has `in_flight` requested or undelivered fragments at a time: a new fragment is requested whenever one
     has been pulled. This bounds the queue even if the consumer is slow.
 
-    With aggregators between the workers and the driver, items are their batches. The driver then exchanges messages
+    With aggregators between the workers and the trial, items are their batches. The trial then exchanges messages
     (request, answer, weights) once per batch instead of once per fragment.
 
     Args:
@@ -150,7 +152,7 @@ class AsyncRollouts(RolloutSource):
         policy: Name of the policy whose batches are delivered, or names of several policies.
         on_workers: Operators that workers apply to fragments, for the plan; see `OperatorChain.described`.
         in_flight: Number of fragments (or aggregators' batches) requested ahead of time.
-        aggregation: Settings of the aggregators for the plan; None without aggregators.
+        aggregation: Settings of the aggregators, for the printed plan; None without aggregators.
     """
 
     def __init__(
@@ -170,7 +172,7 @@ class AsyncRollouts(RolloutSource):
 
     @override
     def next_item(self) -> Polled:
-        """Requests a fragment to replace the last one pulled, and returns the next batch that is ready."""
+        """Requests a fragment in place of the one pulled last, and returns the next batch that is ready."""
         for worker in list(self.workers.deliverers) * self.in_flight if self._to_ask is None else self._to_ask:
             self.workers.request(worker)
         self._to_ask = []
@@ -203,12 +205,12 @@ class AsyncRollouts(RolloutSource):
     @property
     @override
     def unsaved(self) -> str:
-        """Reason why a resume is not exact: fragments in progress on remote workers."""
+        """Reason why a resumed run is not exact: fragments that remote workers are still collecting."""
         return "fragments in progress are collected again" if self.workers.num_workers else ""
 
     @override
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores queued batches from `state()`, and requests the fragments in flight again."""
+        """Restores the queued batches from `state()`, and requests again the fragments that were being collected."""
         super().load_state(state)
         known = self.workers.deliverers
         self.here = deque(Delivered(value, worker if worker in known else None) for value, worker in self.here)

@@ -124,7 +124,7 @@ def stop() -> None:
 
 
 def is_bound_to_this_machine() -> bool:
-    """Whether Ray was imported for this machine alone; a process cannot change this later."""
+    """Whether Ray was configured at its import for this machine alone; a process cannot change this later."""
     return "ray" in sys.modules and os.environ.get(LOOPBACK_VARIABLE) == "0"
 
 

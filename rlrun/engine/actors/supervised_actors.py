@@ -24,12 +24,12 @@ CLOSE_TIMEOUT_S = 5.0
 
 
 def unknown(index: int) -> str:
-    """Default of `ended_in`: the last work of the object is unknown."""
+    """Returns "": no description of the work during which an actor died."""
     return ""
 
 
 class SupervisedActors:
-    """Supervised actors, each a shell around an object of the same kind. Ray must be running.
+    """Ray actors that are restarted when they die or hang; all hold objects of the same kind. Ray must be running.
 
     The cost of `attend` grows with the number of new answers, but hardly with the number of actors: watched references
     are updated at each call and answer, and deadlines are checked when the next one has passed. The constructor starts
@@ -170,7 +170,7 @@ class SupervisedActors:
             time.sleep(timeout)
 
     def answers(self, calls: Sequence[Call]) -> list[Any]:
-        """Waits for calls and returns their answers.
+        """Waits until the given calls are answered, and returns the answers.
 
         Raises:
             RlrunError: An object raised an error; see `attend`.
@@ -187,7 +187,7 @@ class SupervisedActors:
         Returns all answers.
 
         Raises:
-            RlrunError: As `attend`.
+            RlrunError: An object raised an error; see `attend`.
         """
         asked = zip(self.indices, arguments, strict=True)
         return self.answers([self.ask(index, method, *own, may_take_long=True) for index, own in asked])

@@ -39,6 +39,6 @@ def read_lines(path: Path, kind: TypeAdapter[T]) -> list[T]:
 
 
 def first_mistake(error: ValidationError) -> str:
-    """Description of the first validation mistake in data from a file, with its location."""
+    """Describes the first mistake that pydantic found in data from a file, with its location in the data."""
     mistake = error.errors()[0]
     return ": ".join(filter(None, (".".join(map(str, mistake["loc"])), mistake["msg"])))

@@ -1,4 +1,4 @@
-"""Kinds of actions with which a policy is evaluated, served and exported: greedy or sampled."""
+"""Choice between greedy and sampled actions, for the evaluation, serving and export of policies."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ ACTION_KINDS: tuple[ActionKind, ...] = get_args(ActionKind)
 
 
 def other_kind(actions: ActionKind) -> ActionKind:
-    """Returns the opposite kind of actions: sampled for greedy, and greedy for sampled."""
+    """Returns "sampled" for "greedy", and "greedy" for "sampled"."""
     return "sampled" if actions == "greedy" else "greedy"

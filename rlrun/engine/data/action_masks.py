@@ -38,7 +38,7 @@ def can_be_masked(action_space: gymnasium.Space[Any]) -> bool:
 
 
 def masked_choices(action_space: gymnasium.Space[Any]) -> tuple[int, ...]:
-    """Numbers of actions of the discrete choices that a mask covers, in the order of the mask.
+    """Returns the number of options of each discrete choice that an action mask covers, in the mask's order.
 
     In a Tuple or Dict space, the mask covers the Discrete and MultiDiscrete parts, in the order of the space, but no
     other parts.

@@ -79,7 +79,7 @@ def whole_fragment_rows(batch: SampleBatch) -> SampleBatch:
 
 
 def target_rows(batch: SampleBatch) -> tuple[SampleBatch, Packing]:
-    """Whole-fragment rows of a batch for value targets, and the `Packing` that maps results back to [T, B]."""
+    """Reshapes a batch to one row per env slot for value targets; also returns the map of results back to [T, B]."""
     batch = viewed(batch)
     is_recurrent = "state" in batch
     packing = Packing(batch["valid"], batch["terminateds"], batch["truncateds"], to_front=is_recurrent)

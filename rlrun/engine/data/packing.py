@@ -104,7 +104,7 @@ class Packing:
 
     @property
     def moves(self) -> bool:
-        """Whether packing moves any row."""
+        """Whether `pack` moves any row of this fragment."""
         return self._order is not None
 
     def pack(self, leaf: NDArray[Any]) -> NDArray[Any]:
@@ -123,7 +123,7 @@ class Packing:
         return packed
 
     def first(self, leaf: NDArray[Any]) -> NDArray[Any]:
-        """First row [B, ...] of a packed column [T, B, ...]."""
+        """Returns row 0, [B, ...], of a column [T, B, ...] after packing."""
         if self._filled is None:
             row: NDArray[Any] = leaf[0]
             return row

@@ -150,7 +150,7 @@ class SampleBatch(dict[str, Any]):
 
 
 def network_columns(batch: Mapping[str, Any]) -> SampleBatch:
-    """Columns of a batch that networks take as inputs, and `valid`.
+    """Selects the columns of a batch that networks take as inputs, and the column `valid`.
 
     Inputs are the observations, the recurrent state, and, for autoregressive networks, the actions.
     """

@@ -65,12 +65,12 @@ KINDS: dict[type[Space[Any]], SpaceKind] = {
 
 
 def kind_of(space: Any) -> SpaceKind | None:
-    """Registry entry for the type of a leaf space; None for an unsupported type."""
+    """Returns the registry entry of a leaf space's type, such as Box; None for an unsupported type."""
     return KINDS.get(type(space)) or next((kind for own, kind in KINDS.items() if isinstance(space, own)), None)
 
 
 def known_kind(space: Space[Any]) -> SpaceKind:
-    """Registry entry for the type of a leaf space that was validated when the env was created."""
+    """Returns the registry entry of a leaf space's type, which must be supported."""
     kind = kind_of(space)
     assert kind is not None, space
     return kind
@@ -82,7 +82,7 @@ def kinds_in_words() -> str:
 
 
 def action_kinds(space: Space[Any]) -> tuple[ActionKind, ...]:
-    """Kinds of an action space, most general first; empty if no policy supports the space.
+    """Kinds of action spaces to which a space belongs, most general first; empty if no policy supports the space.
 
     Examples:
         >>> action_kinds(Discrete(2)), action_kinds(Box(-1, 1)), action_kinds(Box(-np.inf, np.inf))

@@ -36,12 +36,12 @@ NOT_SHOWN = -1
 
 
 def is_viewed(tree: Any) -> bool:
-    """Whether a tree is a history view rather than a raw env observation."""
+    """Whether a network input is a history view (with past frames, actions or rewards), not an env observation."""
     return isinstance(tree, dict) and (VIEW_OBS in tree or VIEW_FRAMES in tree)
 
 
 def shown(tree: Any) -> Any:
-    """Env observation inside a history view; trees other than views are returned unchanged."""
+    """Returns the env's observations that a history view contains; an input without history is returned unchanged."""
     if not is_viewed(tree):
         return tree
     observed = tree[VIEW_FRAMES] if VIEW_FRAMES in tree else tree[VIEW_OBS]
@@ -49,14 +49,14 @@ def shown(tree: Any) -> Any:
 
 
 def with_new_observation(tree: Any, observed: Any) -> Any:
-    """Copy of a history view in which the env observation is replaced, in the structure of `shown`."""
+    """Returns a copy of a history view with other env observations, which have the structure returned by `shown`."""
     if not is_viewed(tree):
         return observed
     return {**tree, **split(observed, VIEW_FRAMES if VIEW_FRAMES in tree else VIEW_OBS)}
 
 
 def split(observed: Any, name: str) -> dict[str, Any]:
-    """Splits an observation into the parts of a view: the network's input under its name, and the action mask."""
+    """Splits an env observation into two entries: the network's input, under a given name, and the action mask."""
     if not isinstance(observed, dict) or ACTION_MASK not in observed:
         return {name: observed}
     seen = {key: part for key, part in observed.items() if key != ACTION_MASK}

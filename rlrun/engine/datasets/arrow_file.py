@@ -36,7 +36,7 @@ class _Pieces:
 
 
 def file_pieces(columns: Mapping[str, NDArray[Any]], forms: Mapping[str, ColumnForm]) -> list[bytes]:
-    """Serializes columns [N, ...] to the bytes of a file, in chunks; equal columns give equal bytes."""
+    """Serializes columns of N rows, [N, ...], to the bytes of a file, in chunks; equal columns give equal bytes."""
     import pyarrow as pa
 
     batch = arrow_batch(columns, forms)

@@ -101,14 +101,14 @@ class DataSet:
 
     @property
     def blocks_at_once(self) -> int | None:
-        """Number of files of which this machine may keep copies at a time; None if there is no limit."""
+        """Number of the set's files that the cache on this machine can hold at a time; None if there is no limit."""
         limit, sizes = self.folder.limit_bytes, sorted((entry.size for entry in self.manifest.files), reverse=True)
         if limit is None or sum(sizes) <= limit or len(sizes) == 1:
             return None
         return max(int(np.cumsum(sizes).searchsorted(limit, side="right")), 1)
 
     def part(self, numbers: Sequence[int]) -> DataSet:
-        """Data set of some of the files, in the given order; shares the data that was already read."""
+        """Returns a data set of some of this set's files, in the given order; files already read are shared."""
         found = DataSet(self.folder, replace(self.manifest, files=tuple(self.manifest.files[i] for i in numbers)))
         found._read = self._read
         return found
@@ -212,5 +212,5 @@ class DataSet:
         return ends
 
     def moments(self) -> dict[str, Moments]:
-        """Moments (count, sums) of the numeric columns over all files, by column; see `moments_of`."""
+        """Count, mean and squared deviations of each numeric column over all files, by column; see `moments_of`."""
         return self.manifest.moments()

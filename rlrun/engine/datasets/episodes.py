@@ -21,7 +21,7 @@ Mask = NDArray[np.bool_]
 
 
 class EpisodeRows(NamedTuple):
-    """Rows of an episode for `SetWriter.add_episode`, and the name of its agent."""
+    """Recorded columns of one episode, to be written to a data set, and the name of its agent."""
 
     rows: Mapping[str, Any]
     agent: str = ""
@@ -104,7 +104,7 @@ def copy_of(sets: Sequence[DataSet], chosen: Sequence[Mask | None]) -> EpisodeSo
 
 
 def drawn(found: DataSet, number: int, seed: int) -> Mask:
-    """Random mask [E] of episodes, drawn without replacement.
+    """Random mask [E] that selects `number` of a data set's E episodes, drawn without replacement.
 
     Raises:
         UsageError: The set has fewer episodes.

@@ -63,7 +63,7 @@ def total_share(parts: tuple[InputConfig, ...]) -> float:
 
 
 class DataSettings(ConfigModel):
-    """Mixin for configs of `AlgorithmConfig`: data sets instead of an env, or in addition to it.
+    """Mixin with settings for algorithms that learn from data sets instead of an env, or in addition to it.
 
     List it first among the base classes, so that its fields take precedence.
     """
@@ -83,11 +83,11 @@ class DataSettings(ConfigModel):
 
     @property
     def further_columns(self) -> tuple[str, ...]:
-        """Additional columns of transitions that losses read from data; see `Transitions`."""
+        """Names of columns, such as `returns`, that losses need in addition to the usual ones; see `Transitions`."""
         return ()
 
     def reading(self, places: Mapping[str, str]) -> Self:
-        """Copy of the settings with other locations of data sets.
+        """Returns a copy of the settings that reads data sets from other locations.
 
         Args:
             places: New locations of data sets, by the paths in these settings; other data sets keep their paths.

@@ -56,7 +56,7 @@ def opened(part: InputConfig) -> DataSet:
 
 
 def identity(data: DataSet) -> dict[str, Any]:
-    """Digests that identify a data set, as plain data for checkpoints."""
+    """Returns the SHA-256 digests of a data set's manifest and files, by which a checkpoint identifies the set."""
     files = {entry.name: entry.sha256 for entry in data.manifest.files}
     return {"manifest": data.digest, "files": files}
 
@@ -81,7 +81,7 @@ def require_same(sets: Sequence[DataSet], identities: Sequence[Mapping[str, Any]
 
 
 def within_data(space: gymnasium.Space[Any], sets: Iterable[DataSet]) -> gymnasium.Space[Any]:
-    """Replaces infinite bounds of a Box action space by the range of actions in data sets; others are unchanged."""
+    """Bounds an unbounded Box action space by the range of actions in data sets; other spaces are unchanged."""
     if not isinstance(space, gymnasium.spaces.Box) or space.is_bounded():
         return space
     low, high = np.full(space.shape, np.inf), np.full(space.shape, -np.inf)
@@ -110,7 +110,7 @@ def demonstrations_at(path: str) -> Demonstrations:
 
 
 def demonstrations_of(found: DataSet) -> Demonstrations:
-    """Converts all episodes of a data set to demonstrations, without seeds, agents, versions and additional columns.
+    """Converts a data set to demonstrations; drops seeds, agents' names, weight versions and additional columns.
 
     Raises:
         UsageError: The set holds no steps, or nested actions.

@@ -71,7 +71,7 @@ class SetSpaces(NamedTuple):
 
 
 def episode_rows(valid: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
-    """Yields the first row of each episode in a file, and the row of the episode's final observation.
+    """Yields two row numbers for each episode in a file: its first step's, and its final observation's.
 
     Args:
         valid: Whether a row holds a step, [N]. Rows after the last final observation belong to an incomplete episode.
@@ -127,7 +127,7 @@ def named_forms(prefix: str, space: gymnasium.Space[Any]) -> dict[str, ColumnFor
 
 
 def numeric_parts(prefix: str, space: gymnasium.Space[Any]) -> list[str]:
-    """Names of the columns that hold numbers of a space, as opposed to choices and bits."""
+    """Names of a space's columns that hold real numbers rather than discrete choices or bits."""
     parts = named_leaves(space_tree(space), prefix)
     return [name for name, part in parts if known_kind(part).meaning == "numbers"]
 

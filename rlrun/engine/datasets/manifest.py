@@ -92,7 +92,7 @@ class Manifest:
         return {name: form for name, form in self.columns.items() if name not in own}
 
     def moments(self) -> dict[str, Moments]:
-        """Moments (count, sums) of the numeric columns over all files, by column; see `moments_of`."""
+        """Count, mean and squared deviations of each numeric column over all files, by column; see `moments_of`."""
         every = [entry.moments for entry in self.files]
         names = [name for name in self.columns if every and all(name in own for own in every)]
         return {name: reduce(Moments.merged, [own[name] for own in every]) for name in names}
@@ -225,13 +225,13 @@ def lengths_of(valid: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def moments_of(columns: Columns, forms: Mapping[str, ColumnForm], spaces: SetSpaces) -> dict[str, Moments]:
-    """Moments of a file's numeric columns: over all rows for observations, over the steps for other columns.
+    """Moments of the numeric columns of a file: of observations over all rows, of other columns over the steps.
 
     There are no moments of choices, bits, flags and images, nor of columns whose sums overflow.
 
     Args:
         columns: Columns of the file.
-        forms: Forms of the columns, in the order of the manifest.
+        forms: Dtypes and shapes of the columns by name, in the order of the manifest.
         spaces: Spaces of observations and actions.
     """
     observed, acted = numeric_parts("obs", spaces.observation), numeric_parts("actions", spaces.action)

@@ -18,7 +18,7 @@ CARRIED = ("weights_version", "seed")
 
 
 class RowRange(NamedTuple):
-    """Consecutive rows of flat columns; the columns are shared by the episodes of a fragment."""
+    """Range of consecutive rows within arrays that also hold rows of other episodes."""
 
     columns: Columns
     start: int
@@ -57,7 +57,7 @@ class OpenEpisode:
         return {name: column[start:stop] for name, column in columns.items()}
 
     def release(self) -> None:
-        """Copies rows shared with other episodes, so that the memory of the shared columns can be freed."""
+        """Copies the episode's rows out of arrays shared with other episodes, so that these can be freed."""
         self.parts = [_own(part) for part in self.parts]
         self.closing = None if self.closing is None else _own(self.closing)
 
@@ -203,7 +203,7 @@ class OpenEpisodes:
 
 
 def joined(parts: Sequence[RowRange]) -> Columns:
-    """Concatenates rows of columns."""
+    """Concatenates several ranges of rows, column by column."""
     return {
         name: np.concatenate([part.columns[name][part.start : part.stop] for part in parts])
         for name in parts[0].columns
@@ -222,7 +222,7 @@ def checked(columns: Mapping[str, Any], forms: Mapping[str, ColumnForm]) -> Colu
     """Validates columns that were loaded from a checkpoint, and returns them.
 
     Raises:
-        ValueError: Names, dtypes, shapes or numbers of rows differ from the forms, or there are no rows.
+        ValueError: Names, dtypes or shapes are not as expected, columns differ in length, or there are no rows.
     """
     found = {str(name): np.asarray(column) for name, column in columns.items()}
     own = {name: ColumnForm(column.dtype, column.shape[1:]) for name, column in found.items() if column.ndim}

@@ -17,16 +17,16 @@ ViewFactory = Callable[[DataSet], DataView]
 
 
 class ShuffleWindow:
-    """Sampler that draws items uniformly with replacement from a window of a data set.
+    """Sampler that draws transitions or sequences uniformly with replacement from a window of a data set.
 
-    The window is the whole set, or W blocks if this machine cannot keep copies of all. A block is a file, which holds
-    complete episodes. Each time 1/W of the window's items have been drawn, the next block in a random order replaces
-    the oldest one. In expectation, each item is thus drawn once while its block is in the window, whatever the block
-    sizes.
+    The window is the whole set, or W files if this machine cannot keep copies of all. Each file holds complete
+    episodes. Each time 1/W of the window's transitions have been drawn, the next file in a random order replaces the
+    oldest one. In expectation, each transition is thus drawn once while its file is in the window, whatever the sizes
+    of the files.
 
     Args:
         data: The data set.
-        view: How the data set is read.
+        view: Function that presents a data set as transitions or sequences.
     """
 
     def __init__(self, data: DataSet, view: ViewFactory) -> None:
@@ -39,7 +39,7 @@ class ShuffleWindow:
         self._view: DataView | None = None
 
     def draw(self, number: int, generator: np.random.Generator) -> SampleBatch:
-        """Draws items, as rows [number, L, ...] of the view; the generator also determines the order of blocks."""
+        """Draws `number` items of L steps each, [number, L, ...]; may also replace a file in the window."""
         if self._view is None:
             self._view = self._make_view(self._data if self._size is None else self._part(self._size, generator))
         batch = self._view.gather(generator.integers(len(self._view), size=number))
@@ -77,7 +77,7 @@ class ShuffleWindow:
         """Restores the window from `state()` with its former size, so that the next draws do not change.
 
         Raises:
-            ValueError: The state is of no window of this set.
+            ValueError: The state does not belong to a window of this data set.
         """
         self._view = None
         self._size = None

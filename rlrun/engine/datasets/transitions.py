@@ -16,17 +16,17 @@ from rlrun.engine.functional.returns import discounted_returns
 
 
 class DataView(Protocol):
-    """View of a data set as items of minibatches, such as transitions or sequences."""
+    """Interface that presents a data set as numbered items of a minibatch: transitions, or sequences of steps."""
 
     def __len__(self) -> int:
         """Number of items, each of which is drawn with equal probability."""
 
     def gather(self, items: Indices) -> SampleBatch:
-        """Reads items by their numbers [S], as rows [S, L, ...] with raw observations and env actions."""
+        """Reads S items of L steps each by their numbers [S], as columns [S, L, ...]; nothing is normalized."""
 
 
 class Steps:
-    """View of a data set as single steps without next observations: `obs`, `actions` and `valid`, [S, 1].
+    """Data set read as single steps without next observations: columns `obs`, `actions` and `valid`, [S, 1].
 
     Args:
         data: The data set.
@@ -39,13 +39,13 @@ class Steps:
         return self.data.num_steps
 
     def gather(self, items: Indices) -> SampleBatch:
-        """Reads steps by their numbers, [S]."""
+        """Reads S steps by their numbers [S], counted from 0 over all episodes."""
         rows = self.data.rows(self.data.rows_of_steps(items), ("obs", "actions", "valid"))
         return rows.map(lambda leaf: leaf[:, None])
 
 
 class Transitions:
-    """View of a data set as n-step transitions [S, 1], with the columns of `ReplayBuffer.sample`.
+    """Data set read as n-step transitions [S, 1], with the columns of `ReplayBuffer.sample`.
 
     `rewards` is the discounted sum over n steps, or fewer where the episode ends earlier. `next_obs` is the observation
     after them, and `discounts` its discount, 0 after a terminated episode. Truncated and cut episodes bootstrap from
@@ -81,7 +81,7 @@ class Transitions:
         return self.data.num_steps
 
     def gather(self, items: Indices) -> SampleBatch:
-        """Reads transitions by their numbers, [S]."""
+        """Reads S transitions by the numbers of their first steps [S], counted from 0 over all episodes."""
         data, rows = self.data, self.data.rows_of_steps(items)
         own = data.rows(rows, ("obs", "actions", "valid", "rewards", "terminateds"))
         last, rewards = own.pop("terminateds"), clipped(own.pop("rewards"), self.clip_rewards)
@@ -137,7 +137,7 @@ class Transitions:
 
 
 class LocatedSteps(NamedTuple):
-    """Row numbers of the steps of sequences, [S, L].
+    """Row numbers in a data set of the steps of S sequences of length L, [S, L].
 
     Attributes:
         rows: Row numbers in the data set; where a sequence extends beyond its episode, some row of the episode.
@@ -151,7 +151,7 @@ class LocatedSteps(NamedTuple):
 
 
 class Sequences:
-    """View of a data set as sequences of steps of one episode, preceded by burn-in steps: [S, burn_in + length].
+    """Data set read as sequences of steps of one episode, preceded by burn-in steps: [S, burn_in + length].
 
     A sequence begins at every `stride`-th step of an episode, the first one at the episode's start. Rows outside of the
     episode are zero. `valid` marks the steps to learn from, those of burn-in excluded. `episode_starts` marks each
@@ -181,7 +181,7 @@ class Sequences:
         return int(self._ends[-1]) if len(self._ends) else 0
 
     def located(self, items: Indices) -> LocatedSteps:
-        """Finds the steps of sequences, given by their numbers, [S]."""
+        """Returns the row numbers of the steps of S sequences, given the sequences' numbers [S]."""
         episodes = self._ends.searchsorted(items, side="right")
         firsts = (items - self._begins[episodes]) * self.stride
         steps = firsts[:, None] + np.arange(-self.burn_in, self.length)
@@ -191,12 +191,12 @@ class Sequences:
         return LocatedSteps(rows, steps, is_step)
 
     def read(self, rows: Indices, names: Sequence[str]) -> SampleBatch:
-        """Reads columns for row numbers [S, L]."""
+        """Reads the sequences' columns for the rows of a data set with the given numbers [S, L]."""
         flat = self.data.rows(rows.ravel(), names)
         return flat.map(lambda leaf: leaf.reshape(*rows.shape, *leaf.shape[1:]))
 
     def gather(self, items: Indices) -> SampleBatch:
-        """Reads sequences by their numbers, [S]."""
+        """Reads S sequences by their numbers [S], counted from 0 over all episodes."""
         rows, steps, is_step = self.located(items)
         batch = SampleBatch(
             self.read(rows, self.COLUMNS), episode_steps=steps, episode_starts=steps == 0, valid=is_step
@@ -208,7 +208,7 @@ class Sequences:
 
 
 def rewards_at(data: DataSet, rows: Indices, clip_rewards: float | None) -> NDArray[np.float64]:
-    """Rewards of rows, clipped to [-clip_rewards, clip_rewards] unless `clip_rewards` is None."""
+    """Returns the rewards in rows of a data set, clipped to [-clip_rewards, clip_rewards] unless that is None."""
     return clipped(data.rows(rows, ("rewards",))["rewards"], clip_rewards)
 
 

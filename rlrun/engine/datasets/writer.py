@@ -123,7 +123,7 @@ class SetWriter:
     def add_slots(
         self, slots: Sequence[str], rows: Mapping[str, Any], begins: Sequence[bool], *, agent: str = ""
     ) -> None:
-        """Adds the next rows of B slots, in the form of a rollout fragment's columns.
+        """Adds the next T rows of B slots (parallel envs or agents), in the form of a rollout fragment's columns.
 
         Args:
             slots: Names of the slots, [B]. The rows of each are one stream, in which an episode's last step is followed

@@ -16,7 +16,7 @@ from rlrun.engine.external.running_episodes import RunningEpisodes
 
 
 class ClientEpisodes:
-    """Episodes that clients run in W worlds, thread-safe: one side takes requests, the other steps the worlds.
+    """Thread-safe exchange between client requests, which any thread may add, and the thread that steps W worlds.
 
     Args:
         spaces: Spaces of each agent that a client's episode may have, by id.

@@ -34,7 +34,7 @@ Published = dict[str, tuple[int, Callable[[], Answer]]]
 
 
 class ClientRequests:
-    """Client requests by verb.
+    """Handler of client requests, which validates each request and answers it according to its verb.
 
     Args:
         running: Clients and their running episodes.

@@ -20,7 +20,7 @@ def answered(answer: Answer) -> Future[Answer]:
 
 
 class Requests:
-    """Sequence number of the last request about an agent, episode or client, and the request's answer."""
+    """Sequence number and answer of the last request about an agent, an episode or a client."""
 
     def __init__(self) -> None:
         self._expected = 0

@@ -1,4 +1,4 @@
-"""Clients, their running episodes, and the worlds that these occupy."""
+"""Register of connected clients, their running episodes, and the world in which each episode runs."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class RunningEpisodes:
     Attributes:
         clients: Connected clients by id.
         episodes: Running episodes by id.
-        ended: Requests of the latest episodes that ended, by episode, for repeated ones.
+        ended: Last requests of episodes that ended recently, by episode, in case a client repeats one.
         of_world: Each world's episode; None for a free world, and after an episode that the world has not seen.
-        updated: Worlds whose episode has news that the world has not taken.
-        awaited: (episode, agent) that are likely to ask at once; agent "" for an episode that has begun.
-        wakes: Whether the world's thread is to wake, as it waits for nothing else.
+        updated: Worlds whose episode has received messages that the world has not processed yet.
+        awaited: (episode, agent) pairs that are likely to send a request soon; agent "" for an episode that has begun.
+        wakes: Whether to wake the thread that steps the worlds, since it waits for no other request.
     """
 
     def __init__(self, num_worlds: int, client_timeout_s: float, clock: Callable[[], float]) -> None:
@@ -88,7 +88,7 @@ class RunningEpisodes:
         return [answer for answer in found if answer is not None and not answer.done()]
 
     def note_update(self, episode: ClientEpisode, name: str) -> None:
-        """Records that a world has news of an agent or, for the name "", of its episode's end."""
+        """Records that a world has received a message about an agent or, for the name "", its episode's end."""
         self.awaited.discard((episode.id, ""))
         self.awaited.discard((episode.id, name))
         self.wakes |= not self.updated or not self.awaited

@@ -94,7 +94,7 @@ class FiniteMDP:
 
 
 def greedy(q: Doubles) -> Doubles:
-    """The greedy policy, as probabilities [S, A]; ties go to the first action."""
+    """Greedy policy for action values [S, A], as probabilities [S, A]; ties go to the first action."""
     policy = np.zeros(q.shape)
     policy[np.arange(len(q)), q.argmax(-1)] = 1.0
     return policy

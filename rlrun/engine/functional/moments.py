@@ -32,7 +32,7 @@ class Moments:
 
     @classmethod
     def of(cls, samples: NDArray[np.generic], leading: int) -> Moments:
-        """Moments of samples, reduced over the leading axes.
+        """Computes the moments of samples over their leading axes.
 
         Args:
             samples: Numbers, [*leading axes, *shape].
@@ -47,7 +47,7 @@ class Moments:
         return cls(float(len(flat)), mean, np.square(flat, out=flat).sum(axis=0))
 
     def merged(self, other: Moments) -> Moments:
-        """Moments of the union of two sample sets.
+        """Returns the moments of two sample sets together, from the moments of each.
 
         Source:
             Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.

@@ -28,7 +28,7 @@ def as_count(value: Any) -> int:
 
 
 def require_matching(saved: Any, own: Any, name: str = "it") -> None:
-    """Validates a saved state: finite numbers, with the current state's keys, dtypes and shapes.
+    """Validates that a saved state has finite numbers, and the keys, dtypes and shapes of the current state.
 
     Raises:
         ValueError: Keys, dtypes or shapes differ, or a number is not finite; the message names the entry.

@@ -1,1 +1,1 @@
-"""Numerical kernels in C for learning and acting, compiled once per machine and called through a table of steps."""
+"""Numerical kernels in C for learning and acting, compiled once per machine and run as a list of operations."""

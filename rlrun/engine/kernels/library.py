@@ -144,7 +144,7 @@ def flags(version: str, machine: str) -> tuple[str, ...]:
 
 @cache
 def key() -> str:
-    """File name of the compiled kernels: a hash of source code, flags, compiler, processor, C library and BLAS."""
+    """File name of the compiled kernels: a hash of the source code, flags, compiler, processor, C library and BLAS."""
     found = compiler()
     text, place, version = SOURCE.read_text("utf-8"), os.path.realpath(found), compiler_version()
     software = (text, flags(version, platform.machine()), place, version, platform.libc_ver(), sys.platform)

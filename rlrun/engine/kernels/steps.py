@@ -1,4 +1,4 @@
-"""Translation of an update's NumPy calls into the table of steps that `kernels.c` runs."""
+"""Translation of recorded NumPy calls into a table of operations, which the C code in `kernels.c` runs."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ LETTERS = {
 
 
 class StepTable:
-    """Table of steps for `kernels.c`, built from NumPy calls; keeps additional arrays alive that the steps point to.
+    """Table of operations for the C code in `kernels.c`, built from NumPy calls, with the temporary arrays it needs.
 
     Args:
         library: The compiled kernels.
         calls: The calls, in order.
 
     Attributes:
-        arguments: Address of the table and number of its steps, as the functions of `kernels.c` take them.
+        arguments: Address and length of the table, as arguments of the functions in `kernels.c`.
 
     Raises:
         NoKernel: A call has no kernel.
@@ -309,7 +309,7 @@ PAIRS = {
 def paired(
     before: tuple[str, Sequence[Array]], kernel: str, given: Sequence[Array]
 ) -> tuple[str, Sequence[Array]] | None:
-    """Fuses two loops into one that does the work of both; None if they cannot be fused."""
+    """Fuses two successive elementwise operations into one kernel call; None if no kernel does both."""
     name, (out, first, second) = before
     pair = PAIRS.get((name, kernel))
     is_number = given[2].size == 1
@@ -345,10 +345,10 @@ class Operand:
 
 
 class ElementwiseGroup:
-    """Group of elementwise steps that run block by block, so that a block's numbers stay in the processor's cache.
+    """Group of elementwise operations that run block by block, so that a block stays in the processor's cache.
 
     Attributes:
-        steps: Steps of the group, in order.
+        steps: Operations of the group, in order.
     """
 
     def __init__(self) -> None:
@@ -359,7 +359,7 @@ class ElementwiseGroup:
         self._columns = 0
 
     def takes(self, operands: Sequence[Operand], shape: Sequence[int]) -> bool:
-        """Whether a step may join the group: it must read results of the group only within the same block."""
+        """Whether an operation may join the group: it must read the group's results only within the same block."""
         columns = shape[1] if len(shape) == 2 else 0
         if self.steps and (np.prod(shape) != self._size or (columns and self._columns and columns != self._columns)):
             return False
@@ -373,7 +373,7 @@ class ElementwiseGroup:
     def add(
         self, step: NDArray[Any], operands: Sequence[Operand], shape: tuple[int, ...], strides: Sequence[Sequence[int]]
     ) -> None:
-        """Adds a step to the group."""
+        """Adds an elementwise operation to the group."""
         self.steps.append(step)
         self._operands.append(operands)
         self._shapes.append((shape, strides))
@@ -381,7 +381,7 @@ class ElementwiseGroup:
         self._columns = shape[1] if len(shape) == 2 else self._columns
 
     def table(self) -> NDArray[Any]:
-        """Table of the group's steps, over rows as wide as required by operands that are single rows or columns."""
+        """Table of the group's operations for `kernels.c`; an operand that is one row or column sets the row length."""
         columns = self._columns or 1
         for step, (shape, strides) in zip(self.steps, self._shapes, strict=True):
             step["shape"] = (1, 1, self._size // columns, columns)
@@ -395,7 +395,7 @@ class ElementwiseGroup:
 def merged(
     shape: Sequence[int], strides: Sequence[Sequence[int]]
 ) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
-    """Merges dimensions that all operands can traverse with one stride, and drops dimensions of length one.
+    """Merges dimensions of a loop that all operands can traverse with one stride; drops those of length one.
 
     Dimensions are ordered by the first operand's strides, largest first.
     """
@@ -411,7 +411,7 @@ def merged(
 
 
 def move_towards(x: Array, end: Array, weight: Array, step: Array) -> None:
-    """Adds weight * (end - x) to x in place; `step` is a buffer for intermediate results."""
+    """Moves x towards `end` in place by weight * (end - x); `step` is a buffer for intermediate results."""
     np.subtract(end, x, step)
     np.multiply(step, weight, step)
     np.add(x, step, x)

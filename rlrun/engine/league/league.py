@@ -78,17 +78,17 @@ class League:
         self.pool = Pool(settings.pool)
 
     def begin(self) -> None:
-        """Adds the policies' initial weights to an empty pool."""
+        """Adds the trained policies' initial weights to the opponent pool, if the pool is empty."""
         if not self.pool.members:
             for policy, trainee in self._trainees.items():
                 self.pool.add(policy, trainee.weights())
 
     def clear(self) -> None:
-        """Clears the pool and the payoffs, before training continues from different weights."""
+        """Clears the opponent pool and the payoff matrix, before training continues from different weights."""
         self.pool, self._payoffs = Pool(self._settings.pool), Payoffs()
 
     def advance(self, iteration: int) -> None:
-        """Adds due snapshots to the pool after an iteration, and plays rating games of each against all members."""
+        """Adds policy snapshots to the pool when they are due; each new one plays rating games against all members."""
         if iteration % self._settings.snapshot_every:
             return
         new = [self.pool.add(policy, trainee.weights()) for policy, trainee in self._trainees.items()]
@@ -126,7 +126,7 @@ class League:
         return {path: Member(path, path, own.weights) for path, own in self._saved.items()}
 
     def lineups(self) -> dict[str, Weights]:
-        """Returns the current lineups of all seats, as weights for broadcast."""
+        """Returns each seat's current opponents and their probabilities, in the form in which workers get weights."""
         present = {policy: self._present(policy) for policy in self._trainees}
         saved = self._saved_members()
         return {

@@ -59,7 +59,7 @@ class Matches:
         self.spaces = spaces_of_policies(world, self._seated(FIRST))
 
     def sides_of(self, player: str) -> tuple[str, ...]:
-        """Returns the playable sides of a policy or seat opponent; both sides for an unknown name."""
+        """Returns the sides that a policy, or a seat's opponent, can play; both sides for an unknown name."""
         return self._played_by.get(player, SIDES)
 
     def sides_against(self, player: str, other: str) -> tuple[str, ...]:

@@ -86,7 +86,7 @@ class Payoffs:
         return self._outcomes.get((first, second))
 
     def keep(self, names: Sequence[str]) -> None:
-        """Removes the outcomes of all members other than the given ones."""
+        """Keeps only games between the given members; removes all other outcomes."""
         self.names = [name for name in self.names if name in names]
         self._outcomes = {
             pair: own for pair, own in self._outcomes.items() if pair[0] in self.names and pair[1] in self.names
@@ -149,7 +149,7 @@ def elo_ratings(points: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def table(payoffs: Payoffs, ratings: Mapping[str, float]) -> dict[str, Any]:
-    """Serializes ratings and payoffs to plain data, ordered by descending rating."""
+    """Converts ratings and payoffs to a table of plain data, with members in order of descending rating."""
     names = sorted(ratings, key=lambda name: -ratings[name])
     return {
         "ratings": {name: ratings[name] for name in names},

@@ -25,14 +25,14 @@ CHOICE, SCRIPT, OWN = 0, 1, 2
 
 
 class SeatNoise:
-    """Noise of a seat: draws of opponents and scripts, then the noise of each policy.
+    """Source of a seat's random numbers: for the choice of opponents, for scripts, and for each policy's actions.
 
     Args:
-        policies: Behavior policies of the policies whose selves play in the seat.
+        policies: Behavior policies of the policies whose versions play in the seat.
 
     Attributes:
-        network_noise: 0: the opponents separate the noise of their networks.
-        network_noise_every: None: noise is drawn at each step.
+        network_noise: 0, since the noise of the opponents' networks is within each policy's part.
+        network_noise_every: None, since noise is drawn at each step.
         parts: Slice of each policy's noise within a step's noise vector.
     """
 
@@ -54,7 +54,7 @@ class SeatNoise:
             source.assign_envs(first_slot, num_slots)
 
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Samples a fragment's noise, [T, B, 2 + noise of all policies]."""
+        """Samples a fragment's noise, [T, B, N]: two numbers for opponents and scripts, then each policy's noise."""
         own = generator.random((length, slots, OWN), np.float32)
         others = [source.noise(generator, length, slots) for source in self._sources.values()]
         return np.concatenate([own, *others], axis=-1)

@@ -273,7 +273,7 @@ def _bare(annotation: Any, constraints: Sequence[Any]) -> tuple[Any, list[Any]]:
 
 
 def full_annotation(field: FieldInfo) -> Any:
-    """Type annotation of a field, including the constraints that pydantic stores separately."""
+    """Type annotation of a pydantic field, including its constraints, which pydantic stores separately."""
     annotation: Any = field.annotation
     for constraint in field.metadata:
         annotation = Annotated[annotation, constraint]

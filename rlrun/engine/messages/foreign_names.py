@@ -80,9 +80,9 @@ def table() -> Mapping[str, Any]:
 
 @cache
 def settings() -> Mapping[str, tuple[Counterpart | Absent, ...]]:
-    """Counterparts in rlrun of other libraries' settings, by setting name.
+    """Returns rlrun's possible counterparts of other libraries' settings, by the name in the other library.
 
-    The first one that a config supports applies.
+    Of several counterparts, the first one that a config supports applies.
     """
     return {
         name: tuple(map(_meaning, written if isinstance(written, list) else [written]))

@@ -72,14 +72,14 @@ class Novelty(ABC):
 
     @abstractmethod
     def rewards(self, views: Views, batch: SampleBatch) -> Tensor:
-        """Unnormalized intrinsic rewards, [S, L]."""
+        """Unnormalized intrinsic rewards of S sequences of L steps, [S, L]."""
 
     def losses(self, views: Views, batch: SampleBatch) -> Tensor:
-        """Losses of the trained networks per step, [S, L]."""
+        """Losses of the trained networks for each of L steps in S sequences, [S, L]."""
         raise TypeError(f"{type(self).__name__} has nothing to learn")
 
     def run(self, name: str, views: Views, inputs: Mapping[str, Any]) -> Tensor:
-        """Output features of the named network, [S, L, K]."""
+        """Output features (K per step) of the network with the given name, [S, L, K]."""
         heads, _ = TorchNetwork(self.networks[name], prefix=f"{name}.")(views, inputs)
         return heads["features"]
 
@@ -236,7 +236,7 @@ class CuriousOutputs(RewardingOutputs):
         self._novelty = policy.novelty
 
     def intrinsic_rewards(self) -> Tensor:
-        """Unnormalized intrinsic rewards, [S, L]."""
+        """Unnormalized intrinsic rewards of S sequences of L steps, [S, L]."""
         return self._novelty.rewards(self._views, self._batch)
 
     def novelty_losses(self) -> Tensor:
@@ -260,7 +260,7 @@ class CuriousPolicy(RewardingPolicy):
         seed: Seed of the initial parameters of the novelty networks.
 
     Attributes:
-        novelty_leaves: The tree of `ObservationLeaf` of the novelty networks' inputs.
+        novelty_leaves: Encodings of the observation's parts as inputs of the novelty networks.
     """
 
     def __init__(

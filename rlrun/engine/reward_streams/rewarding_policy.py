@@ -38,13 +38,13 @@ class RewardingPolicy(Policy):
     @property
     @override
     def acting_range(self) -> tuple[int, int]:
-        """Slice of the flat parameters that holds the actor-critic, as (offset, size)."""
+        """Offset and size of the actor-critic's parameters within the policy's flat parameter vector."""
         return self.parameters.range_under(ACTOR_CRITIC)
 
     @property
     @override
     def descended(self) -> str:
-        """Prefix of the names of the parameters that the policy loss trains: the actor-critic's."""
+        """Name prefix of the parameters that the policy loss trains, which are those of the actor-critic."""
         return ACTOR_CRITIC
 
     @override
@@ -84,5 +84,5 @@ class RewardingOutputs:
 
     @property
     def further_values(self) -> Mapping[str, Tensor]:
-        """State values of the additional reward streams by name, [S, L]."""
+        """State values of the other reward streams (intrinsic rewards, costs) by stream name, each [S, L]."""
         return self._actor_critic.further_values

@@ -70,7 +70,7 @@ class RewardStream:
     weight: float | None = 1.0
 
     def column(self, what: str) -> str:
-        """Name of this stream's column of `values`, `advantages` or `value_targets`."""
+        """Returns the batch column in which this stream stores its `values`, `advantages` or `value_targets`."""
         return f"{self.name}_{what}" if self.name else what
 
 
@@ -96,7 +96,7 @@ class RewardStreams:
 
     @property
     def further(self) -> tuple[RewardStream, ...]:
-        """Additional (intrinsic or cost) reward streams."""
+        """The intrinsic and cost streams that are in use, without the extrinsic one."""
         streams = []
         if (own := self.curiosity) is not None:
             streams.append(

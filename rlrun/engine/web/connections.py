@@ -36,7 +36,7 @@ class Connection:
     def admit(self) -> bool:
         """Marks the connection as admitted, which protects it from displacement.
 
-        False if there are too many admitted ones.
+        Returns False if the maximum number of admitted connections is reached.
         """
         return self._connections.admit(self)
 
@@ -76,7 +76,7 @@ class Connections:
     def admit(self, connection: Connection) -> bool:
         """Records a connection as admitted.
 
-        False if it would take the last place reserved for anonymous connections.
+        Returns False if it would take the last place reserved for anonymous connections.
         """
         if connection in self._admitted:
             return True

@@ -95,7 +95,7 @@ def require_web_packages() -> None:
 def read_token(file: str | Path | None = None) -> str | None:
     """Reads the token of servers and clients from a file, else from the variable `TOKEN_VARIABLE`.
 
-    None if neither is set.
+    Returns None if neither is set.
 
     Raises:
         UsageError: The file cannot be read, or the token is too short or contains blanks.

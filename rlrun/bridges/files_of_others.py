@@ -73,7 +73,7 @@ def translated_text(
 
 
 def document_of(document: Document, translation: Translation) -> Document:
-    """Document of a translation, with the source positions of the original document."""
+    """Converts a translation to a spec document whose values have the source positions of the original file."""
     result = Document(translation.data(), document.file)
     for location, origin in translation.origins().items():
         place = document.place(origin.location, at_key=True)
@@ -85,7 +85,7 @@ def document_of(document: Document, translation: Translation) -> Document:
 
 
 def translated(document: Document, translate: Callable[[Any], Translation]) -> Translation:
-    """Translates a document's data; a refusal becomes an error with its source position.
+    """Translates a document's data by a function; if that is impossible, raises an error with the source position.
 
     Raises:
         SpecError: The data cannot be translated.
@@ -116,7 +116,7 @@ def refuse_changes(document: Document, translation: Translation) -> None:
 
 
 def _refuse_others(document: Document) -> None:
-    """Refuses a file that is none of RLlib's experiments, with what it is instead."""
+    """Raises an error for a file without RLlib experiments; the message has the kind of file that it seems to be."""
     from rlrun.bridges.translation.rllib import ENTRY_KEYS, is_rllibs
 
     data = document.data

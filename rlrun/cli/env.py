@@ -163,7 +163,7 @@ def _for_learning(spaces: Spaces, world: WorldView | None) -> list[EnvFinding]:
 @click.argument("text", required=False)
 @json_option("the envs")
 def envs(text: str | None) -> None:
-    """List the envs and whether each can be used here.
+    """List the envs, and whether each can be used on this machine.
 
     With TEXT, only ids that contain it are listed. A spec can also name a factory
     of your own as package.module:factory.

@@ -229,7 +229,7 @@ def env_named(target: str) -> str:
 
 
 def existing(target: str, runs_dir: Path) -> Path | None:
-    """Finds a target in the current directory, or else in the runs folder; None if not found.
+    """Finds a file or folder that a command names: in the current directory, else in the runs folder, else None.
 
     A folder in the current directory that is not a run does not hide a run of the same name.
     """

@@ -15,7 +15,7 @@ _MEANS = {kind: f"evaluation/{kind}/{RETURN}" for kind in ACTION_KINDS}
 _GAPS = {kind: f"evaluation/{kind}/{OTHER_KIND_GAP}" for kind in ACTION_KINDS}
 
 KIND_METRICS = (*_MEANS.values(), *_GAPS.values())
-"""Names of the metrics that compare both kinds of actions."""
+"""Names of the metrics that compare greedy and sampled actions."""
 
 
 @dataclass(frozen=True)
@@ -23,9 +23,9 @@ class DifferingKinds:
     """Mean returns of greedy and sampled actions of a policy, whose 95 % intervals do not overlap.
 
     Attributes:
-        judged: Kind of actions that counts in the evaluation.
-        mean: Mean return of the judged kind.
-        other_mean: Mean return of the other kind.
+        judged: Choice of actions, greedy or sampled, that counts in the evaluation.
+        mean: Mean return of the actions that count.
+        other_mean: Mean return of the others.
     """
 
     judged: ActionKind
@@ -34,7 +34,7 @@ class DifferingKinds:
 
     @property
     def text(self) -> str:
-        """Mean returns of both kinds of actions (greedy, sampled) as text."""
+        """Mean returns of greedy and sampled actions as text."""
         return (
             f"{other_kind(self.judged)} actions return {number_text(self.other_mean)} on average, {self.judged} ones "
             f"{number_text(self.mean)}"

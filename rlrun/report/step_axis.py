@@ -12,7 +12,7 @@ STEP_NAMES = {ENV_STEPS: "env steps", SGD_STEPS: "SGD steps"}
 
 
 def counted_metric(results: Iterable[Mapping[str, Any]]) -> str:
-    """Metric that counts the steps of results: env steps, or SGD steps for training without env steps.
+    """Metric that counts the steps of a training, given its result rows: SGD steps if it takes no env steps.
 
     Examples:
         >>> counted_metric([{"env_steps": 0, "sgd_steps": 30}])

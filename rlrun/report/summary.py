@@ -69,7 +69,7 @@ class BestTrial:
 
 
 def summarise(groups: Iterable[Group], metric: str, mode: Mode) -> list[GroupSummary]:
-    """Summaries of groups, sorted by mean, best first; groups without values are last."""
+    """Summarizes groups of trials; the result is sorted by mean, best first, with groups without values last."""
     found = [_summary(group, metric, mode) for group in groups]
     there = [summary for summary in found if summary.mean is not None]
     there.sort(key=lambda summary: summary.mean.value if summary.mean else 0.0, reverse=mode == "max")

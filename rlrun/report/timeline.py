@@ -57,7 +57,7 @@ class Step:
 
 
 def timeline(run: RunView) -> list[Span]:
-    """Spans of all trials that have trained, the earliest first."""
+    """Time spans in which the trials of a run were trained, the earliest first."""
     ends = [(trial, _end(trial)) for trial in run.trials if trial.last_result.get("time_total_s")]
     if not ends:
         return []

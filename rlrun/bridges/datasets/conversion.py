@@ -89,7 +89,7 @@ def _of_rllib(names: TableNames) -> TableNames:
 
 
 def folder_at(place: str) -> SetFolder:
-    """Folder of a data set at a path or URI given by the user, with complete or incomplete files.
+    """Opens the folder of a data set at a path or URI given by the user, even if files of the set are missing.
 
     Raises:
         UsageError: There is no data set at the URI, or no such storage.

@@ -33,7 +33,7 @@ MINARI_VERSION = "0.5.4"
 """Version of Minari whose layout is written."""
 
 STEP_NAMES = {"rewards": "rewards", "terminations": "terminateds", "truncations": "truncateds"}
-"""Minari's names of columns, and the names here."""
+"""Column names: Minari's -> rlrun's."""
 
 
 def data_folder(path: Path) -> Path | None:

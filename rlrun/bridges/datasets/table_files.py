@@ -42,7 +42,7 @@ RLLIB_NAMES = {
     "agent_index": "agent",
     "action_logp": LOGP,
 }
-"""Columns of RLlib's sample batches that have other names here."""
+"""Column names of RLlib's sample batches -> rlrun's, where they differ."""
 
 
 def read_spaces(path: Path) -> SetSpaces:

@@ -135,7 +135,7 @@ def _flat(config: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Location, Any]
 
 
 def _translate_iterations(result: TranslatedEntry, foreign: ForeignSettings) -> None:
-    """An iteration is one update where RLlib counts neither env steps nor seconds."""
+    """Translates the length of an iteration: one update if RLlib counts neither env steps nor seconds."""
     key = "config.min_env_steps_per_iteration"
     if foreign.algorithm in OFFLINE:
         return

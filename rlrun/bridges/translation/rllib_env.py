@@ -84,7 +84,7 @@ def _translate_env_arguments(
 ) -> None:
     """Translates the arguments of an env.
 
-    Those of RLlib's own classes are in a dict of their own, and have other names here.
+    RLlib's own env classes take a dict of arguments, whose names differ from those in rlrun.
     """
     of_config: Location = ("config", "env_config")
     kwargs = dict(config.get("env_config") or {})
@@ -146,7 +146,7 @@ def _changes(own: Any, *, is_team: bool) -> dict[str, Any]:
 
 
 def _translate_mapping(result: TranslatedEntry, many: Mapping[str, Any], place: Location) -> None:
-    """Translates which policy acts for an agent, and which ones learn."""
+    """Translates the mapping of agents to policies, and the list of policies that learn."""
     mapping = many.get("policy_mapping_fn")
     function = mapping.get("type") if isinstance(mapping, Mapping) else mapping
     if function:

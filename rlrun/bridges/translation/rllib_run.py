@@ -26,7 +26,7 @@ METRICS = {
     "episode_return_mean": "episode_return_mean",
     "episode_len_mean": "episode_len_mean",
 }
-"""Metrics of RLlib that are not in the table of foreign names."""
+"""Metric names of RLlib -> rlrun's, for metrics that are not in the table of foreign names."""
 
 
 def stop(result: TranslatedEntry, entry: Mapping[str, Any], foreign: ForeignSettings) -> None:
@@ -56,7 +56,7 @@ def _metric(key: str) -> str:
 
 
 def _stop_after_iterations(result: TranslatedEntry, foreign: ForeignSettings, count: float) -> None:
-    """Iterations are updates of PPO and the like, else a minimum of env steps, or of seconds."""
+    """Converts a number of iterations to env steps (of updates, or a minimum per iteration) or to seconds."""
     place: Location = ("stop", "training_iteration")
     keys = ("min_sample_timesteps_per_reporting", "min_sample_timesteps_per_iteration", "timesteps_per_iteration")
     steps = foreign.first(*keys) or 0
@@ -78,7 +78,7 @@ def _stop_after_iterations(result: TranslatedEntry, foreign: ForeignSettings, co
 
 
 def _stop_without_env(result: TranslatedEntry, foreign: ForeignSettings, key: str, value: float) -> None:
-    """SGD steps and returns of evaluations, as the stop criteria of data alone."""
+    """Converts a stop criterion of training from data alone to SGD steps or to the return of evaluations."""
     place: Location = ("stop", key)
     if _metric(key) == "env_steps":
         each = rows_per_sgd_step(foreign)
@@ -111,7 +111,7 @@ def seeds(result: TranslatedEntry, entry: Mapping[str, Any], foreign: ForeignSet
 
 
 def evaluation(result: TranslatedEntry, entry: Mapping[str, Any], foreign: ForeignSettings) -> None:
-    """Translates evaluations, whose actions are of the same kind as in training unless `explore` is false."""
+    """Translates the settings of evaluations, which choose actions as training does unless `explore` is false."""
     config = entry.get("config") or {}
     every = config.get("evaluation_interval")
     own = {**(foreign.defaults.get("evaluation_config") or {}), **(config.get("evaluation_config") or {})}

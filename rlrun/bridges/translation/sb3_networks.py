@@ -21,7 +21,7 @@ _ENCODER_PARTS = {
     **{f"cnn.{i}": f"encoder.parts.0.layers.{i}" for i in (0, 2, 4)},
     "linear.0": "encoder.parts.0.dense.0",
 }
-"""Layers of SB3's `NatureCNN`, and their names here."""
+"""Layer names of SB3's `NatureCNN` -> rlrun's."""
 
 _EXTRACTORS = ("FlattenExtractor", "NatureCNN")
 
@@ -154,7 +154,7 @@ def _merged(file: Sb3Zip, networks: Iterable[Sb3Network]) -> dict[str, NamedPara
 
 
 def _refuse_others(file: Sb3Zip) -> None:
-    """Refuses what has no counterpart: gSDE, classes of one's own, pixels that are not scaled."""
+    """Raises an error for policies without a counterpart: with gSDE, custom classes or unscaled pixels."""
     for name in ("log_std", "actor.log_std"):
         if name in file.tensors and file.tensors[name].ndim == 2:
             raise UsageError(f"{file.path}: its policy explores by gSDE (use_sde), which is not imported")
@@ -250,7 +250,7 @@ def _dense(file: Sb3Zip, prefix: str) -> list[str]:
 
 
 def _common_widths(file: Sb3Zip, networks: Sequence[Sb3Network]) -> list[int]:
-    """Widths of the dense layers, which all networks share here."""
+    """Widths of the dense layers, which must be equal in all networks of a policy."""
     first, *others = networks
     for other in others:
         if other.widths(file) != first.widths(file):
@@ -262,7 +262,7 @@ def _common_widths(file: Sb3Zip, networks: Sequence[Sb3Network]) -> list[int]:
 
 
 def _activation(file: Sb3Zip, algorithm: str) -> str:
-    """Activation of the dense layers, which only the settings say."""
+    """Activation of the dense layers, read from the settings since parameters do not show it."""
     default = "Tanh" if algorithm in ("ppo", "a2c") else "ReLU"
     name = _class_name(file.section("policy_kwargs").get("activation_fn", default))
     if name not in ACTIVATIONS:

@@ -238,7 +238,7 @@ def policy_settings(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 
 def _widths(foreign: ForeignSettings, key: str, own: Any) -> list[int]:
-    """Widths of the layers: the policy's, which all networks share here, except where critics have their own."""
+    """Widths of the policy's layers, which rlrun uses for all networks except critics with `critic_hiddens`."""
     is_one = isinstance(own, list) and not any(isinstance(width, Mapping) for width in own)
     parts = {"pi": own, "qf": own} if is_one else own if isinstance(own, Mapping) else own[-1]
     first: list[int] = parts["pi"]

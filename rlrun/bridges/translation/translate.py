@@ -78,7 +78,7 @@ class Translation:
         return [remark for remark in self.remarks() if remark.key == "input" and remark.impact is Impact.SLIGHT]
 
     def read_as(self) -> str:
-        """Description of the library and versions for which the file was read."""
+        """Library and versions, as text, for which the file is assumed to be written."""
         versions = sorted({".".join(map(str, entry.source.version)) for entry in self.entries.values()})
         return f"{LIBRARIES[self.library]} {' and '.join(versions)}"
 

@@ -75,7 +75,7 @@ class Subject:
 
 
 def results_document(subject: Subject, evidence: CardEvidence) -> dict[str, Any]:
-    """Results of a card as plain data."""
+    """Results of a card, the evaluations of all seeds, as plain data for results.json."""
     estimate = evidence.estimate
     interval = None if estimate is None else {"value": estimate.value, "low": estimate.low, "high": estimate.high}
     return {

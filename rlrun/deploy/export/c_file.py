@@ -101,7 +101,7 @@ class _Code:
         return [f"for (int i = 0; i < {node.array.size}; i++) {node.output}[i] = {value};"]
 
     def place(self, name: str, shape: tuple[int, ...]) -> str:
-        """Expression of an entry's place in an array that is broadcast to a shape, by its place `i` there."""
+        """C expression for the index of an entry in an array, given its index `i` in the broadcast shape."""
         own = (1,) * (len(shape) - self.arrays[name].ndim) + self.arrays[name].shape
         if own == shape:
             return "i"
@@ -165,7 +165,7 @@ def _expand(code: _Code, node: OnnxNode) -> list[str]:
 
 
 def _reduced(first: str, step: str, last: str = "") -> Callable[[_Code, OnnxNode], list[str]]:
-    """A loop along an axis: its first value, a step, and what is done in the end."""
+    """Creates the writer of a loop along an axis, from C code for the first value, for a step, and for the end."""
 
     def lines(code: _Code, node: OnnxNode) -> list[str]:
         source = node.inputs[0]

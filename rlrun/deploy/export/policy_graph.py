@@ -229,19 +229,19 @@ class NoiseInputs:
         self.generator: Any = self
 
     def standard_normal(self, shape: Sequence[int], dtype: Any = np.float64) -> Traced:
-        """Adds an input of standard normal noise."""
+        """Adds an input of standard normal noise to the graph."""
         return self._drawn("normal", shape, dtype)
 
     def standard_exponential(self, shape: Sequence[int], dtype: Any = np.float64) -> Traced:
-        """Adds an input of standard exponential noise."""
+        """Adds an input of standard exponential noise to the graph."""
         return self._drawn("exponential", shape, dtype)
 
     def logistic(self, size: Sequence[int]) -> Traced:
-        """Adds an input of standard logistic noise."""
+        """Adds an input of standard logistic noise to the graph."""
         return self._drawn("logistic", size, np.float64)
 
     def random(self, shape: Sequence[int], dtype: Any = np.float64) -> Traced:
-        """Adds an input of uniform noise in [0, 1)."""
+        """Adds an input of uniform noise in [0, 1) to the graph."""
         return self._drawn("uniform", shape, dtype)
 
     def __getattr__(self, name: str) -> Any:

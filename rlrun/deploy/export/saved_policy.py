@@ -49,12 +49,12 @@ class Export:
 
     @property
     def inputs(self) -> dict[str, Array]:
-        """Example inputs, by name."""
+        """Example inputs of the exported policy, by name."""
         return read_inputs(self.policy.graph)
 
     @property
     def outputs(self) -> dict[str, Array]:
-        """Outputs for the example inputs, by name."""
+        """Outputs of the exported policy for its example inputs, by name."""
         return output_arrays(self.policy.graph)
 
 
@@ -107,7 +107,7 @@ def recorded_policy(
     to: Format,
     actions: ActionKind,
 ) -> PolicyGraph:
-    """Records a policy's step.
+    """Records a policy's step, from observations to actions, as a graph.
 
     Raises:
         Untraceable: The policy plans its actions, uses custom code, or does something that a graph cannot represent.
@@ -122,7 +122,7 @@ def recorded_policy(
 
 
 def _scores(policy: Policy, spaces: Spaces) -> str:
-    """Name of the network's outputs: what they are."""
+    """Name of the network's outputs in the file, such as logits or action values."""
     if policy.estimates == "action_values":
         return "action_values"
     kinds = [kind_of(part) for part in leaves(space_tree(spaces.action))]

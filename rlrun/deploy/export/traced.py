@@ -105,22 +105,22 @@ class Traced(NDArrayOperatorsMixin):
 
     @property
     def shape(self) -> Shape:
-        """Shape of the example value."""
+        """Shape of the traced array's example value."""
         return self._array.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Dtype of the array."""
+        """Dtype of the traced array."""
         return self._array.dtype
 
     @property
     def ndim(self) -> int:
-        """Number of dimensions."""
+        """Number of dimensions of the traced array."""
         return self._array.ndim
 
     @property
     def size(self) -> int:
-        """Number of entries of the example value."""
+        """Number of entries of the traced array's example value."""
         return self._array.size
 
     def _refresh(self) -> None:
@@ -268,7 +268,7 @@ View = tuple[Traced, Read, Write]
 
 
 def apply(graph: Graph, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
-    """Records a ufunc, with the same dtypes as NumPy uses."""
+    """Records a call of a NumPy ufunc in the graph, with NumPy's rules for dtypes."""
     if ufunc in COMPOSED:
         return COMPOSED[ufunc](*inputs)
     kinds = [type(each) if type(each) in (int, float) else np.asarray(example(each)).dtype for each in inputs]
@@ -288,7 +288,7 @@ def example(value: Any) -> Any:
 
 
 def operand(graph: Graph, value: Any, dtype: np.dtype[Any]) -> str:
-    """Name in the graph of a value converted to a dtype."""
+    """Adds a value, converted to a dtype, to the graph unless it is there already; returns its name."""
     if isinstance(value, Traced):
         return cast(value, dtype)
     array = np.asarray(value).astype(dtype)
@@ -313,14 +313,14 @@ def _repeated(graph: Graph, array: Array) -> Traced:
 
 
 def cast(value: Traced, dtype: np.dtype[Any]) -> str:
-    """Name of an array's value converted to another dtype."""
+    """Records the conversion of a traced array to a dtype; returns the name of the result in the graph."""
     if value.dtype == dtype:
         return value.name
     return value.graph.call("Cast", [value.name], value.array.astype(dtype), to=np.dtype(dtype).name)
 
 
 def reshaped(value: Traced, sizes: Shape) -> Traced:
-    """The array in another shape, in which the batch dimension may have any size."""
+    """Records a reshape of a traced array; in the graph, the batch dimension may have any size."""
     graph = value.graph
     free = [axis for axis, size in enumerate(sizes) if graph.is_batch(size)]
     if len(free) > 1:
@@ -330,7 +330,7 @@ def reshaped(value: Traced, sizes: Shape) -> Traced:
 
 
 def broadcast(graph: Graph, value: Any, sizes: Shape, dtype: np.dtype[Any]) -> Traced:
-    """Broadcasts a value to a traced array of a given shape and dtype."""
+    """Records the broadcast of a value to a shape and dtype; returns the traced result."""
     given = np.asarray(example(value))
     array = np.broadcast_to(given, sizes).astype(dtype)
     name = operand(graph, value, dtype)

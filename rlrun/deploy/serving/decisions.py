@@ -130,7 +130,7 @@ Answer = dict[str, Any]
 
 
 class Decisions:
-    """Decisions of the currently served policy, which may be replaced by a newer one at any time.
+    """Computes answers by the currently served policy, which may be replaced by a newer one at any time.
 
     Args:
         served: The policy.

@@ -164,7 +164,7 @@ class AnnealedAdam:
     Args:
         parameters: The tensors, which require gradients.
         lr: Learning rate of the first step.
-        sgd_steps: Number of steps after which it is 0.
+        sgd_steps: Number of steps over which the learning rate decays to 0.
     """
 
     def __init__(self, parameters: Iterable[Tensor], lr: float, sgd_steps: int) -> None:
@@ -179,7 +179,7 @@ class AnnealedAdam:
         ]
 
     def descend(self, loss: Tensor) -> None:
-        """Takes a step down the gradient of a loss [], in place."""
+        """Takes an Adam step that decreases a scalar loss; changes the parameters in place."""
         gradients = torch.autograd.grad(loss, self._parameters)
         lr = torch.tensor(self._lr * (1 - self._step / self._sgd_steps))
         with torch.no_grad():

@@ -160,7 +160,7 @@ def per_decision_importance_sampling(episodes: WeighedEpisodes, *, weighted: boo
 
 
 def direct_method(initial_values: Doubles) -> ValueEstimate:
-    """Direct method (DM): a model's mean state value of the initial observations, [E].
+    """Direct method (DM): mean of a model's state values at the initial observations of E episodes, [E].
 
     The confidence interval reflects the variation of initial states, but not the model's error.
 

@@ -19,7 +19,7 @@ class TrialResources:
     """CPUs and GPUs allocated to a running trial.
 
     Attributes:
-        cpus: CPUs of the trial's own process, which learns and samples without remote learners and workers.
+        cpus: CPUs of the trial's own process, which also learns or samples if no remote learners or workers do.
         gpus: GPUs of the trial's own process.
         num_workers: Number of remote rollout workers.
         cpus_per_worker: CPUs of each rollout worker.

@@ -304,7 +304,7 @@ def run_locally(run: ActiveRun) -> None:
     """Runs the trials of a run in this process; a failed trial does not stop the others.
 
     Args:
-        run: The run, whose trials that have not started by an interrupt stay PENDING.
+        run: The run; trials that have not started before an interrupt stay PENDING.
     """
     for trial in run.trials:
         if run.interrupts.received:

@@ -124,7 +124,7 @@ def _in_words(steps: float, unit: str) -> str:
 
 
 def _steps_of_checkpoints(directory: TrialDirectory, unit: str) -> dict[Path, float]:
-    """Steps of a trial's checkpoints, oldest first; unknown steps are those of no step that can be asked for."""
+    """Steps of a trial's checkpoints, oldest first; infinite where unknown."""
     found = {}
     for path in CheckpointStore(directory.checkpoints).paths():
         steps = float("inf")

@@ -78,7 +78,7 @@ def chosen(timings: Sequence[Timing]) -> Timing:
 def time_settings(trial: TrialSpec, settings: Sequence[tuple[int, int]]) -> Iterator[Timing]:
     """Times settings in the given order until the time budget is exhausted, but at least the first setting.
 
-    From the first setting that needs Ray on, output of this process is discarded.
+    Once a setting needs Ray, all further output of this process is discarded.
 
     Args:
         trial: The trial.

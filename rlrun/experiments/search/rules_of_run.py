@@ -21,7 +21,7 @@ Standing = tuple[str, float, float]
 
 
 def rule_of(run: ActiveRun) -> tuple[Rule | None, list[Standing]]:
-    """Restores the scheduling rule of a run, None without a scheduler, and each trial's metrics at the rungs.
+    """Restores a run's scheduling rule (None without a scheduler), and the metric of each trial at each reached rung.
 
     Trials that the rule has stopped, or would stop next, are recorded as ended and removed from the run.
     """

@@ -22,7 +22,7 @@ from rlrun.experiments.spec.section import refusals
 
 
 def check_algorithm(data: Mapping[str, Any]) -> tuple[type[Algorithm[Any]] | None, list[Mistake]]:
-    """Validates the algorithm name of an entry or policy, and returns the algorithm's class, None if not usable."""
+    """Validates the algorithm name in a spec entry or policy; returns the class (None if invalid) and the mistakes."""
     name = data.get("algorithm")
     if "algorithm" not in data:
         return None, [Mistake(("algorithm",), f"is missing: add one of {', '.join(algorithm_names())}")]

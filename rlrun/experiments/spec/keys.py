@@ -31,7 +31,7 @@ MANY_OTHERS = 3
 """Maximum number of algorithms that an error message lists for a misplaced setting."""
 
 SHARED = "the policies of a world share their envs and workers, so it belongs under the experiment's `config`"
-"""Reason why the settings of sampling are not settings of a policy."""
+"""Reason, for messages, why sampling settings cannot be set for a single policy."""
 
 
 def unknown_entry_keys(data: Mapping[str, Any], models: Mapping[str, Sequence[type[ConfigModel]]]) -> list[Mistake]:
@@ -39,7 +39,7 @@ def unknown_entry_keys(data: Mapping[str, Any], models: Mapping[str, Sequence[ty
 
     Args:
         data: The entry as written.
-        models: Config classes by path; several if the algorithm is not known.
+        models: Config classes by path; several candidates if the algorithm is unknown.
     """
     of_policies = () if "policies" in data else ("mapping", "train", *SEAT_KEYS)
     of_stages = () if "begins" in data else ("begins", STAGES)
@@ -62,7 +62,7 @@ def unknown_policy_keys(
 
     Args:
         policy: The policy as written.
-        models: Its config class; several if its algorithm is not known.
+        models: Config class of the policy's algorithm; several candidates if the algorithm is unknown.
         place: Location of the policy in the entry.
     """
     mistakes = []

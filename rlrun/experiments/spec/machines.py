@@ -1,4 +1,4 @@
-"""Settings for specific machines in a spec: numbers of workers and other settings of distribution, by machine."""
+"""Settings for specific machines in a spec: by machine, numbers of workers and other distribution settings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from rlrun.engine.messages.explain import Location, Mistake, shown, unknown_name
 
 MACHINE_KEYS = ("machine", "machines")
-"""Keys of an entry: the machine that is chosen, and the settings of each."""
+"""Keys of a spec entry for the selected machine and for the settings of each machine."""
 
 SETTINGS = (
     "num_workers",
@@ -23,7 +23,7 @@ SETTINGS = (
     "max_worker_restarts",
     "min_share_of_fragments",
 )
-"""Settings that a machine may have, which take the place of those in `config`."""
+"""Settings that a machine's section may contain; they override those in `config`."""
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,7 @@ class TrialLoop:
 
     @property
     def stop_reason(self) -> str:
-        """The reached stop criterion, "" before."""
+        """Stop criterion that the trial has reached, "" before."""
         return self._journal.stop_reason
 
     def step(self) -> Row:

@@ -67,7 +67,7 @@ class TrialStart:
         self.point = StartingPoint.newest(journal.checkpoints.store) if resume else None
 
     def training(self, exploit: Exploit | None, *, eager: bool) -> Training:
-        """Builds the trial's training with the settings required by the starting point; starts no process and no env.
+        """Builds the trial's training, with the settings needed to load its checkpoint; starts no process and no env.
 
         Args:
             exploit: The trial's last exploit step (PBT), None outside of populations.

@@ -72,12 +72,12 @@ ENTROPIES = ("learner/entropy", "learner/actor/entropy")
 VALUE_MEANS = ("learner/q_mean", "learner/critics/q_mean", "learner/value_mean", "learner/actor/value_mean")
 TEMPERATURE = "learner/alpha/alpha"
 POLICY_VALUES = ("learner/actor/q_mean", "learner/critics/q_mean", "learner/q_mean")
-"""Mean values of the policy's own actions, or of the recorded ones where those are not reported."""
+"""Metrics of the mean action value, in order of preference: of the policy's own actions, else of recorded ones."""
 OUTSIDE = ("learner/actor/outside",)
 CLIPPED_WEIGHTS = ("learner/actor/clipped", "clipped")
 EFFECTIVE_PARTS = ("learner/actor/effective", "effective")
 RETURNS = (RETURN, f"evaluation/{RETURN}")
-"""Returns in training, or of evaluations in training from data alone."""
+"""Metrics of the mean return, in order of preference: in training, else in evaluations."""
 ERRORS_BEYOND_HUBER = ("learner/huber_excess", "learner/critics/huber_excess")
 GRADIENT_NORMS = ("learner/grad_norm", "learner/critics/grad_norm", "learner/actor/grad_norm")
 METRICS = (
@@ -95,7 +95,7 @@ OF_THE_WORLD = ("env_steps", "worker_restarts")
 """Metrics in `METRICS` that a multi-agent world reports once, not for each policy."""
 
 LOST = 0.5
-"""Fraction of the gain over a random policy; a larger loss of it counts as a loss of what was learned."""
+"""Fraction of the gain over a random policy that a run may lose again before it counts as regressed."""
 
 
 @dataclass(frozen=True)

@@ -34,11 +34,11 @@ from rlrun.report.diagnosis.finding import (
 )
 
 MOSTLY = 0.5
-"""Part of a minibatch that counts as most of it."""
+"""Fraction of a minibatch (of rows with outside actions, or with clipped weights) above which a finding is reported."""
 STILL = 0.01
-"""Relative change of values in the last quarter of a training that counts as none."""
+"""Relative change of values in the last quarter of training below which they count as constant."""
 FEW = 0.05
-"""Effective part of a minibatch below which its weights rest on few actions."""
+"""Effective sample size of a minibatch's weights, as a fraction of the rows, below which few rows dominate."""
 
 
 def _values_above_data(one: Evidence) -> Finding | None:
@@ -127,12 +127,12 @@ IMPOSSIBLE_VALUE = 1.5
 """Ratio of estimated values to the largest value that the returns so far allow; rewards of both signs may sum to more
 than a return."""
 NEAR_0 = 0.1
-"""Ratio of the bound of values on the side of 0 without returns to the bound on the other side."""
+"""Bound of value estimates on the side of 0 without any returns, as a fraction of the bound on the other side."""
 GROWING = 10
-"""Number of last results in each of which values that grow without a bound rise."""
+"""Number of results, at the end of a run, in each of which values must rise to count as growing without bound."""
 STILL_EXPLORING = 0.5
 MOSTLY_BEYOND = 0.5
-"""Part of the TD errors beyond the bound of the Huber loss above which they are reported."""
+"""Fraction of TD errors in the linear part of the Huber loss above which a finding is reported."""
 
 
 def _no_better_than_random(one: Evidence) -> Finding | None:

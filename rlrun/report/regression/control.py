@@ -120,7 +120,7 @@ class Gate:
 
 
 def gates_of(experiments: Sequence[Experiment], seeds: int | None, *, control: bool) -> list[Gate]:
-    """Creates the gates of experiments.
+    """Creates a gate for each experiment with targets (`expect`): the experiment with its seeds, budget and targets.
 
     Args:
         experiments: The experiments, each with `expect` or in a chain with one that has it.

@@ -108,7 +108,7 @@ def recurrent(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 
 def _sequence(foreign: ForeignSettings, most: int) -> int:
-    """Length of sequences of a recurrent core, which divides PPO's minibatches here."""
+    """Length of training sequences of a recurrent core: the largest up to `most` that divides PPO's minibatches."""
     size = foreign.get("sgd_minibatch_size")
     if size is None or not size % most:
         return most

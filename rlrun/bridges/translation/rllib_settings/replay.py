@@ -1,4 +1,4 @@
-"""Conversions of settings of algorithms with a replay buffer: kind, exploration, target networks, critics.
+"""Conversions of settings of algorithms with a replay buffer: the buffer, exploration, target networks, critics.
 
 RLlib's minibatch sizes count the steps of sequences, rlrun's the sequences. RLlib's QMIX replays whole episodes,
 rlrun's QMIX sequences of at most `replay.length` steps.

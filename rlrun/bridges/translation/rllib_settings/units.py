@@ -54,7 +54,7 @@ def workers(foreign: ForeignSettings) -> int:
 
 
 def rows_of_sum(foreign: ForeignSettings) -> int:
-    """Rows of a batch if the loss is a sum over the batch."""
+    """Number of batch rows over which RLlib sums the loss, instead of taking the mean."""
     if foreign.algorithm == "IMPALA":
         return int(foreign.get("train_batch_size"))
     envs = int(foreign.get("num_envs_per_worker"))
@@ -79,7 +79,7 @@ def minibatches_per_step(foreign: ForeignSettings) -> float:
 
 
 def minibatch_rows(foreign: ForeignSettings) -> int:
-    """Items per minibatch of recorded data: rows, or windows for DT (for which RLlib counts steps).
+    """Size of a minibatch of recorded data: in rows, or for DT in windows (RLlib counts the steps in them).
 
     Since 2.0, BC, MARWIL and CRR learn from the rows that a round of reading yields, which are `train_batch_size` rows
     only for a `dataset`.
@@ -110,7 +110,7 @@ def seconds_of_iteration(foreign: ForeignSettings) -> float:
 
 
 def points(foreign: ForeignSettings, value: Any) -> Any:
-    """Schedule as points with integer steps of rlrun's clock; other values are returned unchanged."""
+    """Converts a schedule to points at integer steps of rlrun's clock; other values are returned unchanged."""
     if not isinstance(value, list):
         return value
     if foreign.algorithm not in OFFLINE:

@@ -47,7 +47,7 @@ class History:
         return len(ended | self.observations.keys())
 
     def coordinates(self, number: int) -> list[float]:
-        """Coordinates of a configuration, in the order of the dimensions."""
+        """Converts a configuration, given by number, to coordinates in the order of the dimensions."""
         values = self.configurations[number]
         return [dimension.coordinate(values[dimension.location]) for dimension in self.dimensions]
 

@@ -1,4 +1,4 @@
-"""Supervision of Ray actors: one that dies or hangs is restarted, and gets its broadcasts and pending calls again."""
+"""Supervision of Ray actors: an actor that dies or hangs is restarted, and its pending calls are repeated."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def with_digest(blank: bytes) -> bytes:
 
 
 def digest_is_right(raw: bytes, head: bytes) -> bool:
-    """Whether a text begins with a given head and a correct digest of itself."""
+    """Whether a text begins with a given prefix, followed by a correct digest of the text."""
     start, end = len(head), len(head) + len(_BLANK)
     blank = head + _BLANK + raw[end:]
     return raw.startswith(head) and hashlib.sha256(blank).hexdigest().encode() == raw[start:end]

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def load_json(text: str | bytes) -> Any:
-    """Parses JSON text; nesting that is too deep raises ValueError as other mistakes do.
+    """Parses JSON text, which may come from an untrusted source.
 
     Raises:
         ValueError: The text is not JSON, or nested too deeply.

@@ -145,7 +145,7 @@ class DataSet:
                 self.release(number)
 
     def rows(self, indices: Indices, names: Sequence[str] | None = None) -> SampleBatch:
-        """Gathers rows into a batch of new arrays, leaves [N, ...] in the dtypes of the set.
+        """Copies the rows with the given numbers into a batch, with new arrays [N, ...] in the dtypes of the set.
 
         Args:
             indices: Row numbers in any order, [N].

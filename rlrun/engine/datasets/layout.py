@@ -111,7 +111,7 @@ def column_forms(spaces: SetSpaces, further: Mapping[str, ColumnForm]) -> dict[s
 
 
 def named_forms(prefix: str, space: gymnasium.Space[Any]) -> dict[str, ColumnForm]:
-    """Dtypes and shapes of the columns for a space's parts, by column name.
+    """Returns dtype and shape of each column that holds a part of a space's elements, by column name.
 
     Examples:
         >>> sorted(named_forms("obs", gymnasium.spaces.Dict(x=gymnasium.spaces.Discrete(2))))

@@ -18,7 +18,7 @@ Env: TypeAlias = "gymnasium.Env[Any, Any]"
 
 @runtime_checkable
 class OffersActionMasks(Protocol):
-    """Protocol of a vector env with a method for the action masks of its current states."""
+    """Protocol of a vector env whose method `action_masks` returns the legal actions in the current states."""
 
     def action_masks(self) -> NDArray[Any]:
         """Returns the action masks of all env slots, [B, A]."""

@@ -194,7 +194,7 @@ class SeededAtari:
         """Resets env slots to the episodes that follow saved positions; returns all slots' observations.
 
         Args:
-            places: Position of each slot to reset, in the seeded sequence of episodes.
+            places: Saved position of each slot to reset.
         """
         for slot, place in places.items():
             self._ledger.return_to(slot, place)

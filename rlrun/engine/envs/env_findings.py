@@ -114,7 +114,7 @@ def observation_findings(
 
     Args:
         space: Observation space.
-        rows: Observations, leaves [T, B, ...].
+        rows: Observations, arrays [T, B, ...].
         steps: Number of env steps that produced the observations.
         where: Function that describes entry (t, b) in messages.
     """

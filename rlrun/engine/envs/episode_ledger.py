@@ -33,13 +33,13 @@ class EpisodeLedger:
         self.start_over()
 
     def start_over(self) -> list[int]:
-        """Resets every env slot to its first episode; returns the seeds."""
+        """Sets the episode counter of every env slot to its first episode; returns the seeds of these episodes."""
         self._episodes = [first - 1 for first in self._first]
         self._hash_ahead()
         return [self.begin_next(slot) for slot in range(self.num_envs)]
 
     def begin_next(self, slot: int) -> int:
-        """Advances an env slot to its next episode; returns the seed."""
+        """Advances the episode counter of an env slot; returns the seed of the new episode."""
         row = self._used[slot]
         if row == self._depth:
             self._hash_ahead()

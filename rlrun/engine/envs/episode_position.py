@@ -110,7 +110,7 @@ def _mix(x: Words, y: Words) -> Words:
 
 
 def _pool(entropy: Sequence[Words]) -> list[Words]:
-    """Mixes the words of the keys into pools of four words, leaves [N]."""
+    """Mixes the words of the keys into pools of four words, each an array [N]."""
     hashed = _Hash(_INIT_A, _MULT_A)
     zero = np.zeros_like(entropy[0])
     pool = [hashed(entropy[i] if i < len(entropy) else zero) for i in range(_POOL)]

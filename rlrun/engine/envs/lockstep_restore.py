@@ -18,7 +18,7 @@ _STEPS_BETWEEN_LOOKS_AT_THE_CLOCK = 64
 
 
 class LockstepEnv(Protocol):
-    """Protocol of a vector env that steps all slots in lockstep and can reset slots to given positions."""
+    """Protocol of a vector env that steps all slots in lockstep and can reset slots to given episodes."""
 
     num_envs: int
     action_space: Any
@@ -35,7 +35,7 @@ class LockstepEnv(Protocol):
         """Resets env slots to the episodes that follow saved positions; returns all slots' observations.
 
         Args:
-            places: Position of each slot to reset, in the seeded sequence of episodes.
+            places: Saved position of each slot to reset.
         """
         ...
 
@@ -81,7 +81,7 @@ def restore_in_lockstep(
 
 
 def _padded(env: LockstepEnv, actions: Sequence[Tree], places: Sequence[EpisodePosition], longest: int) -> Tree:
-    """Left-pads the env slots' actions with zeros to a common length; returns leaves [longest, B, ...]."""
+    """Left-pads the env slots' actions with zeros to a common length; returns arrays [longest, B, ...]."""
     padded = map_tree(
         lambda leaf: np.zeros((longest, *leaf.shape), leaf.dtype), empty_batch(env.action_space, env.num_envs)
     )

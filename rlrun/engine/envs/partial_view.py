@@ -103,7 +103,7 @@ class Parts(gymnasium.ObservationWrapper[dict[str, NDArray[Any]], Any, NDArray[A
         self.observation_space = gymnasium.spaces.Dict({name: space for name, (_, space) in selections.items()})
 
     def observation(self, observation: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """Returns the parts of an observation."""
+        """Splits an observation vector into its named parts."""
         return {name: observation[numbers] for name, numbers in self._numbers.items()}
 
 

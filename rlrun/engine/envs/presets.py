@@ -45,7 +45,7 @@ def with_preset(env: Any, config: Any, config_class: type[ConfigModel]) -> tuple
 
 
 def preset_text(env: Any, config: Mapping[str, Any]) -> str:
-    """Summary of an env's preset and its resolved settings in words, "" without a preset.
+    """Returns a sentence with an env's preset and the settings that result from it; "" without a preset.
 
     Args:
         env: Env settings of a resolved spec.

@@ -27,7 +27,7 @@ class RandomActions:
         self._generator = np.random.Generator(np.random.Philox(seed))
 
     def draw(self, observations: Tree) -> Tree:
-        """Samples env actions, leaves [B, ...], for observations [B, ...]."""
+        """Samples env actions, arrays [B, ...], for observations [B, ...]."""
         slots = len(leaves(observations)[0])
         return self._sampler(self._generator.random((slots, self._sampler.num_draws)), mask_of(observations))
 

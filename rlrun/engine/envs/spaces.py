@@ -55,7 +55,7 @@ def check_spaces(env_id: str, observation_space: Any, action_space: Any) -> None
 
 
 def empty_batch(space: Space[Any], num_envs: int) -> Tree:
-    """Returns a tree of zeros for a batch of a space, leaves [num_envs, ...] of the space's dtypes."""
+    """Returns a batch of zeros in a space's structure and dtypes: a tree of arrays [num_envs, ...]."""
 
     def zeros(part: Space[Any]) -> NDArray[Any]:
         shape, dtype = known_kind(part).form(part)
@@ -140,7 +140,7 @@ def _leaf_writer(space: Space[Any], rows: NDArray[Any], path: str) -> Callable[[
 def row_splitter(space: Space[Any]) -> Callable[[Tree], Iterator[Any]]:
     """Returns a function that iterates over the rows of a batch of env actions.
 
-    The batch, leaves [B, ...], is copied, because an env may keep its action and the caller may overwrite the batch
+    The batch, arrays [B, ...], is copied, because an env may keep its action and the caller may overwrite the batch
     with the next actions.
     """
     if isinstance(space, Dict | Tuple):
@@ -260,7 +260,7 @@ def first_bad_row(space: Space[Any], rows: Tree, path: str = "") -> tuple[tuple[
 
     Args:
         space: The space.
-        rows: Leaves [T, B, ...].
+        rows: Arrays [T, B, ...].
         path: Path of the space's part in the observation, for messages.
 
     Returns:

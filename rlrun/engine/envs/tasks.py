@@ -108,7 +108,7 @@ class Tasks:
 
 
 def numbers_of(values: Mapping[str, Any]) -> dict[str, float]:
-    """Extracts the numbers among values by name, lists element by element, sorted by name."""
+    """Returns the numeric entries of a mapping, sorted by name; element i of a list gets the name `NAME/i`."""
     found: dict[str, float] = {}
     for name in sorted(values):
         column = np.asarray(values[name])

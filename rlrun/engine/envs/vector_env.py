@@ -79,7 +79,7 @@ class VectorEnv(Protocol):
         """Starts the first episode of every env slot with its own seed.
 
         Returns:
-            Observations, leaves [B, ...]. As with `step`, the env owns these arrays, and may overwrite them in the next
+            Observations, arrays [B, ...]. As with `step`, the env owns these arrays, and may overwrite them in the next
             call.
         """
         ...
@@ -88,7 +88,7 @@ class VectorEnv(Protocol):
         """Steps all env slots; a slot whose episode ended is reset instead (NEXT_STEP autoreset).
 
         Args:
-            actions: Leaves [B, ...] in the env's action space; Discrete actions may start at a number other than 0.
+            actions: Arrays [B, ...] in the env's action space; Discrete actions may start at a number other than 0.
 
         Returns:
             Observations [B, ...], raw rewards [B], terminateds [B], truncateds [B], and infos by env slot.
@@ -109,7 +109,7 @@ class VectorEnv(Protocol):
             seeds: Seed of each slot's new episode, below 2**31.
 
         Returns:
-            Observations of all env slots, leaves [B, ...].
+            Observations of all env slots, arrays [B, ...].
 
         Raises:
             UsageError: The backend cannot seed single env slots.
@@ -128,7 +128,7 @@ class VectorEnv(Protocol):
 
         Args:
             places: Position of each env slot.
-            actions: Actions of each env slot since its reset, leaves [length, ...].
+            actions: Actions of each env slot since its reset, arrays [length, ...].
             hashes: Expected `observation_hash` of each env slot at its position.
             max_replay_s: Time limit of the replay in seconds.
 
@@ -202,7 +202,7 @@ def describe_positions(each: str, places: Sequence[EpisodePosition]) -> str:
     """Describes the positions of lockstep env slots in messages, truncated after the first ones.
 
     Args:
-        each: Kind of a slot: `env` or `world`.
+        each: Word for a slot in the message: `env` or `world`.
         places: Positions of the env slots.
     """
     return join_truncated([f"{each} {slot}, {place}" for slot, place in enumerate(places)])
@@ -213,7 +213,7 @@ def refuse_bad_observations(env: VectorEnv, observations: Tree, name: str) -> No
 
     Args:
         env: Vector env after the step that returned the observations.
-        observations: Observations, leaves [B, ...].
+        observations: Observations, arrays [B, ...].
         name: Name of the envs in messages.
 
     Raises:
@@ -259,7 +259,7 @@ def _old_interface(error: BaseException) -> str:
 
 
 def require_separate(env_id: str, made: Sequence[Any]) -> None:
-    """Validates that each env slot, or each world, has a separate object.
+    """Validates that the envs or worlds made by a factory are separate objects.
 
     Raises:
         EnvironmentUnusable: A factory returned the same object twice.

@@ -118,7 +118,7 @@ class ClientEpisodes:
             return agent.did
 
     def gather(self, timeout_s: float) -> bool:
-        """Waits until an episode has new messages, then briefly for other episodes that are likely to follow.
+        """Waits for a message about any episode, then briefly for messages about others that are likely to follow.
 
         An agent that sent no request in time is not waited for again until its next request.
 

@@ -27,7 +27,7 @@ class Requests:
         self._last: Future[Answer] | None = None
 
     def repeated(self, message: Message) -> Future[Answer] | None:
-        """Returns the stored answer if a request repeats the last request; None if it is the next one.
+        """Returns the stored answer if a request repeats the last one; None if the request is new.
 
         Raises:
             MessageRefused: The sequence number is neither the last nor the next one.

@@ -82,7 +82,7 @@ class RunningEpisodes:
         return answer
 
     def unanswered(self) -> list[Future[Answer]]:
-        """Returns the incomplete answers, for which clients wait."""
+        """Returns the futures of the answers that clients are waiting for."""
         asking = [agent.asking for episode in self.episodes.values() for agent in episode.agents.values()]
         found = [*asking, *(answer for _, answer in self._waiting)]
         return [answer for answer in found if answer is not None and not answer.done()]

@@ -153,7 +153,7 @@ def key() -> str:
 
 @cache
 def processor() -> str:
-    """Model and instruction sets of the processor, as part of cache keys."""
+    """Name and instruction sets of the processor, which determine whether compiled kernels can be reused."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8").partition("\n\n")[0].splitlines()
     except OSError:
@@ -163,7 +163,7 @@ def processor() -> str:
 
 @cache
 def blas() -> str:
-    """Version and processor type of NumPy's BLAS, as part of cache keys."""
+    """Version and processor type of NumPy's BLAS, which determine whether compiled kernels can be reused."""
     linked = [each for each in threadpool_info() if each["user_api"] == "blas" and "numpy" in each["filepath"]]
     return "; ".join(f"{each['internal_api']} {each['version']} {each.get('architecture', '')}" for each in linked)
 

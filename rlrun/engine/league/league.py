@@ -43,7 +43,10 @@ LEAGUE_METRICS = (
 
 
 class League:
-    """League of trained policies: adds snapshots to the opponent pool, rates them by games, and sets seats' lineups.
+    """League of trained policies: adds snapshots to the opponent pool, rates them by games, and picks opponents.
+
+    A seat is a policy of the world that is not trained: its agents are played by frozen opponents. The seat's lineup
+    lists these with their probabilities.
 
     Args:
         settings: Settings of the pool and its ratings.
@@ -239,7 +242,7 @@ def lineup(
     win_rates: Mapping[str, float],
     saved: Mapping[str, Member],
 ) -> Lineup:
-    """Builds the lineup of a seat: possible opponents with their sampling probabilities.
+    """Builds a seat's lineup: the frozen opponents that may play in it, with their sampling probabilities.
 
     Args:
         settings: Settings of the seat.

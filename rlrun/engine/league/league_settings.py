@@ -55,7 +55,7 @@ class SeatSettings(ConfigModel):
         return max(1.0 - self.self_play_share - sum(self.scripted.values()) - sum(self.checkpoints.values()), 0.0)
 
     def described(self) -> str:
-        """Returns a summary of the seat's opponents and their shares, in words."""
+        """Returns a sentence with the seat's opponents and the share of episodes that each plays."""
         selves = ", ".join(self.selves)
         opponents = [
             (self.self_play_share, f"present selves of {selves}"),
@@ -92,7 +92,7 @@ class LeagueSettings(ConfigModel):
     prioritized matchmaking is uniform then."""
 
     def described(self) -> str:
-        """Returns a summary of the pool's growth and rating games, in words."""
+        """Returns a sentence on when snapshots enter the opponent pool, and on the rating games."""
         return (
             f"a snapshot every {self.snapshot_every} iterations, {self.pool} past selves of each policy at most, "
             f"{self.rating_episodes} rating episodes against each"

@@ -94,7 +94,7 @@ class ActionsAlone:
 
 
 class SeatBehavior:
-    """Behavior policy of a seat: samples frozen opponents from the lineup, one per slot and episode.
+    """Behavior policy of a league seat: a frozen opponent, sampled from the lineup, acts in each slot and episode.
 
     When an agent's episode begins in a slot, an opponent is sampled there with the lineup's probabilities. The opponent
     stays until the episode ends, with unchanged weights, even if the pool changes. Samples are determined by the

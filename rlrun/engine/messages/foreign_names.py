@@ -110,7 +110,7 @@ def counterpart_message(name: str, configs: Sequence[Has], known: Iterable[str],
 
 
 def setting_for(name: str, has: Has) -> Counterpart | None:
-    """Counterpart of another library's setting in a config or its experiment; None if there is none.
+    """Returns the setting of rlrun that corresponds to another library's setting; None if there is none.
 
     Args:
         name: Name of the setting in the other library.

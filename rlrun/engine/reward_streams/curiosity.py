@@ -223,7 +223,7 @@ def _network(leaves: Any, outputs: int, model: ModelConfig, vectors: tuple[tuple
 
 
 class CuriousOutputs(RewardingOutputs):
-    """Outputs of a curious policy for its losses: outputs of the actor-critic, and intrinsic rewards.
+    """Outputs of a policy with curiosity, as inputs of its losses: the actor-critic's outputs and intrinsic rewards.
 
     Args:
         policy: The policy.
@@ -245,7 +245,7 @@ class CuriousOutputs(RewardingOutputs):
 
 
 def intrinsic_rewards(outputs: CuriousOutputs, batch: SampleBatch) -> Tensor:
-    """Unnormalized intrinsic rewards of a batch, [S, L], for `Learner.evaluate`."""
+    """Computes a batch's unnormalized intrinsic rewards, [S, L]; a function for `Learner.evaluate`."""
     return outputs.intrinsic_rewards()
 
 

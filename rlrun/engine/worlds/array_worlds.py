@@ -176,7 +176,7 @@ class ArrayVectorWorld:
         }
 
     def reset(self) -> WorldRows:
-        """Resets every world to its first episode, with the episode's seed."""
+        """Starts the first episode of every world, with the episode's seed."""
         seeds = self._ledger.start_over()
         return self._begin(range(self.num_worlds), seeds)
 
@@ -248,7 +248,7 @@ class ArrayVectorWorld:
         self._begin(list(places), [self._ledger.begin_next(world) for world in places])
 
     def shown(self) -> Tree:
-        """Returns the observations of each world by policy, leaves [W, K, ...]; zeros in empty slots."""
+        """Returns the observations of each world by policy, arrays [W, K, ...]; zeros in empty slots."""
         return {policy: group.shown() for policy, group in sorted(self._groups.items())}
 
     def _begin(self, worlds: Sequence[int], seeds: Sequence[int]) -> WorldRows:
@@ -407,7 +407,7 @@ class _GroupSlots:
         return np.where(dropped, 0.0, rewards) if self.dropped_rewards else rewards
 
     def shown(self) -> Tree:
-        """Returns the observations by world, leaves [W, K, ...]; zeros where no agent acts or has just ended."""
+        """Returns the observations by world, arrays [W, K, ...]; zeros where no agent acts or has just ended."""
         visible = self.rows.acts | self._ends
 
         def of_visible(leaf: NDArray[Any]) -> Any:

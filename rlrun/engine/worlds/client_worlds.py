@@ -64,7 +64,7 @@ class ClientWorld(World):
 
     @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
-        """Returns the client's reports on its episode, after `ClientWorlds` has sent the client the actions."""
+        """Returns the observations, rewards and ends that the client sent after its receipt of the actions."""
         assert self._episodes is not None
         pending_step = self._episodes.take(self._number)
         return WorldStep(
@@ -89,7 +89,7 @@ class ClientWait:
         self._episodes = server.episodes
 
     def until_updates(self) -> None:
-        """Waits until an episode has new messages.
+        """Waits until a client has sent a message about any episode.
 
         Raises:
             KeyboardInterrupt: The user interrupted the run, and no client has asked for `INTERRUPT_S` since.

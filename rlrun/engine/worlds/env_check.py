@@ -238,7 +238,7 @@ def _replay(config: EnvConfig, worlds: VectorWorld, played: RandomRollout) -> It
 
 
 def _of_world(actions: list[dict[str, Any]], world: int, worlds: VectorWorld) -> dict[str, Any]:
-    """Returns one world's actions by policy, leaves [length, K, ...]."""
+    """Returns one world's actions by policy, arrays [length, K, ...]."""
     taken: dict[str, Any] = {}
     for policy, slots in worlds.slots.items():
         width, spaces = slots // SLOTS, worlds.spaces[policy]

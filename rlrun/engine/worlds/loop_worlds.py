@@ -100,7 +100,7 @@ class LoopWorlds:
         self._unchecked = True
 
     def reset(self) -> WorldRows:
-        """Resets every world to its first episode, with the episode's seed."""
+        """Starts the first episode of every world, with the episode's seed."""
         self._ledger.start_over()
         for number in range(self.num_worlds):
             self._begin(number, self._ledger.place(number, 0))
@@ -249,7 +249,7 @@ def _home_slots(agents: Sequence[str], mapping: PolicyMapping) -> Mapping[str, M
 
 
 def _row_copier(space: gymnasium.Space[Any]) -> Callable[[Tree], Any]:
-    """Creates a function that copies a batch of actions, leaves [B, ...], into a sequence of rows.
+    """Creates a function that copies a batch of actions, arrays [B, ...], into a sequence of rows.
 
     Often only few slots act, so that rows of a plain array are created on access.
     """
@@ -279,7 +279,7 @@ class SlotChecks:
         }
 
     def actions(self, actions: Mapping[str, Tree]) -> None:
-        """Validates the actions of the slots that act, leaves [B, ...] by policy.
+        """Validates the actions of the slots that act, arrays [B, ...] by policy.
 
         Raises:
             EnvError: An action is not in the policy's action space.

@@ -55,7 +55,7 @@ class OneAgentWorlds:
         self._rows = WorldRows({policy: self._shown}, None, nobody, nobody, {}, 0)
 
     def reset(self) -> WorldRows:
-        """Resets every env to its first episode, with the episode's seed."""
+        """Starts the first episode of every env, with the episode's seed."""
         self._shown.observations = self._env.reset()
         return self._rows
 

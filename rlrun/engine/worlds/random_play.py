@@ -63,7 +63,7 @@ class RandomRollout:
 
     Attributes:
         policies: Observations, rewards and ends by policy.
-        actions: Actions by step and policy, leaves [B, ...].
+        actions: Actions by step and policy, arrays [B, ...].
         digests: Digests of observations and rewards after the reset and after each of the first steps.
         last: Digests of the worlds after the last step.
         places: Positions of the worlds after the last step.

@@ -33,7 +33,7 @@ class SlotRows:
     """Observations, rewards and episode ends of one policy's B slots; the next step overwrites the arrays.
 
     Attributes:
-        observations: Leaves [B, ...]; undefined values for slots that neither act nor have just ended.
+        observations: Arrays [B, ...]; undefined values for slots that neither act nor have just ended.
         acts: Whether the slot's agent acts on the observation now, [B].
         starts: Whether the observation is the first of the agent's episode, [B].
         rewards: Rewards of the slots' agents, [B] float64; 0 for empty slots.
@@ -88,7 +88,7 @@ class VectorWorld(Protocol):
         slots: Number of slots in all worlds by policy, B.
         spaces: Observation and action space by policy.
         state_space: Space of the global state, None if there is no state.
-        possible_agents: Ids of agents, at least one of each kind.
+        possible_agents: Ids of agents, at least one of each type, such as hunter and prey.
         columns: Names of the numbers in agents' infos that are recorded as columns.
         seeds_episodes: Whether single worlds can be reset with their own seeds; otherwise `restore` starts new
             episodes.
@@ -106,14 +106,14 @@ class VectorWorld(Protocol):
     replays: bool
 
     def reset(self) -> WorldRows:
-        """Resets every world to its first episode with the episode's seed; rewards are 0 and no episode ends."""
+        """Starts the first episode of every world with the episode's seed; rewards are 0 and no episode ends."""
         ...
 
     def step(self, actions: Mapping[str, Tree]) -> WorldRows:
         """Steps all worlds; a world whose episode ended is reset instead (NEXT_STEP autoreset).
 
         Args:
-            actions: Raw env actions by policy, leaves [B, ...]; ignored for slots that do not act.
+            actions: Raw env actions by policy, arrays [B, ...]; ignored for slots that do not act.
 
         Raises:
             EnvError: A world raised, or returned something outside its agents' spaces.
@@ -139,7 +139,7 @@ class VectorWorld(Protocol):
 
         Args:
             places: Position of each world.
-            actions: Actions of each world since its reset, by policy, leaves [length, K, ...].
+            actions: Actions of each world since its reset, by policy, arrays [length, K, ...].
             hashes: Expected digest (`hashes`) of each world at its position.
             max_replay_s: Time limit of the replay in seconds.
 

@@ -51,7 +51,7 @@ class World(ABC):
 
     Attributes:
         clock: Whether experience has one row per world step, or one per agent's decision.
-        possible_agents: Ids of agents, at least one of each kind; ids that are not among them may appear as well.
+        possible_agents: Ids of agents, at least one of each type, such as hunter and prey; others may appear as well.
         state_space: Space of the global state, for centralized critics; None if there is no state.
         replays: Whether a resume may replay logged actions in the world, to return to its position. False if that would
             do harm, as with a live simulator or a robot; its episodes then start over.

@@ -100,7 +100,7 @@ class ArrayGame(Protocol):
         ...
 
     def observe(self, states: States) -> Tree:
-        """Returns the observations of the players to act, leaves [n, ...]."""
+        """Returns the observations of the players to act, arrays [n, ...]."""
         ...
 
     def positions(self, observations: Tree) -> States:

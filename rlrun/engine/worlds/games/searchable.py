@@ -103,7 +103,7 @@ class ObjectGame:
         return np.array([state.mover for state in states], np.float32)
 
     def observe(self, states: States) -> Tree:
-        """Returns the movers' observations, leaves [n, ...]."""
+        """Returns the movers' observations, arrays [n, ...]."""
         seen = [state.observe() for state in states]
         if not seen:
             return map_tree(lambda leaf: np.asarray(leaf)[None][:0], self._begin(0).observe())

@@ -38,7 +38,7 @@ class CriticValues(Recording):
 
     @override
     def postprocess(self, batch: SampleBatch, collector: FragmentCollector) -> None:
-        """Adds the columns `values` [T + 1, B] and `taken_values` [T, B] to a fragment."""
+        """Adds the columns `values` [steps + 1, envs] and `taken_values` [steps, envs] to a fragment."""
         taken = batch["actions"]
         length, slots = taken.shape[:2]
         cells = (length + 1) * slots

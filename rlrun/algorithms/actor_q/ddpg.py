@@ -91,7 +91,7 @@ class DDPG(Algorithm[DDPGConfig]):
         return smoothed.clamp(-1.0, 1.0)
 
     def next_values(self, outputs: DeterministicNetworks, batch: SampleBatch) -> Tensor:
-        """Q values [S, L] of the target actor's next actions, by the target critics."""
+        """Q values [rows, steps] of the target actor's next actions, by the target critics."""
         actions = self.next_actions(outputs, batch)
         return outputs.target_minimum(outputs.target_values(outputs.following(batch), actions), batch)
 

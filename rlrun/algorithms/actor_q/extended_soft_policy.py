@@ -109,17 +109,17 @@ class QuantileNetworks(SquashedNetworks):
 
     @override
     def mean_of(self, outputs: Tensor) -> Tensor:
-        """Expected return [S, L]: the mean over a critic's quantiles [S, L, K]."""
+        """Expected return [rows, steps]: the mean over a critic's quantiles [rows, steps, num_quantiles]."""
         return outputs.mean(-1)
 
     @override
     def kept_values(self, values: Tensor, batch: SampleBatch) -> Tensor:
-        """Target samples [M, S, L]: the M smallest quantiles after pooling those of all target critics."""
+        """Target samples [M, rows, steps]: the M smallest quantiles after pooling those of all target critics."""
         return truncated_mixture(values, self.dropped)
 
     @override
     def residuals(self, values: Tensor, targets: Tensor) -> Residuals:
-        """Quantile Huber losses between quantiles [C, S, L, K] and target samples [M, S, L] (eqs. 11 and 12)."""
+        """Quantile Huber losses between K quantiles of C critics, [C, S, L, K], and M target samples, [M, S, L]."""
         means = values.mean(-1)
         losses = quantile_huber(values, targets.movedim(0, -1)).sum(0)
         return Residuals(losses, means, means - targets.mean(0))
@@ -157,7 +157,7 @@ class JointNetworks(SquashedNetworks):
 
 
 def truncated_mixture(quantiles: Tensor, dropped: int) -> Tensor:
-    """Smallest quantiles of a mixture of all C critics [C, S, L, K], in ascending order, [C * (K - dropped), S, L]."""
+    """Pools K quantiles of C critics, [C, S, L, K], and keeps the C * (K - dropped) smallest in ascending order."""
     number, size = quantiles.shape[0], quantiles.shape[-1]
     pooled = quantiles.movedim(0, -1).flatten(-2).sort(-1)[0]
     return pooled[..., : number * (size - dropped)].movedim(-1, 0)

@@ -75,7 +75,7 @@ class ActorQNetworks:
         return self._sequences(batch, torch.zeros_like(batch["steps"]))
 
     def following(self, batch: SampleBatch) -> Any:
-        """Observations s_(t+n) after the n-step transitions of a minibatch's steps [S, L], for bootstrapping."""
+        """Observations s_(t+n) after the n-step transitions of a minibatch's steps [rows, steps], for bootstrapping."""
         return batch["next_obs"] if self.burn_in is None else self._sequences(batch, batch["steps"])
 
     def _sequences(self, batch: SampleBatch, ahead: Tensor) -> ObservationSequences:
@@ -84,11 +84,11 @@ class ActorQNetworks:
         return ObservationSequences(batch["obs"], batch["episode_starts"], batch["state"], self.burn_in, steps)
 
     def critic_outputs(self, observations: Any, actions: Tensor | None = None) -> Tensor:
-        """Outputs [C, S, L, K] of the C critics for observations [S, L, ...] and input actions [S, L, D]."""
+        """K outputs of each of C critics, [C, S, L, K], for inputs of S sequences of L steps."""
         return self._of_critics(self.views, observations, actions, self._kept(0))
 
     def target_critic_outputs(self, observations: Any, actions: Tensor | None = None) -> Tensor:
-        """Outputs [C, S, L, K] of the C target critics for observations [S, L, ...] and actions [S, L, D]."""
+        """K outputs of each of C target critics, [C, S, L, K], for inputs of S sequences of L steps."""
         return self._of_critics(self.target_views, observations, actions, self._kept(1))
 
     def _of_critics(
@@ -107,11 +107,11 @@ class ActorQNetworks:
         return self.kept.chunk(2, -1)[half].chunk(len(self.critics), -1)
 
     def values(self, observations: Any, actions: Tensor) -> Tensor:
-        """Q values [C, S, L] of the C critics for observations and actions [S, L, D]; see `critic_outputs`."""
+        """Q values [C, S, L] of the C critics for the observations and actions of S sequences of L steps."""
         return self.critic_outputs(observations, actions).squeeze(-1)
 
     def target_values(self, observations: Any, actions: Tensor) -> Tensor:
-        """Q values of the C target critics, like `values`, for observations [S, L, ...] and actions [S, L, D]."""
+        """Q values [C, S, L] of the C target critics for the observations and actions of S sequences of L steps."""
         return self.target_critic_outputs(observations, actions).squeeze(-1)
 
     def joint_values(self, present: tuple[Any, Tensor], following: tuple[Any, Tensor]) -> tuple[Tensor, Tensor]:
@@ -132,33 +132,33 @@ class ActorQNetworks:
         return values, ahead
 
     def actor_values(self, objective: ActorObjective, observations: Any, actions: Tensor | None = None) -> Tensor:
-        """Values [S, L, K] that the actor maximizes: the first critic's, or the minimum or mean over all critics."""
+        """Critic outputs that the actor maximizes: the first critic's, or the minimum or mean over all critics."""
         if objective == "first":
             return run(self.critics[0], self.views, observations, actions, kept=self._kept(0)[0])
         outputs = self.critic_outputs(observations, actions)
         return outputs.mean(0) if objective == "mean" else outputs.amin(0)
 
     def target_minimum(self, values: Tensor, batch: SampleBatch) -> Tensor:
-        """Minimum of target values [C, S, L, ...] over the critics, or over a random subset of them (REDQ)."""
+        """Minimum of target values [C, rows, steps, ...] over the critics, or over a random subset of them (REDQ)."""
         if DRAWN_CRITICS not in batch:
             return values.amin(0)
         left_out = batch[DRAWN_CRITICS].movedim(-1, 0) == 0
         return values.masked_fill(left_out.view(*left_out.shape, *[1] * (values.ndim - 3)), torch.inf).amin(0)
 
     def actor_outputs(self, observations: Any) -> Tensor:
-        """Actor outputs [S, L, K] (parameters of action distributions) for observations [S, L, ...]."""
+        """Actor outputs [S, L, num_outputs] (parameters of action distributions) for observations [S, L, ...]."""
         return self._actor_outputs(self.views, observations)
 
     def target_actor_outputs(self, observations: Any) -> Tensor:
-        """Target actor outputs [S, L, K], the parameters of action distributions, under action masks."""
+        """Target actor outputs [S, L, num_outputs], the parameters of action distributions, under action masks."""
         return self._actor_outputs(self.target_views, observations)
 
     def outputs_of(self, name: str, observations: Any) -> Tensor:
-        """Outputs [S, L, K] of a network by name, such as a state-value network, for observations [S, L, ...]."""
+        """Outputs [S, L, num_outputs] of a network given by name, such as a state-value network, for observations."""
         return run(self.others[name], self.views, observations)
 
     def target_outputs_of(self, name: str, observations: Any) -> Tensor:
-        """Outputs [S, L, K] of another network's target network for observations [S, L, ...]."""
+        """Outputs [S, L, num_outputs] of the target network of a network given by name, for observations."""
         return run(self.others[name], self.target_views, observations)
 
     def _actor_outputs(self, views: Mapping[str, Tensor], observations: Any) -> Tensor:
@@ -171,11 +171,11 @@ class DeterministicNetworks(ActorQNetworks):
     """Deterministic actor with tanh actions in [-1, 1], and critics Q(s, a)."""
 
     def actions(self, observations: Any) -> Tensor:
-        """Deterministic actions [S, L, D] of the actor for observations [S, L, ...]."""
+        """Deterministic actions [rows, steps, action_size] of the actor for observations [rows, steps, ...]."""
         return self.actor_outputs(observations).tanh()
 
     def target_actions(self, observations: Any) -> Tensor:
-        """Deterministic actions [S, L, D] of the target actor for observations [S, L, ...]."""
+        """Deterministic actions [rows, steps, action_size] of the target actor for observations [rows, steps, ...]."""
         return self.target_actor_outputs(observations).tanh()
 
 
@@ -279,7 +279,7 @@ def torch_networks(module: nn.Module, prefix: str) -> tuple[TorchNetwork, ...]:
 
 
 def repeated(observations: Any, times: int) -> Any:
-    """Tree of observations [S, 1, ...] with each row repeated along axis 1, [S, times, ...]."""
+    """Tree of observations [rows, 1, ...] with each row repeated along axis 1, [rows, times, ...]."""
     return map_tree(lambda leaf: leaf.expand(-1, times, *leaf.shape[2:]), observations)
 
 

@@ -81,15 +81,15 @@ class SoftNetworks(ABC):
 
     @abstractmethod
     def values_of(self, batch: SampleBatch) -> Tensor:
-        """Q values [C, S, L] of a minibatch's recorded actions by the C critics."""
+        """Q values [critics, rows, steps] of a minibatch's recorded actions by the critics."""
 
     def values_and_next(self, batch: SampleBatch) -> tuple[Tensor, Soft]:
-        """Q values [C, S, L] of recorded actions, and target values of the actor's next actions."""
+        """Q values [critics, rows, steps] of recorded actions, and target values of the actor's next actions."""
         ahead = self.sample_and_evaluate_next(batch)
         return self.values_of(batch), ahead
 
     def residuals(self, values: Tensor, targets: Tensor) -> Residuals:
-        """Half the squared errors of values [C, S, L] with respect to targets [S, L]."""
+        """Half the squared errors of values [critics, rows, steps] with respect to targets [rows, steps]."""
         errors = values - targets
         return Residuals(0.5 * errors.square().sum(0), values, errors)
 
@@ -111,17 +111,17 @@ class SquashedNetworks(SoftNetworks):
     """Tanh-Gaussian actor; expectations are estimated from one reparameterized action per observation."""
 
     def sample(self, observations: Any, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Reparameterized actions [S, L, D] from standard normal noise [S, L, D], and their log-densities [S, L]."""
+        """Reparameterized actions from standard normal noise [S, L, action_size], and their log-densities [S, L]."""
         return SquashedGaussian(self.networks.actor_outputs(observations)).sample_and_log_prob(noise)
 
     @override
     def values_of(self, batch: SampleBatch) -> Tensor:
-        """Q values [C, S, L] of recorded actions [S, L, D] by the C critics."""
+        """Q values [critics, rows, steps] of recorded actions [rows, steps, action_size] by the critics."""
         return self.networks.values(self.networks.present(batch), batch["actions"])
 
     @override
     def sample_and_evaluate(self, batch: SampleBatch, objective: ActorObjective = "minimum") -> Soft:
-        """Evaluates reparameterized actions, sampled with the batch's standard normal `noise` [S, L, D]."""
+        """Evaluates reparameterized actions, sampled with the batch's standard normal `noise` [S, L, action_size]."""
         observations = self.networks.present(batch)
         actions, log_probs = self.sample(observations, batch["noise"])
         return Soft(log_probs, self.mean_of(self.networks.actor_values(objective, observations, actions)), actions)
@@ -135,11 +135,11 @@ class SquashedNetworks(SoftNetworks):
             return Soft(log_probs, self.kept_values(self.networks.target_values(observations, actions), batch))
 
     def mean_of(self, outputs: Tensor) -> Tensor:
-        """Expected value [S, L] from a critic's outputs [S, L, K]."""
+        """Expected value [rows, steps] from a critic's outputs [rows, steps, num_outputs]."""
         return outputs.squeeze(-1)
 
     def kept_values(self, values: Tensor, batch: SampleBatch) -> Tensor:
-        """Values used in targets, selected from the values of all target critics [C, S, L, ...]."""
+        """Values used in targets, selected from the values of all target critics [critics, rows, steps, ...]."""
         return self.networks.target_minimum(values, batch)
 
 
@@ -157,7 +157,7 @@ class ChoiceNetworks(SoftNetworks):
 
     @override
     def values_of(self, batch: SampleBatch) -> Tensor:
-        """Q values [C, S, L] of recorded Discrete actions [S, L] by the C critics."""
+        """Q values [critics, rows, steps] of recorded Discrete actions [rows, steps] by the critics."""
         return taken(self.networks.critic_outputs(self.networks.present(batch)), batch["actions"])
 
     @override

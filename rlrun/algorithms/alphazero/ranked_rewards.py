@@ -44,7 +44,7 @@ class RankedGame:
         return self._game.first(number, seed)
 
     def legal(self, states: States) -> Flags:
-        """Action masks of positions [n]: the legal actions, [n, A]."""
+        """Action masks of positions [n]: the legal actions, [n, num_actions]."""
         return self._game.legal(states)
 
     def play(self, states: States, actions: Indices) -> States:

@@ -179,23 +179,23 @@ class BatchedSearch:
 
     @property
     def states(self) -> States:
-        """Positions at the roots, [B]."""
+        """Positions at the roots, [games]."""
         found: States = self._rows.states[self._roots]
         return found
 
     @property
     def ended(self) -> Flags:
-        """Mask of games whose root is terminal, [B]."""
+        """Mask of games whose root is terminal, [games]."""
         return self._rows.is_end[self._roots]
 
     @property
     def visits(self) -> Floats:
-        """Visit counts of the roots' actions, [B, A]."""
+        """Visit counts of the roots' actions, [games, num_actions]."""
         return self._rows.visits[self._roots]
 
     @property
     def values(self) -> Floats:
-        """Root values for the players to move, [B]: mean backed-up value, or the result of a finished game."""
+        """Root values for the players to move, [games]: mean backed-up value, or the result of a finished game."""
         rows = self._rows
         roots = self._roots
         mean: Floats = (rows.worth[roots] + rows.sums[roots].sum(1)) / rows.counts[roots]

@@ -202,7 +202,7 @@ class RecordedDialogues:
         return len(self._sequences)
 
     def gather(self, items: Indices) -> SampleBatch:
-        """Reads sequences by their numbers [S], with the observations after their last steps."""
+        """Reads sequences by their numbers [rows], with the observations after their last steps."""
         rows, steps, is_step = self._sequences.located(items)
         number, length = rows.shape
         seen = np.concatenate([np.where(is_step, rows, rows + 1), rows[:, -1:] + 1], 1)

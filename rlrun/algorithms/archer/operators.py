@@ -214,7 +214,7 @@ class Utterances(NamedTuple):
     decisions: NDArray[np.int64]
 
     def sums(self, column: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Sums of a column [S, L] over the tokens of each utterance, at its last token; 0 elsewhere."""
+        """Sums of a column [rows, steps] over the tokens of each utterance, at its last token; 0 elsewhere."""
         totals = np.cumsum(column, axis=1, dtype=np.float64)
         before = np.take_along_axis(totals - column, self.starts, 1)
         found: NDArray[np.float32] = np.where(self.ends, totals - before, 0.0).astype(np.float32)

@@ -69,7 +69,7 @@ class ArcherPolicy(ActorCriticPolicy):
     def outputs(  # type: ignore[override]  # lazy, with the same attributes
         self, views: Views, batch: SampleBatch, target_views: Views | None = None
     ) -> ArcherOutputs:
-        """Lazy outputs of the networks for a batch [S, L, ...]."""
+        """Lazy outputs of the networks for a batch [rows, steps, ...]."""
         return ArcherOutputs(self, views, views if target_views is None else target_views, batch)
 
 
@@ -105,7 +105,7 @@ class ArcherOutputs:
 
     @property
     def distribution(self) -> Categorical:
-        """Distributions over the tokens, [S, L]."""
+        """Distributions over the tokens, [rows, steps]."""
         length = self.batch["valid"].shape[1]
         obs = map_tree(lambda leaf: leaf[:, :length], self.batch["obs"])
         starts, state = self.batch["episode_starts"][:, :length], self.batch["state"].chunk(2, -1)[0]
@@ -114,7 +114,7 @@ class ArcherOutputs:
 
     @property
     def values(self) -> Tensor:
-        """State values: the smaller of both critics' V, [S, L]."""
+        """State values: the smaller of both critics' V, [rows, steps]."""
         return self.utterance_values().v[:, :, : self.batch["valid"].shape[1]].amin(0)
 
     def utterance_values(self) -> UtteranceValues:

@@ -66,7 +66,7 @@ class LinearArms:
         return {"outputs": contexts @ self._coefficients.T, SPREADS: spreads}, None
 
     def contexts(self, observations: NDArray[Any]) -> Floats:
-        """Encodes observations [N, ...] as features: [N, D], or [N, A, D] if given for each arm."""
+        """Encodes N observations as D features, [N, D], or as D features of each of A arms, [N, A, D]."""
         if self.is_one_hot:
             one_hot: Floats = np.eye(self.features, dtype=np.float32)[observations - self.start]
             return one_hot
@@ -110,7 +110,7 @@ class ArmExploration(Exploration):
         return self.chosen(heads, self.noise(generator, 1, len(heads["outputs"]))[0])
 
     def chosen(self, heads: AnyHeads, noise: Floats) -> Actions:
-        """Argmax over the arms of the expected reward plus the weighted bonus, [B]."""
+        """Argmax over the arms of the expected reward plus the weighted bonus, [envs]."""
         result: Actions = (heads["outputs"] + self.weight * self.added(heads[SPREADS], noise)).argmax(-1)
         return result
 
@@ -137,7 +137,7 @@ class UpperConfidenceBound(ArmExploration):
 
     @override
     def added(self, spreads: Floats, noise: Floats) -> Floats:
-        """Widths of the confidence intervals, sqrt(x^T A^-1 x), [B, A]."""
+        """Widths of the confidence intervals, sqrt(x^T A^-1 x), [envs, num_arms]."""
         widths: Floats = np.sqrt((spreads * spreads).sum(-1))
         return widths
 
@@ -167,6 +167,6 @@ class PosteriorSampling(ArmExploration):
 
     @override
     def added(self, spreads: Floats, noise: Floats) -> Floats:
-        """Posterior perturbation x^T S z of each arm's expected reward, [B, A]."""
+        """Posterior perturbation x^T S z of each arm's expected reward, [envs, num_arms]."""
         drawn: Floats = (spreads * noise.reshape(-1, *self.shape)).sum(-1)
         return drawn

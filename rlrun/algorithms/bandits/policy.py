@@ -73,7 +73,7 @@ class LinearBanditPolicy(Policy):
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> Tensor:
-        """Expected rewards [S, L, A] of all arms for a minibatch's contexts [S, L, ...]."""
+        """Expected rewards [rows, steps, num_arms] of all arms for a minibatch's contexts [rows, steps, ...]."""
         seen = batch["obs"]
         rows = seen.reshape(-1, *seen.shape[2:]).cpu().numpy()
         contexts = torch.from_numpy(self.arms.contexts(rows)).to(seen.device)

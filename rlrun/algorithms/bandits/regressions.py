@@ -143,7 +143,7 @@ class RidgeRegressions:
         self.weighted_sums[which] += target * x
 
     def coefficients(self) -> Doubles:
-        """Ridge estimates A^-1 b of the coefficients, [M, D]."""
+        """Ridge estimates A^-1 b of the coefficients, [M, num_features]."""
         found: Doubles = self.roots @ (self.roots.transpose(0, 2, 1) @ self.weighted_sums[..., None])
         return found[..., 0]
 

@@ -21,7 +21,7 @@ from rlrun.engine.settings.registry import load_object
 
 
 class Expert(Protocol):
-    """Protocol of an expert, which maps observations [B, ...] to env actions [B, ...]."""
+    """Protocol of an expert, which maps observations [envs, ...] to env actions [envs, ...]."""
 
     def __call__(self, observations: Any, episode_starts: NDArray[np.bool_], draws: Floats) -> Any:
         """Actions for observations of consecutive steps.
@@ -33,10 +33,10 @@ class Expert(Protocol):
         """
 
     def take_actions(self, actions: Any) -> None:
-        """Receives the env actions [B, ...] that were executed in the last step."""
+        """Receives the env actions [envs, ...] that were executed in the last step."""
 
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:
-        """Receives the rewards [B] of the last step."""
+        """Receives the rewards [envs] of the last step."""
 
     def memory(self) -> dict[str, Any]:
         """State of the expert's memory of running episodes; empty for an expert without memory."""
@@ -178,7 +178,7 @@ class SavedExpert:
         return self._behavior.actions(observations, None)
 
     def distribution(self, observations: Any, episode_starts: NDArray[np.bool_]) -> tuple[Floats, Any]:
-        """Parameters of the action distributions [B, K], and greedy env actions [B, ...]."""
+        """Parameters of the action distributions [envs, num_outputs], and greedy env actions [envs, ...]."""
         behavior = self._behavior
         behavior.begin_episodes(episode_starts)
         outputs = behavior.outputs(observations)

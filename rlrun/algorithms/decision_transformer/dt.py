@@ -95,7 +95,7 @@ class DT(Algorithm[DTConfig]):
 
     @override
     def loss(self, outputs: StochasticActorOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Negative log-likelihood of the data's actions over the valid steps of windows [S, K]."""
+        """Negative log-likelihood of the data's actions over the valid steps of windows [rows, K]."""
         log_prob = masked_mean(outputs.distribution.log_prob(batch["actions"]), batch["valid"].float())
         return Loss(-log_prob, {"log_prob": log_prob})
 
@@ -111,7 +111,7 @@ class DT(Algorithm[DTConfig]):
 
 
 class EncodeObservations(Operator):
-    """Replaces observations [S, K, ...] by their features [S, K, D]."""
+    """Replaces observations [rows, K, ...] by their features [rows, K, num_features]."""
 
     def __init__(self, trainee: Trainee) -> None:
         self.trainee = trainee

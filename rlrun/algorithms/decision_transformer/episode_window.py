@@ -54,7 +54,7 @@ class Context:
         return self.length * (1 + self.features + self.actions) + 3
 
     def rows(self, state: Floats) -> Floats:
-        """Steps of the context as views into a state, [B, K, 1 + D + A]: return-to-go, observation, action."""
+        """View of a state as its K steps, [B, K, 1 + D + A]: return-to-go, D observation and A action features."""
         return state[:, :-3].reshape(len(state), self.length, 1 + self.features + self.actions)
 
     def with_observation(self, state: Floats, features: Floats, target_return: float) -> Floats:
@@ -75,7 +75,7 @@ class Context:
         return np.concatenate([steps.reshape(slots, -1), count, state[:, STEP, None] + 1, to_go], -1)
 
     def with_actions(self, state: Floats, actions: Floats) -> Floats:
-        """Returns the state with the features [B, A] of the action taken filled into its newest step."""
+        """Returns the state with the features of the action taken filled into its newest step."""
         steps, before = self.rows(state), 1 + self.features
         is_newest = self._is_newest(state[:, COUNT, None])[..., None]
         told = np.where(is_newest, actions[:, None], steps[..., before:])
@@ -88,7 +88,7 @@ class Context:
         return found
 
     def numbers(self, state: Floats) -> NDArray[np.int64]:
-        """Time step, counted from the start of the episode, of each step in the context, [B, K]."""
+        """Time step, counted from the start of the episode, of each step in the context, [envs, K]."""
         oldest = state[:, STEP] - state[:, COUNT]
         return (oldest[:, None] + np.arange(self.length)).astype(np.int64)
 
@@ -108,14 +108,14 @@ class ContextInputs:
         self.is_discrete = is_discrete
 
     def after_actions(self, state: Floats, actions: NDArray[Any]) -> Floats:
-        """Context in which the newest step has the policy's own actions [B, ...]."""
+        """Context in which the newest step has the policy's own actions [envs, ...]."""
         features = actions
         if self.is_discrete:
             features = (actions[:, None] == np.arange(self.context.actions)).astype(np.float32)
         return self.context.with_actions(state, features)
 
     def after_rewards(self, state: Floats, rewards: NDArray[Any]) -> Floats:
-        """Context with rewards [B] subtracted from the returns-to-go, for env slots that took a step."""
+        """Context with rewards [envs] subtracted from the returns-to-go, for env slots that took a step."""
         taken = np.where(state[:, COUNT] > 0, rewards, 0.0).astype(np.float32)
         return np.concatenate([state[:, :TO_GO], (state[:, TO_GO] - taken)[:, None]], -1)
 
@@ -195,7 +195,7 @@ class Windows(Sequences):
 
     @override
     def gather(self, items: Indices) -> SampleBatch:
-        """Reads windows by the numbers [S] of their first steps."""
+        """Reads windows by the numbers [rows] of their first steps."""
         rows, steps, valid = self.located(items)
         batch = SampleBatch(self.read(rows, ("obs", "actions")), valid=valid, **{STEPS: steps})
         batch[RETURNS] = self._returns[rows].astype(np.float32)

@@ -73,7 +73,7 @@ class DTPolicy(Policy):
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> StochasticActorOutputs:
-        """Action distributions of windows [S, K], whose `obs` are features [S, K, D]."""
+        """Action distributions of windows [rows, K], whose `obs` are features [rows, K, num_features]."""
         inputs = (
             batch[RETURNS] / self.config.return_scale,
             batch["obs"],
@@ -83,7 +83,7 @@ class DTPolicy(Policy):
         return StochasticActorOutputs(self.action_space.distribution(functional_call(self.module, dict(views), inputs)))
 
     def action_features(self, actions: Tensor) -> Tensor:
-        """Features of the policy's own actions, [S, K, A]: one-hot for Discrete actions."""
+        """Features of the policy's own actions, [rows, K, action_features]: one-hot for Discrete actions."""
         if isinstance(self.action_space, DiscreteActions):
             return one_hot(actions, self.action_space.num_outputs)
         return actions

@@ -84,7 +84,7 @@ class Block(nn.Module):
 
     @override
     def forward(self, hidden: Tensor) -> Tensor:
-        """Forward pass over tokens [S, T, H], each of which attends to itself and earlier ones."""
+        """Forward pass over tokens [rows, tokens, H], each of which attends to itself and earlier ones."""
         rows, length, width = hidden.shape
         parts = self.queries_keys_values(self.attention_norm(hidden)).view(rows, length, 3, self.heads, -1)
         queries, keys, values = parts.permute(2, 0, 3, 1, 4)

@@ -256,7 +256,7 @@ class DQN(Algorithm[DQNConfig]):
 
 
 def gather_actions(q_outputs: Tensor, actions: Tensor) -> Tensor:
-    """Selects the outputs of the actions [S, L] from the outputs of all actions, [S, L, A, K] to [S, L, K]."""
+    """Selects the K outputs of each action taken [S, L] from those of all A actions: [S, L, A, K] to [S, L, K]."""
     index = actions[..., None, None].expand(*actions.shape, 1, q_outputs.shape[-1])
     return q_outputs.gather(-2, index).squeeze(-2)
 

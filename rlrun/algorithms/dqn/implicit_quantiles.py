@@ -74,6 +74,6 @@ class ImplicitQuantiles(Decoder):
 def drawn_fractions(
     generator: np.random.Generator, rows: int, length: int, returns: ReturnModel
 ) -> dict[str, NDArray[np.float32]]:
-    """Samples uniform fractions for the online and target quantiles of rows [S, L], with their cosines."""
+    """Samples uniform fractions for the online and target quantiles of a minibatch, with their cosines."""
     fractions = generator.random((rows, length, 2 * returns.num_atoms), np.float32)
     return {FRACTIONS: fractions, WAVES: waves(fractions, returns.num_cosines)}

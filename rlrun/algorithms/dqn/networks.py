@@ -56,16 +56,16 @@ class QNetworks:
     waves: Tensor | None = None
 
     def q_outputs(self, observations: Any) -> Tensor:
-        """Return distributions (or means) [S, L, A, K] of all actions by the online network."""
+        """Returns of all actions by the online network, as distributions (K numbers) or means (K = 1), [S, L, A, K]."""
         return self._run(self.views, observations, _ONLINE)
 
     def target_q_outputs(self, observations: Any) -> Tensor:
-        """Return distributions (or means) [S, L, A, K] of all actions by the target network, without gradient."""
+        """Returns of all actions by the target network, as distributions or means [S, L, A, K]; no gradient."""
         with torch.no_grad():
             return self._run(self.target_views, observations, _TARGET)
 
     def values(self, observations: Any) -> Tensor:
-        """Q values [S, L, A] of all actions for observations [S, L, ...], by the online network."""
+        """Q values [S, L, num_actions] of all actions for observations [S, L, ...], by the online network."""
         return self.means(self.q_outputs(observations))
 
     def target_values(self, observations: Any, outputs: Tensor | None = None) -> Tensor:
@@ -85,17 +85,17 @@ class QNetworks:
         return self.means(self.target_q_outputs(observations) if outputs is None else outputs)
 
     def greedy_actions(self, observations: Any) -> Tensor:
-        """Greedy actions [S, L] of the online network under action masks, for double Q-learning; no gradient."""
+        """Greedy actions [rows, steps] of the online network under action masks, for double Q-learning; no gradient."""
         with torch.no_grad():
             outputs = self._run(self.views, observations, _CHOICE, at_midpoints=True)
             return self.allowed_argmax(self.means(outputs), observations)
 
     def allowed_argmax(self, values: Tensor, observations: Any) -> Tensor:
-        """Masked argmax [S, L] of Q values [S, L, A] over the actions that the observations allow."""
+        """Masked argmax [S, L] of Q values [S, L, num_actions] over the actions that the observations allow."""
         return allowed_argmax(values, observations)
 
     def log_policy(self, values: Tensor, observations: Any, temperature: float) -> Tensor:
-        """Log-probabilities [S, L, A] of the softmax of Q values over a temperature, under action masks."""
+        """Log-probabilities [S, L, num_actions] of the softmax of Q values over a temperature, under action masks."""
         return (masked_tensor(values, observations) / temperature).log_softmax(-1)
 
     def means(self, q_outputs: Tensor) -> Tensor:

@@ -35,7 +35,7 @@ class QValues(Recording):
 
     @override
     def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
-        """Allocates the column `q_values` [T + 1, B, A]."""
+        """Allocates the column `q_values` [steps + 1, envs, num_actions]."""
         return {"q_values": np.full((length + 1, slots, self.num_actions), np.nan, np.float32)}
 
     @override
@@ -66,7 +66,7 @@ class ExpectedReturns(TransformedOutputs):
 
     @override
     def transformed(self, outputs: Floats, inputs: Mapping[str, Any]) -> Floats:
-        """Replaces return distributions by Q values [B, A]."""
+        """Replaces return distributions by Q values [envs, num_actions]."""
         return self.returns.means(outputs)
 
 
@@ -101,7 +101,7 @@ class MeanQuantiles(TransformedOutputs):
 
     @override
     def load(self, flat: Floats) -> None:
-        """Loads the flat parameters [A], and computes the embeddings of the fractions [K, D]."""
+        """Loads the flat vector of parameters, and computes the embeddings of the K fractions, [K, num_features]."""
         super().load(flat)
 
         def parameter(name: str) -> Floats:
@@ -115,7 +115,7 @@ class MeanQuantiles(TransformedOutputs):
 
     @override
     def transformed(self, outputs: Floats, inputs: Mapping[str, Any]) -> Floats:
-        """Q values [B, A] as means of quantiles; the mean is folded into the linear output layer."""
+        """Q values [envs, num_actions] as means of quantiles; the mean is folded into the linear output layer."""
         activate = ACTIVATIONS[self.activation]
         products = activate(outputs.copy())[:, None] * self._embedded
         weight, bias = self._hidden

@@ -47,7 +47,7 @@ class ReturnModel:
         return np.linspace(self.v_min, self.v_max, self.num_atoms, dtype=np.float32)
 
     def means(self, outputs: Floats) -> Floats:
-        """Expected returns (Q values) [B, A] from the network's outputs [B, A * K]."""
+        """Expected returns (Q values) [envs, num_actions] from K outputs per action, [envs, num_actions * K]."""
         if self.kind == "none":
             return outputs
         described = outputs.reshape(len(outputs), -1, self.num_atoms)

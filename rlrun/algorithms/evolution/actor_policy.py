@@ -80,7 +80,7 @@ class ActorPolicy(Policy):
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> Tensor:
-        """Actor outputs [S, L, K] for observations [S, L, ...]."""
+        """Actor outputs [rows, steps, num_outputs] for observations [rows, steps, ...]."""
         heads, _ = self.network(views, {"obs": batch["obs"]})
         return heads["outputs"]
 

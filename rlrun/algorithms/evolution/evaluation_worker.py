@@ -176,7 +176,7 @@ class _Overshoots:
         self._sums = np.zeros(slots)
 
     def add(self, chosen: Any, lives: NDArray[np.bool_]) -> None:
-        """Accumulates the overshoots of one step's actions [B, D] in running episodes."""
+        """Accumulates the overshoots of one step's actions [envs, action_size] in running episodes."""
         if self._space is not None:
             self._sums += np.where(lives, self._space.overshoots(chosen), 0.0)
 
@@ -196,7 +196,7 @@ class _ObservationSums:
         self._sums: dict[str, ExactSums] = {}
 
     def add(self, observations: Any, lives: NDArray[np.bool_]) -> None:
-        """Accumulates one step's observations of running episodes, [B, ...]."""
+        """Accumulates one step's observations of running episodes, [envs, ...]."""
         if not self._filter.is_on:
             return
         for name, column in self._filter.columns(observations).items():

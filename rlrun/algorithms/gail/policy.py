@@ -69,7 +69,7 @@ class GAILPolicy(RewardingPolicy):
 
     @override
     def outputs(self, views: Views, batch: SampleBatch, target_views: Views | None = None) -> GAILOutputs:
-        """Lazy outputs of the actor-critic and the discriminator for a batch [S, L, ...]."""
+        """Lazy outputs of the actor-critic and the discriminator for a batch [rows, steps, ...]."""
         return GAILOutputs(self, views, batch)
 
     def logits(self, views: Views, observations: Any, actions: Tensor) -> Tensor:
@@ -97,14 +97,14 @@ class GAILOutputs(RewardingOutputs):
         self._policy = policy
 
     def own_logits(self) -> Tensor:
-        """Log-odds that the learner's steps are the expert's, [S, L]."""
+        """Log-odds that the learner's steps are the expert's, [rows, steps]."""
         return self._policy.logits(self._views, self._batch[OWN_OBS], self._batch[OWN_ACTIONS])
 
     def expert_logits(self) -> Tensor:
-        """Log-odds that the expert's steps are the expert's, [S, L]."""
+        """Log-odds that the expert's steps are the expert's, [rows, steps]."""
         return self._policy.logits(self._views, self._batch[EXPERT_OBS], self._batch[EXPERT_ACTIONS])
 
 
 def own_logits(outputs: GAILOutputs, batch: SampleBatch) -> Tensor:
-    """Log-odds that the steps of a batch are the expert's, [S, L]; a function for `Learner.evaluate`."""
+    """Log-odds that the steps of a batch are the expert's, [rows, steps]; a function for `Learner.evaluate`."""
     return outputs.own_logits()

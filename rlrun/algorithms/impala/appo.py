@@ -100,7 +100,7 @@ class APPO(Impala):
 
 
 class AddTargetOutputs(Operator):
-    """Adds the target network's outputs for each observation, `target_outputs` [T, B, K]."""
+    """Adds the target network's outputs for each observation, `target_outputs` [steps, envs, num_outputs]."""
 
     def __init__(self, trainee: Trainee) -> None:
         self.trainee = trainee

@@ -99,7 +99,7 @@ def adapted_acting(policy: AdaptablePolicy, acting: Floats, batch: SampleBatch, 
 
 
 def adapted_flat(policy: AdaptablePolicy, flat: Tensor, batch: SampleBatch, step_size: float) -> Tensor:
-    """Adapted flat parameters [P]: one detached gradient step on the inner loss of a batch [S, L]."""
+    """Adapted parameters, as a flat vector: one detached gradient step on the inner loss of a batch [rows, steps]."""
     views = {name: view.detach().requires_grad_() for name, view in policy.parameters.views(flat).items()}
     inner = surrogate(policy.outputs(views, batch), batch)
     moved = adapted(inner, views, step_size, first_order=True)

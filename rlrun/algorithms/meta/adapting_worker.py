@@ -150,7 +150,7 @@ class AdaptingWorker:
 
 
 def after_first_end(ends: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Mask [T, B] of the steps after the first episode end in each env slot."""
+    """Mask [steps, envs] of the steps after the first episode end in each env slot."""
     behind = np.zeros_like(ends)
     behind[1:] = np.logical_or.accumulate(ends[:-1], axis=0)
     return behind

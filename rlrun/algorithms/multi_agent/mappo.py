@@ -114,6 +114,6 @@ class MAPPO(PPO):
 
     @override
     def value_errors(self, outputs: Any, batch: SampleBatch) -> Tensor:
-        """Huber loss of the normalized values, [S, L]."""
+        """Huber loss of the normalized values, [rows, steps]."""
         config = self.config
         return normalized_value_errors(outputs, batch, bound=config.vf_clip_param, delta=config.huber_delta)

@@ -32,7 +32,7 @@ class MemberActions(Protocol):
         ...
 
     def recorded(self, actions: Tensor) -> Tensor:
-        """Encodes recorded actions [S, L, K, ...] as inputs of the critics, [S, L, K, A]."""
+        """Encodes recorded actions [S, L, members, ...] as inputs of the critics, [S, L, members, action_size]."""
         ...
 
     def made(self, outputs: Tensor, noise: Tensor | None) -> Tensor:
@@ -59,16 +59,16 @@ class GumbelSoftmaxActions:
         self.size = num_actions
 
     def draws(self, generator: np.random.Generator, shape: tuple[int, int, int]) -> dict[str, NDArray[np.float32]]:
-        """Samples standard Gumbel noise for online and target actors, [S, L, K, A] each."""
+        """Samples standard Gumbel noise for online and target actors, [rows, steps, members, action_size] each."""
         return {name: gumbel(generator, (*shape, self.size)) for name in (NOISE, NEXT_NOISE)}
 
     def recorded(self, actions: Tensor) -> Tensor:
-        """One-hot encoding [S, L, K, A] of Discrete actions [S, L, K]."""
+        """One-hot encoding [rows, steps, members, action_size] of Discrete actions [rows, steps, members]."""
         choices = torch.arange(self.size, device=actions.device)
         return (actions.unsqueeze(-1) == choices).float()
 
     def made(self, outputs: Tensor, noise: Tensor | None) -> Tensor:
-        """Samples one-hot actions [..., A] from logits, with straight-through gradients."""
+        """Samples one-hot actions [..., action_size] from logits, with straight-through gradients."""
         assert noise is not None
         soft = (outputs + noise).softmax(-1)
         return self.recorded(soft.argmax(-1)) + soft - soft.detach()
@@ -89,9 +89,9 @@ class SquashedActions:
         return {}
 
     def recorded(self, actions: Tensor) -> Tensor:
-        """Returns recorded actions [S, L, K, A] unchanged, since they are already scaled to [-1, 1]."""
+        """Returns recorded actions [S, L, members, action_size] unchanged, since they are already scaled to [-1, 1]."""
         return actions
 
     def made(self, outputs: Tensor, noise: Tensor | None) -> Tensor:
-        """Tanh of the actors' outputs: actions [..., A] in [-1, 1]."""
+        """Tanh of the actors' outputs: actions [..., action_size] in [-1, 1]."""
         return outputs.tanh()

@@ -42,7 +42,7 @@ class TeamActorCriticsNetworks:
         return len(self.critics)
 
     def actor_outputs(self, member: int, observations: Any) -> Tensor:
-        """Outputs of a member's actor for its own observations, under action masks, [S, L, A]."""
+        """Outputs of a member's actor for its own observations, under action masks, [rows, steps, action_size]."""
         return self._actor_outputs(self.views, member, observations)
 
     def target_actions(self, observations: Any, noise: Tensor | None) -> Tensor:
@@ -58,11 +58,11 @@ class TeamActorCriticsNetworks:
             return self.actions.made(torch.stack(outputs, 2), noise)
 
     def value(self, member: int, observations: Any, actions: Tensor) -> Tensor:
-        """Q values [S, L] of joint actions [S, L, K, A], by a member's centralized critic."""
+        """Q values [S, L] of joint actions [S, L, members, action_size], by a member's centralized critic."""
         return self._value(self.views, member, observations, actions)
 
     def target_value(self, member: int, observations: Any, actions: Tensor) -> Tensor:
-        """Q values [S, L] of joint actions [S, L, K, A], by a member's target critic; no gradient."""
+        """Q values [S, L] of joint actions [S, L, members, action_size], by a member's target critic; no gradient."""
         with torch.no_grad():
             return self._value(self.target_views, member, observations, actions)
 

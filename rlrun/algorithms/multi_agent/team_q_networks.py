@@ -28,7 +28,7 @@ class SumMixer(nn.Module):
 
     @override
     def forward(self, values: Tensor, state: Tensor | None) -> Tensor:
-        """Joint Q values [S, L]: sum of members' values [S, L, K]; the state is unused."""
+        """Joint Q values [rows, steps]: sum of members' values [rows, steps, members]; the state is unused."""
         return values.sum(-1)
 
 
@@ -91,7 +91,7 @@ class TeamNet(nn.Module):
 
 
 def present_values(values: Tensor, present: Tensor) -> Tensor:
-    """Masks members' values [S, L, K] to 0 where the mask `present` [S, L, K] is false."""
+    """Masks members' values [rows, steps, members] to 0 where the mask `present` [rows, steps, members] is false."""
     return torch.where(present, values, torch.zeros_like(values))
 
 
@@ -117,7 +117,7 @@ class TeamQNetworks:
     target_views: Mapping[str, Tensor]
 
     def team_values(self, observations: Any, actions: Tensor) -> Tensor:
-        """Joint Q values [S, L] of joint actions [S, L, K]."""
+        """Joint Q values [rows, steps] of joint actions [rows, steps, members]."""
         return self._mixed(self.views, self._values(self.views, observations), observations, actions)
 
     def target_team_values(self, observations: Any, actions: Tensor | None = None) -> Tensor:
@@ -133,7 +133,7 @@ class TeamQNetworks:
             return self._mixed(self.target_views, values, observations, chosen)
 
     def greedy_actions(self, observations: Any) -> Tensor:
-        """Greedy joint actions [S, L, K]: masked argmax of each member's online Q values, without gradient."""
+        """Greedy joint actions [S, L, members]: masked argmax of each member's online Q values, without gradient."""
         with torch.no_grad():
             return self.best(self._values(self.views, observations), observations)
 
@@ -160,16 +160,16 @@ class TeamQNetworks:
         return own, target
 
     def mixed(self, values: Tensor, observations: Any, actions: Tensor) -> Tensor:
-        """Joint Q values [S, L]: mixes the members' Q values [S, L, K, A] at actions [S, L, K]."""
+        """Joint Q values [S, L]: mixes the Q values [S, L, K, A] of K members at their actions [S, L, K]."""
         return self._mixed(self.views, values, observations, actions)
 
     def target_mixed(self, values: Tensor, observations: Any, actions: Tensor) -> Tensor:
-        """Joint target Q values [S, L] from members' values [S, L, K, A] and actions [S, L, K]; no gradient."""
+        """Joint target Q values [S, L] from K members' values [S, L, K, A] and actions [S, L, K]; no gradient."""
         with torch.no_grad():
             return self._mixed(self.target_views, values, observations, actions)
 
     def best(self, values: Tensor, observations: Any) -> Tensor:
-        """Masked argmax [S, L, K] of the members' Q values [S, L, K, A]."""
+        """Masked argmax [rows, steps, members] of the members' Q values [rows, steps, members, num_actions]."""
         return allowed_argmax(values, observations["agents"])
 
     def _values(self, views: Mapping[str, Tensor], observations: Any) -> Tensor:
@@ -189,5 +189,5 @@ class TeamQNetworks:
 
 
 def by_member(leaf: Tensor) -> Tensor:
-    """Reshapes team sequences [S, L, K, ...] to member sequences [S * K, L, ...]."""
+    """Reshapes team sequences [rows, steps, members, ...] to member sequences [rows * members, steps, ...]."""
     return leaf.transpose(1, 2).flatten(0, 1)

@@ -24,7 +24,7 @@ LEAST_NORM = 1e-8
 
 
 def values_of(outputs: ActorCriticOutputs, batch: SampleBatch) -> Tensor:
-    """State values V(s) from actor-critic outputs, [S, L]."""
+    """State values V(s) from actor-critic outputs, [rows, steps]."""
     return outputs.values
 
 
@@ -76,7 +76,7 @@ class WeighByAdvantage(StatefulOperator):
         return values
 
     def weights(self, advantages: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Updates the running mean square with advantages [S, 1], and returns their weights."""
+        """Updates the running mean square with advantages [rows, 1], and returns their weights."""
         found = float(np.square(advantages, dtype=np.float64).mean())
         before = found if self.mean_square is None else self.mean_square
         self.mean_square = before + self.rate * (found - before)

@@ -48,7 +48,7 @@ class AWAC(WeightedRegression):
 
     @override
     def advantages(self, outputs: RegressedNetworks, batch: SampleBatch) -> Tensor:
-        """Advantages of the recorded actions over the mean value of the actor's actions, [S, L]."""
+        """Advantages of the recorded actions over the mean value of the actor's actions, [rows, steps]."""
         return outputs.advantages(batch, self.config.actor_objective, "mean")
 
 
@@ -80,7 +80,7 @@ class CRR(WeightedRegression):
 
     @override
     def advantages(self, outputs: RegressedNetworks, batch: SampleBatch) -> Tensor:
-        """Advantages of the recorded actions over the actor's actions, [S, L] (arXiv:2006.15134, section 3)."""
+        """Advantages of the recorded actions over the actor's actions, [rows, steps] (arXiv:2006.15134, section 3)."""
         return outputs.advantages(batch, self.config.actor_objective, self.config.baseline)
 
     @override

@@ -37,7 +37,7 @@ class GreedyNetworks(ActorQNetworks):
     threshold: float = 0.0
 
     def values_of(self, batch: SampleBatch) -> Tensor:
-        """Q values [C, S, L] of the recorded actions by the C critics."""
+        """Q values [critics, rows, steps] of the recorded actions by the critics."""
         return taken(self.critic_outputs(self.present(batch)), batch["actions"])
 
     def next_values(self, batch: SampleBatch) -> Tensor:
@@ -56,12 +56,12 @@ class GreedyNetworks(ActorQNetworks):
             return self.target_minimum(taken(self.target_critic_outputs(observations), best), batch)
 
     def soft_maximum(self, batch: SampleBatch) -> Tensor:
-        """Log-sum-exp of the values of allowed actions, [C, S, L]."""
+        """Log-sum-exp of the values of allowed actions, [critics, rows, steps]."""
         observations = self.present(batch)
         return log_sum_exp(masked_tensor(self.critic_outputs(observations), observations))
 
     def behavior_log_probs(self, observations: object) -> Tensor:
-        """Log-probabilities [S, L, A] of the behavior policy under action masks."""
+        """Log-probabilities [rows, steps, num_actions] of the behavior policy under action masks."""
         return masked_tensor(self.outputs_of(BEHAVIOR, observations), observations).log_softmax(-1)
 
 

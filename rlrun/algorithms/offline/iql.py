@@ -68,7 +68,7 @@ class IQL(WeightedRegression):
 
     @override
     def next_values(self, outputs: RegressedNetworks, batch: SampleBatch) -> Tensor:
-        """State values of the next observations, [S, L] (arXiv:2110.06169, eq. 6)."""
+        """State values of the next observations, [rows, steps] (arXiv:2110.06169, eq. 6)."""
         return outputs.networks.outputs_of("value", outputs.networks.following(batch)).squeeze(-1)
 
     @override

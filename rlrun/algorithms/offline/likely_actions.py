@@ -36,7 +36,7 @@ class LikelyActions(TransformedOutputs):
 
     @override
     def transformed(self, outputs: Floats, inputs: Mapping[str, Any]) -> Floats:
-        """Q values [B, A], with -1e9 for unlikely actions."""
+        """Q values [envs, num_actions], with -1e9 for unlikely actions."""
         heads, _ = self._behavior(inputs)
         logits = masked(heads["outputs"], inputs["obs"])
         is_likely = logits - logits.max(-1, keepdims=True) >= self._least

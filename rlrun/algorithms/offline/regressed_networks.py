@@ -35,15 +35,15 @@ class RegressedNetworks(ABC):
 
     @abstractmethod
     def log_probs(self, batch: SampleBatch) -> Tensor:
-        """Log-probabilities [S, L] of the recorded actions under the actor."""
+        """Log-probabilities [rows, steps] of the recorded actions under the actor."""
 
     @abstractmethod
     def values_of(self, batch: SampleBatch) -> Tensor:
-        """Q values [C, S, L] of the recorded actions by the C critics."""
+        """Q values [critics, rows, steps] of the recorded actions by the critics."""
 
     @abstractmethod
     def target_values_of(self, batch: SampleBatch) -> Tensor:
-        """Q values [C, S, L] of the recorded actions by the C target critics; no gradients."""
+        """Q values [critics, rows, steps] of the recorded actions by the target critics; no gradients."""
 
     @abstractmethod
     def advantages(self, batch: SampleBatch, objective: ActorObjective, baseline: Baseline) -> Tensor:
@@ -63,7 +63,7 @@ class RegressedNetworks(ABC):
         """
 
     def next_outputs(self, batch: SampleBatch, *, by_target_actor: bool) -> Tensor:
-        """Outputs [S, L, K] of the actor, or of the target actor, at the next observations."""
+        """Outputs [rows, steps, num_outputs] of the actor, or of the target actor, at the next observations."""
         outputs = self.networks.target_actor_outputs if by_target_actor else self.networks.actor_outputs
         return outputs(self.networks.following(batch))
 

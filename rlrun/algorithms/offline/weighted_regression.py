@@ -85,11 +85,11 @@ class WeightedRegression(ReplayOrData):
 
     @abstractmethod
     def next_values(self, outputs: RegressedNetworks, batch: SampleBatch) -> Tensor:
-        """State values of the next observations for the critics' targets, [S, L]."""
+        """State values of the next observations for the critics' targets, [rows, steps]."""
 
     @abstractmethod
     def advantages(self, outputs: RegressedNetworks, batch: SampleBatch) -> Tensor:
-        """Advantages of the recorded actions, [S, L], without gradients."""
+        """Advantages of the recorded actions, [rows, steps], without gradients."""
 
     def weights_of(self, advantages: Tensor) -> Tensor:
         """Weights of the recorded actions in the actor's loss, [S, L]: exp(beta * advantage), up to a maximum."""

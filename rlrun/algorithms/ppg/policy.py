@@ -47,5 +47,5 @@ class PhasicPolicy(ActorCriticPolicy):
 
 
 def action_outputs(outputs: ActorCriticOutputs, batch: SampleBatch) -> Tensor:
-    """Parameters of the action distributions, [S, L, K]."""
+    """Parameters of the action distributions, [rows, steps, num_outputs]."""
     return outputs.distribution.outputs

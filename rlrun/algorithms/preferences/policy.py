@@ -85,7 +85,7 @@ class RewardModelPolicy(RewardingPolicy):
 
     @override
     def outputs(self, views: Views, batch: SampleBatch, target_views: Views | None = None) -> RewardModelOutputs:
-        """Lazy outputs of the actor-critic, its reference and the reward model for a batch [S, L, ...]."""
+        """Lazy outputs of the actor-critic, its reference and the reward model for a batch [rows, steps, ...]."""
         return RewardModelOutputs(self, views, batch, target_views)
 
 
@@ -105,7 +105,7 @@ class RewardModelOutputs(RewardingOutputs):
         self._target_views = target_views
 
     def reference(self) -> Distribution:
-        """Action distributions of the reference policy, [S, L]."""
+        """Action distributions of the reference policy, [rows, steps]."""
         assert self._target_views is not None
         return RewardingOutputs(self._own, self._target_views, self._batch).distribution
 
@@ -117,7 +117,7 @@ class RewardModelOutputs(RewardingOutputs):
         return heads["score"].squeeze(-1)
 
     def score_margins(self) -> Tensor:
-        """Score of the preferred episode minus the score of the other episode, for each comparison [S]."""
+        """Score of the preferred episode minus the score of the other episode, for each comparison [rows]."""
         signs: Tensor = self._batch[PREFERENCE] * self._batch[EPISODE_ENDS].float()
         return (self.scores() * signs).sum(1)
 
@@ -128,5 +128,5 @@ def scores_and_reference(outputs: RewardModelOutputs, batch: SampleBatch) -> dic
 
 
 def score_margins(outputs: RewardModelOutputs, batch: SampleBatch) -> Tensor:
-    """Score margins of comparisons, [S]; a function for `Learner.evaluate`."""
+    """Score margins of comparisons, [rows]; a function for `Learner.evaluate`."""
     return outputs.score_margins()

@@ -107,7 +107,7 @@ class ModelRewards(Operator):
 
 
 def episode_rows(batch: SampleBatch) -> SampleBatch:
-    """Rows [N, L] of complete episodes [L, N], as inputs of networks."""
+    """Rows [N, steps] of complete episodes [steps, N], as inputs of networks."""
     steps = batch.steps()
     starts = np.zeros_like(batch["valid"])
     starts[0] = True

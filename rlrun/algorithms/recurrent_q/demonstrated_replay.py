@@ -148,7 +148,7 @@ class DemonstratedReplay:
         return concatenated_rows([collected, shown])
 
     def update_priorities(self, indices: Indices, priorities: NDArray[np.float32]) -> None:
-        """Updates the priorities of sampled sequences [S], collected and demonstrated."""
+        """Updates the priorities of sampled sequences [rows], collected and demonstrated."""
         own = indices >= 0
         self._collected.update_priorities(indices[own], priorities[own])
         if self._demonstrated is not None:

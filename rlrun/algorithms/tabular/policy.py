@@ -23,7 +23,7 @@ from rlrun.engine.policy.policy import Policy
 
 
 class Table(nn.Module):
-    """Module with a Q table as parameter, [S, A]."""
+    """Module with a Q table as parameter, [num_states, num_actions]."""
 
     def __init__(self, states: int, actions: int, value: float) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class TabularPolicy(Policy):
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> Tensor:
-        """Action values [S, L, A] of a minibatch's states [S, L]."""
+        """Action values [rows, steps, num_actions] of a minibatch's states [rows, steps]."""
         return views["values"][batch["obs"] - self.start]
 
     @override

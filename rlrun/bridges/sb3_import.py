@@ -296,7 +296,7 @@ def lines_for(pickled: Path) -> str:
 
 
 def filter_state(path: Path, leaves: Any) -> dict[str, Any]:
-    """Observation filter state with the statistics of a `VecNormalize`.
+    """Loads the statistics of a `VecNormalize` as the state of rlrun's observation filter.
 
     Args:
         path: Path of the npz file.

@@ -51,7 +51,7 @@ def ope(
 
     Estimators with importance weights need stochastic or Discrete actions, and
     log-probabilities in the data set. Where these are missing, the behavior policy
-    is estimated from its actions, and the rows say so.
+    is estimated from its actions, and the table says so.
     """
     from rlrun.bridges.datasets.conversion import opened
     from rlrun.cli.targets import checkpoint_named

@@ -180,7 +180,7 @@ def warn_of_other_owner(run: Path, runs_dir: Path) -> None:
 def evaluation_env(checkpoint: Path, training: Training) -> EnvConfig:
     """Evaluation env of a checkpoint: the env under `evaluation` in the spec, or else the training env.
 
-    The `evaluation_kwargs` apply to the training env.
+    The training env is created with its `evaluation_kwargs`.
 
     Args:
         checkpoint: A checkpoint's directory.

@@ -54,7 +54,7 @@ FEW = 5
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two groups in a comparison.
+    """Group of trials in a comparison, with its values.
 
     Attributes:
         label: Name of the group.

@@ -24,7 +24,7 @@ SLACK = 0.02
 
 @dataclass(frozen=True)
 class Curve:
-    """Learning curve of a group of samples.
+    """Learning curve of a group of samples (trials or whole populations).
 
     Attributes:
         label: Name of the curve in the legend.

@@ -41,7 +41,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Step:
-    """One configuration in the history of a run.
+    """Point in the history of a run's best score: one more configuration.
 
     Attributes:
         label: Name of the configuration.

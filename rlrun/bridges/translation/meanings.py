@@ -1,4 +1,4 @@
-"""Meanings of other libraries' settings for a translation, by library, version and algorithm."""
+"""Counterparts in rlrun of other libraries' settings, by library, version and algorithm."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Meaning:
 
 
 def meaning_of(name: str, source: SettingOrigin, has: Has) -> Meaning | None:
-    """Meaning of another library's setting, None if unknown; a name equal to rlrun's means rlrun's setting.
+    """Finds the counterpart of another library's setting: by the table, else rlrun's setting of that name, else None.
 
     Args:
         name: Name of the setting in the other library.

@@ -12,7 +12,7 @@ from rlrun.engine.messages.foreign_names import env_package, table
 
 @dataclass(frozen=True)
 class PresentEnv:
-    """Present-day env that replaces an env with an old Gym id.
+    """Gymnasium env that replaces an env with an old Gym id.
 
     Attributes:
         id: Id in Gymnasium, prefixed by the package to import if it is registered by a package.

@@ -156,7 +156,7 @@ def _front_matter(subject: Subject, evidence: CardEvidence) -> dict[str, Any]:
 
 
 def result_text(evidence: CardEvidence) -> str:
-    """The result as text; never the number of a single seed alone."""
+    """Formats a card's result as text; a result of a single seed always comes with a remark."""
     estimate = evidence.estimate
     if estimate is None:
         return f"{_number(evidence.shared.mean)} ({ONE_SEED})"

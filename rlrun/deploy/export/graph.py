@@ -89,7 +89,7 @@ class Graph:
         return self.batch > 1 and size > 0 and size % self.batch == 0
 
     def shape(self, sizes: Sequence[int]) -> str:
-        """Name of a value that holds a shape, in which batch dimensions depend on the batch size."""
+        """Adds a value that holds a shape, whose batch dimensions follow the actual batch size; returns its name."""
         if not any(map(self.is_batch, sizes)):
             return self.constant(np.array(sizes, np.int64))
         name, example = next(iter(self.inputs.items()))

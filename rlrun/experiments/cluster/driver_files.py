@@ -95,7 +95,7 @@ class DriverFiles:
             return claim
 
     def release(self, trial: str, claim: str | None = None) -> None:
-        """Releases the claim of a trial, for other processes.
+        """Releases the claim on a trial's directory, so that another process can claim it.
 
         Args:
             trial: The trial's name.

@@ -205,7 +205,7 @@ class TrialResult:
         return metric
 
     def best_checkpoint_by(self, metric: str) -> Path | None:
-        """Checkpoint of the trial with the highest value of a metric, valid or not; None if none has a value."""
+        """Checkpoint of the trial with the highest value of a metric, possibly damaged; None if none has a value."""
         return self._store.best(metric)
 
     @property

@@ -82,7 +82,7 @@ def check_env_section(env: Any, where: Location, learns: Policies | None = None)
 def action_mistakes(env: EnvConfig, learns: Policies) -> list[Mistake]:
     """Finds algorithms that do not support an env's actions, as mistakes; creates the env once.
 
-    If the env cannot be created, no mistakes are returned; the error is reported when the env is to run.
+    If the env cannot be created, no mistakes are returned; the error is then raised at the start of training.
 
     Args:
         env: The env or world.

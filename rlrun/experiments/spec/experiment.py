@@ -306,7 +306,7 @@ class ExpectConfig(ConfigModel):
 
     @property
     def within_steps(self) -> dict[str, int]:
-        """Upper limit of each step counter in the expectation, by metric."""
+        """Maximum steps in which the expected metrics must be reached, by the metric that counts the steps."""
         limits = {"env_steps": self.within_env_steps, "sgd_steps": self.within_sgd_steps}
         return {metric: limit for metric, limit in limits.items() if limit is not None}
 

@@ -47,7 +47,7 @@ class StopCriteria:
 class Plateau:
     """Plateau criterion: counts the evaluations since a trial's metric last improved.
 
-    Inactive without settings for one.
+    It has no effect if the trial's settings have no plateau.
 
     Args:
         trial: The trial.

@@ -102,7 +102,7 @@ def iteration(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def target_interval(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts the interval of target network updates from trained rows to SGD steps, except for CRR's SGD steps."""
+    """Converts the interval of target network updates from trained rows to SGD steps; CRR's is in SGD steps already."""
     if foreign.algorithm == "CRR" and value is None:
         return 100
     if key == "target_update_grad_intervals":
@@ -146,7 +146,7 @@ def baseline(foreign: ForeignSettings, key: str, value: Any) -> str:
 
 @conversion
 def requested_return(foreign: ForeignSettings, key: str, value: Any) -> float:
-    """Converts the return that DT is asked for, and sets `return_scale` to 1, since RLlib does not scale returns."""
+    """Converts DT's target return, and sets `return_scale` to 1, since RLlib does not scale returns."""
     foreign.put("config.return_scale", 1.0, key)
     if foreign.horizon is not None:
         foreign.put("config.max_steps", foreign.horizon, key)

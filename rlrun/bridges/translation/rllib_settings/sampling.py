@@ -38,7 +38,7 @@ def fragment(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def clipped_rewards(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts `clip_rewards` to a bound: true (in RLlib, the sign) to 1, and null to the preset's for Atari."""
+    """Converts `clip_rewards` to a bound: true (in RLlib, the sign) becomes 1; null, Atari's default, is omitted."""
     if value is None or (foreign.is_atari and value is True):
         return OMIT  # the preset of Atari clips
     if value is True:

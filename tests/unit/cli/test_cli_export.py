@@ -164,7 +164,7 @@ def test_a_cnn_is_refused_as_a_c_file_by_the_names_of_its_operators(tmp_path: Pa
         training.save(tmp_path / "images")
     done = rlrun("export", tmp_path / "images", "-o", tmp_path / "policy.c", "--to", "c")
     assert done.exit_code == 2
-    assert done.stderr == wording("MaxPool")
+    assert done.stderr == wording("Conv")
 
 
 def test_a_policy_that_plans_is_refused_by_name(tmp_path: Path, wording) -> None:

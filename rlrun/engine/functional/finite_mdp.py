@@ -16,7 +16,7 @@ TOLERANCE = 1e-10
 
 @dataclass(frozen=True)
 class FiniteMDP:
-    """Finite MDP with known model: S states, A actions.
+    """Markov decision process with S states, A actions and a known model.
 
     Attributes:
         transitions: Transition probabilities, [S, A, S]; 1 minus each row sum is the termination probability.
@@ -31,7 +31,7 @@ class FiniteMDP:
     time_limit: int | None = None
 
     def backup(self, values: Doubles, gamma: float) -> Doubles:
-        """Bellman backup: action values [S, A] for state values [S].
+        """Bellman backup: action values [S, A] computed from the values [S] of the next states.
 
         Source:
             Bellman, "Dynamic Programming", 1957: r(s, a) + gamma sum over s' of p(s' | s, a) v(s').
@@ -39,7 +39,7 @@ class FiniteMDP:
         return self.rewards + gamma * (self.transitions @ values)
 
     def optimal_q(self, gamma: float) -> Doubles:
-        """Optimal action values Q* by value iteration, [S, A].
+        """Optimal action values Q*, [S, A] for S states and A actions, computed by value iteration.
 
         With gamma 1, the values are the optimal expected returns within the time limit.
 
@@ -49,7 +49,7 @@ class FiniteMDP:
         return self._limit(gamma, lambda q: q.max(-1))
 
     def q_of(self, policy: Doubles, gamma: float) -> Doubles:
-        """Policy evaluation: action values [S, A] of a policy given as probabilities [S, A].
+        """Action values, [S, A] for S states and A actions, of a policy given as probabilities [S, A].
 
         With gamma 1, the values are the policy's expected returns within the time limit.
 
@@ -63,7 +63,7 @@ class FiniteMDP:
         return self.backup(values, gamma)
 
     def reachable(self) -> NDArray[np.bool_]:
-        """Mask of states reachable from the initial states, [S]."""
+        """Mask of the states that can be reached from the initial states."""
         leads_to: NDArray[np.bool_] = self.transitions.max(axis=1) > 0
         found = self.starts > 0
         while True:
@@ -73,7 +73,7 @@ class FiniteMDP:
             found = more
 
     def at_start(self, values: Doubles) -> float:
-        """Expected value at the start of an episode, from state values [S] and the initial state distribution."""
+        """Expected value at the start of an episode: the mean of state values over the initial states."""
         return float(self.starts @ values)
 
     def _limit(self, gamma: float, value_of: Callable[[Doubles], Doubles]) -> Doubles:

@@ -17,7 +17,9 @@ _ANGLES = 4001
 
 
 def t_quantile(degrees: float) -> float:
-    """97.5 % quantile of Student's t, by integrating the density over the angle arctan(t / sqrt(degrees)).
+    """97.5 % quantile of Student's t distribution.
+
+    It is computed by integrating the density over the angle arctan(t / sqrt(degrees)).
 
     Args:
         degrees: Degrees of freedom, at least 1; need not be an integer.
@@ -53,7 +55,7 @@ def exact_interval(successes: int, trials: int) -> tuple[float, float]:
 
 
 def beta_cdf(x: float, a: float, b: float) -> float:
-    """Cumulative distribution function of Beta(a, b): the regularized incomplete beta function I_x(a, b).
+    """Cumulative distribution function of the distribution Beta(a, b): the regularized incomplete beta function.
 
     Args:
         x: The argument, from 0 to 1.

@@ -1,4 +1,4 @@
-"""Masked reductions over the valid entries of batches.
+"""Means and standardization over the valid entries of batches.
 
 The functions accept NumPy arrays and torch tensors.
 """
@@ -14,10 +14,10 @@ T = TypeVar("T")
 
 
 def masked_mean(x: T, valid: T) -> T:
-    """Masked mean of x over valid entries; 0 if no entry is valid.
+    """Mean of numbers over the valid entries; 0 if no entry is valid.
 
     Args:
-        x: Numbers of any shape. They must be finite even in invalid entries, since NaN times 0 is NaN; batches are
+        x: The numbers, of any shape. They must be finite even in invalid entries, since NaN times 0 is NaN; batches are
             zeroed there before they reach a loss (`SampleBatch.zero_invalid`).
         valid: 1 for valid entries and 0 elsewhere, of the same shape and type.
     """
@@ -25,7 +25,7 @@ def masked_mean(x: T, valid: T) -> T:
 
 
 def standardized(x: NDArray[np.float32], valid: NDArray[np.bool_], epsilon: float = 1e-8) -> NDArray[np.float32]:
-    """Standardizes x to mean 0 and standard deviation 1 over its valid entries; invalid entries become 0.
+    """Shifts and scales numbers to mean 0 and standard deviation 1 over valid entries; invalid entries become 0.
 
     Invalid entries need not be finite.
     """

@@ -1,4 +1,4 @@
-"""Running mean and variance, with exact merging (parallel Welford)."""
+"""Running mean and variance, which can be merged exactly from parts (parallel Welford algorithm)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Doubles = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Moments:
-    """Count, mean and sum of squared deviations of samples with one shape.
+    """Count, mean and sum of squared deviations of a set of arrays with equal shapes.
 
     Attributes:
         count: Number of samples.
@@ -27,7 +27,7 @@ class Moments:
 
     @classmethod
     def empty(cls, shape: tuple[int, ...]) -> Moments:
-        """Moments of an empty sample set."""
+        """Moments of an empty set, for arrays of a given shape."""
         return cls(0.0, np.zeros(shape), np.zeros(shape))
 
     @classmethod
@@ -66,7 +66,7 @@ class Moments:
         return self.squares / self.count if self.count >= 2 else np.ones_like(self.mean)
 
     def state(self) -> dict[str, object]:
-        """State dict of plain data, for a checkpoint."""
+        """Moments as plain data, for a checkpoint."""
         return {"count": self.count, "mean": self.mean, "squares": self.squares}
 
     @classmethod

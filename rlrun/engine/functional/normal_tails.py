@@ -12,7 +12,7 @@ _FAR = -20.0
 
 
 def log_normal_cdf(z: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Logarithm of the standard normal cumulative distribution function, [N].
+    """Logarithm of the standard normal cumulative distribution function at each of N numbers.
 
     Source:
         Abramowitz and Stegun, "Handbook of Mathematical Functions", 26.2.12, for the tail.

@@ -17,7 +17,7 @@ Flags = NDArray[np.bool_]
 
 
 def reverse_scan(deltas: Floats, decays: Floats) -> Floats:
-    """Solves the recursion x[t] = deltas[t] + decays[t] * x[t + 1] with x[T] = 0, for all env slots at once.
+    """Solves the recursion x[t] = deltas[t] + decays[t] * x[t + 1] with x[T] = 0, for all B env slots at once.
 
     Recursive doubling: after round k every row holds the sum of its next 2^k terms, so log2(T) vectorized rounds
     replace T steps of a loop (Blelloch, "Prefix sums and their applications", 1990).
@@ -47,7 +47,7 @@ def gae(
     gamma: float,
     gae_lambda: float,
 ) -> tuple[Floats, Floats]:
-    """Generalized advantage estimation (GAE), with the value targets.
+    """Generalized advantage estimates (GAE) and value targets, for T steps in B env slots.
 
     delta[t] = r[t] + gamma * V[t + 1] * (not terminated[t]) - V[t]
     A[t]     = delta[t] + gamma * lambda * (not terminated[t] nor truncated[t]) * A[t + 1]
@@ -77,7 +77,7 @@ def gae(
 
 
 def forward_discounted_sums(rewards: Floats, ends: Flags, valid: Flags, gamma: float, start: Floats) -> Floats:
-    """Running discounted sum of past rewards within each episode, for reward scaling.
+    """Running discounted sum of the rewards so far in each episode, for T steps in B env slots; for reward scaling.
 
     R[t] = r[t] + gamma * R[t - 1] * (not ended[t - 1]); reward scaling divides rewards by the standard deviation of R.
     Rows without a step keep the sum, or 0 after an episode's end, so that the fragment need not be packed.
@@ -106,7 +106,7 @@ def forward_discounted_sums(rewards: Floats, ends: Flags, valid: Flags, gamma: f
 def discounted_returns(
     rewards: Doubles, starts: NDArray[np.int64], lengths: NDArray[np.int64], gamma: float
 ) -> Doubles:
-    """Discounted return from each row to the end of its episode, without bootstrap, for concatenated episodes.
+    """Discounted return from each step to the end of its episode, without bootstrap, for E concatenated episodes.
 
     G[t] = r[t] + gamma * G[t + 1], or r[t] for an episode's last step. All episodes are processed in parallel.
 

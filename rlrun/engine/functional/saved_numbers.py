@@ -13,7 +13,7 @@ PHILOX_BUFFER = 4
 
 
 def as_count(value: Any) -> int:
-    """Validates that a value is a non-negative integer of at most 62 bits, and returns the integer.
+    """Returns a value after validating that it is a non-negative integer of at most 62 bits.
 
     Raises:
         ValueError: The value is anything else.

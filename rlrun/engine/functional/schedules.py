@@ -1,4 +1,4 @@
-"""Hyperparameter schedules over env steps."""
+"""Schedules of settings, such as learning rates, over env steps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Points = Sequence[tuple[int, float]]
 
 
 def value_at(schedule: float | Points, steps: int) -> float:
-    """Value of a constant or piecewise linear schedule at a number of env steps.
+    """Value, at a number of env steps, of a setting that is constant or piecewise linear.
 
     Examples:
         >>> value_at(3e-4, 10_000)
@@ -31,5 +31,5 @@ def value_at(schedule: float | Points, steps: int) -> float:
 
 
 def values_at(schedules: Mapping[str, float | Points], steps: int) -> dict[str, float]:
-    """Values of several schedules at a number of env steps, by name."""
+    """Values of several scheduled settings at a number of env steps, by name."""
     return {name: value_at(schedule, steps) for name, schedule in schedules.items()}

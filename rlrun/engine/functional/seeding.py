@@ -8,17 +8,17 @@ import numpy as np
 
 
 def child_seed(run_seed: int, purpose: str, *indices: int) -> int:
-    """Derives the seed for a purpose from the root seed, deterministically (63 bits).
+    """Derives a 63-bit seed for one purpose from a trial's root seed.
 
     Args:
         run_seed: Root seed of the trial.
         purpose: Name of the purpose, such as `noise`.
-        indices: Further numbers, such as worker and fragment.
+        indices: Further numbers that select the seed, such as worker and fragment.
     """
     sequence = np.random.SeedSequence((run_seed, zlib.crc32(purpose.encode()), *indices))
     return int(sequence.generate_state(1, np.uint64)[0]) >> 1
 
 
 def generator(run_seed: int, purpose: str, *indices: int) -> np.random.Generator:
-    """Creates a random generator seeded for one purpose."""
+    """Creates a random generator for one purpose, seeded from a trial's root seed."""
     return np.random.Generator(np.random.Philox(child_seed(run_seed, purpose, *indices)))

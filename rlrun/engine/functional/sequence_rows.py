@@ -1,4 +1,4 @@
-"""Replay priorities and bootstrap positions for sequences of consecutive steps (torch)."""
+"""Replay priorities of sequences, and positions within them from which n-step returns bootstrap (torch)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_SHARE = 0.9
 
 
 def row_priorities(distance: Tensor, valid: Tensor) -> Tensor:
-    """Replay priorities of rows, [sequences]: eta * max + (1 - eta) * mean of absolute TD errors (R2D2).
+    """Replay priority of each sequence: eta * max + (1 - eta) * mean of its absolute TD errors (R2D2).
 
     Args:
         distance: Absolute TD errors, [sequences, steps].
@@ -29,7 +29,7 @@ def row_priorities(distance: Tensor, valid: Tensor) -> Tensor:
 
 
 def following_steps(steps: Tensor) -> Tensor:
-    """Positions within each row of the observations from which n-step transitions bootstrap, [sequences, steps].
+    """For each step of a sequence, the position of the observation from which its n-step return bootstraps.
 
     Args:
         steps: Number of steps of each transition, [sequences, steps]; 0 gives the step's own position.

@@ -15,7 +15,10 @@ FEW = 8
 
 
 def log_softmax(logits: Floats) -> Floats:
-    """Log-softmax over the last axis; few logits are added column by column, in the same order as NumPy's sums."""
+    """Logarithm of the softmax over the last axis, in a numerically stable way.
+
+    A few logits are added column by column, in the same order as in NumPy's sums.
+    """
     few = logits.shape[-1] < FEW
     shifted: Floats = logits - (_by_columns(np.maximum, logits) if few else logits.max(axis=-1, keepdims=True))
     powers = np.exp(shifted)

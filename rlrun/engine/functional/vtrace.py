@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def reverse_scan(deltas: Tensor, decays: Tensor) -> Tensor:
-    """Solves the recursion x[:, t] = deltas[:, t] + decays[:, t] * x[:, t + 1] with x = 0 after the last column.
+    """Solves x[:, t] = deltas[:, t] + decays[:, t] * x[:, t + 1], with x = 0 after the last column, by doubling steps.
 
     Recursive doubling, as in `rlrun.engine.functional.returns`, without in-place operations.
 
@@ -36,7 +36,7 @@ def vtrace(
     clip_c: float = 1.0,
     lambda_: float = 1.0,
 ) -> tuple[Tensor, Tensor]:
-    """V-trace value targets and policy-gradient advantages over rows of consecutive steps.
+    """V-trace value targets and policy-gradient advantages for sequences of consecutive steps.
 
     rho[t]   = min(clip_rho, exp(log_ratios[t])),  c[t] = lambda * min(clip_c, exp(log_ratios[t]))
     delta[t] = rho[t] * (r[t] + gamma * V[t + 1] * (not terminated[t]) - V[t])

@@ -1,4 +1,4 @@
-"""C compilers for updates and kernels, and the cache directory shared by all processes of a user."""
+"""C compilers, and the cache directory for compiled code that all processes of a user share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def cache_directory() -> Path:
 
 
 def writable_by_others(path: Path) -> str:
-    """Reason why other users may write to a file or directory; "" if only this user or root can.
+    """Reason why other users could write to a file or directory; "" if only this user or root can.
 
     Raises:
         OSError: The file or directory does not exist.
@@ -31,7 +31,7 @@ def writable_by_others(path: Path) -> str:
 
 
 def make_private(directory: Path) -> str:
-    """Creates a private cache directory for this user; returns the reason if it or its parent is not private, else "".
+    """Creates a directory that only this user can write to; returns the reason if that fails, else "".
 
     Raises:
         OSError: The directory cannot be created.
@@ -43,7 +43,7 @@ def make_private(directory: Path) -> str:
 
 @contextmanager
 def alone_with(path: Path) -> Iterator[None]:
-    """Context manager with a file lock, so that only one process on this machine creates a file."""
+    """Context manager that locks a file, so that only one process on this machine creates it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path.with_suffix(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file is closed, also if the process dies
@@ -51,10 +51,7 @@ def alone_with(path: Path) -> Iterator[None]:
 
 
 def installed_compiler(variable: str, *names: str) -> str | None:
-    """Path of the compiler named by an environment variable, else of the first installed compiler.
-
-    None if there is none.
-    """
+    """Path of the compiler that an environment variable names, else of the first one installed; None without any."""
     for name in (os.environ.get(variable), *names):
         if name and (found := shutil.which(name)):
             return found

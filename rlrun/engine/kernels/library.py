@@ -1,4 +1,4 @@
-"""Loader of the C kernels for updates, compiled once per machine, with the matrix product of NumPy's BLAS."""
+"""Loading of the C kernels, which are compiled once per machine and use the matrix product of NumPy's BLAS."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ COMPILATION_TIMEOUT_S = 120.0
 
 
 class NoLibrary(Exception):
-    """Raised when the C kernels cannot be compiled or loaded on this machine; the message is the reason."""
+    """Error: the C kernels cannot be compiled or loaded on this machine; the message is the reason."""
 
 
 @cache
 def why_no_library() -> str:
-    """Reason why the kernels cannot be used in this process; "" if they can."""
+    """Reason why the C kernels cannot be used in this process; "" if they can."""
     try:
         library()
     except NoLibrary as reason:
@@ -58,7 +58,7 @@ def why_no_library() -> str:
 
 @cache
 def library() -> ctypes.CDLL:
-    """Loads the C kernels; compiles them first if no earlier process has.
+    """Loads the C kernels, and compiles them first if no earlier process has.
 
     Raises:
         NoLibrary: There is no compiler or no BLAS, or the cache directory is not safe.
@@ -80,7 +80,7 @@ def library() -> ctypes.CDLL:
 
 
 def required_library(what: str, machine: str) -> ctypes.CDLL:
-    """Loads the C kernels for a run that was started with them and cannot continue without them.
+    """Loads the C kernels for a run that started with them and cannot continue without them.
 
     Args:
         what: Purpose of the kernels, for the message.
@@ -98,7 +98,7 @@ def required_library(what: str, machine: str) -> ctypes.CDLL:
 
 @cache
 def product() -> tuple[int, int]:
-    """Address of the matrix product function in NumPy's BLAS, and the number of bits of the BLAS's integers.
+    """Address of the matrix product function in NumPy's BLAS, and the bits of the integers that it takes.
 
     Raises:
         NoLibrary: NumPy's BLAS has no function with a known name, or several.
@@ -130,10 +130,10 @@ def compiler_version() -> str:
 
 
 def flags(version: str, machine: str) -> tuple[str, ...]:
-    """Flags for a C compiler: GCC's, or those that Clang supports (`gcc` is Clang on macOS).
+    """Flags for the C compiler: those of GCC, or those that Clang supports.
 
     Args:
-        version: Version text printed by the compiler.
+        version: Version text printed by the compiler, which tells GCC from Clang (`gcc` is Clang on macOS).
         machine: Name of the processor's architecture, since Clang refuses `-march=native` on some ARM processors.
     """
     if "clang" not in version:
@@ -169,7 +169,7 @@ def blas() -> str:
 
 
 def compile_to(path: Path) -> None:
-    """Compiles the kernels to a library file, written atomically together with its digest.
+    """Compiles the kernels to a library file, which is written atomically together with its digest.
 
     Raises:
         NoLibrary: The compiler fails.
@@ -202,7 +202,7 @@ def loaded(path: Path) -> ctypes.CDLL | None:
 
 
 def require_safe(directory: Path) -> None:
-    """Creates the cache directory for this user alone, and validates the directory and its parents.
+    """Creates the cache directory for this user alone, and validates that nobody else can write to it.
 
     Raises:
         NoLibrary: Another user may write to the directory, or files in it may not be executed.

@@ -1,4 +1,4 @@
-"""NumPy code recorded as a list of calls on arrays of fixed shapes, which C kernels then run."""
+"""NumPy code that is recorded as a list of calls on arrays of fixed shapes, and then run by C kernels."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Call = partial[Any]
 
 
 class KernelFunction:
-    """NumPy function of arrays that is recorded once on example arrays, and then run by C kernels.
+    """NumPy function of arrays that is recorded once, on example arrays, and then run by C kernels.
 
     The function must always make the same NumPy calls, since its Python code runs only once. Arrays that it reads
     besides its arguments are read from the same memory in each call.
 
     Args:
         function: Function of trees of arrays to a tree of arrays.
-        examples: Trees of arrays with the final shapes and dtypes; not modified.
+        examples: Arguments with the shapes and dtypes of later calls; not modified.
 
     Raises:
         NoKernel: The function uses an operation that has no kernel.
@@ -58,7 +58,7 @@ class KernelFunction:
 
 
 class RecordedArray(NDArrayOperatorsMixin):
-    """Array that executes NumPy operations and records them as calls with preallocated outputs.
+    """Array that executes NumPy operations and also records them as calls with preallocated outputs.
 
     Unsupported operations raise `NoKernel` or AttributeError, so that no operation is skipped silently.
 
@@ -110,7 +110,7 @@ class RecordedArray(NDArrayOperatorsMixin):
             self.copy_to(target, source)
 
     def reshape(self, *shape: Any) -> RecordedArray:
-        """The array in another shape, as a view of the same memory if possible."""
+        """The array in another shape, on the same memory if possible."""
         result = self.array.reshape(*shape)
         if not np.may_share_memory(result, self.array):
             self.copy_to(result.reshape(self.shape), self.array)
@@ -195,7 +195,7 @@ def memory(value: Any) -> Any:
 
 
 def constant(operand: Any, arrays: Sequence[Array]) -> Array:
-    """A number as a NumPy array, with the dtype that NumPy would give it in an operation with other arrays."""
+    """Converts a number to an array, with the dtype that NumPy would give it next to other arrays."""
     if isinstance(operand, np.ndarray):
         return operand
     number = np.asarray(operand, np.result_type(operand, *(each.dtype for each in arrays)))

@@ -323,7 +323,7 @@ def paired(
 
 
 class Operand:
-    """Operand of an elementwise loop, with the strides by which the loop reads the operand.
+    """Array that an elementwise loop reads or writes, with its stride in each dimension of the loop.
 
     Args:
         array: The operand.
@@ -445,7 +445,7 @@ def is_unit(stride: int, length: int, array: Array) -> bool:
 
 
 def place_of(array: Array) -> tuple[object, ...]:
-    """Memory layout of an array: address, dtype, and the sizes and strides of its dimensions."""
+    """Address, dtype, sizes and strides of an array, as C takes them."""
     dims = [dim for dim in zip(array.shape, array.strides, strict=True) if dim[0] != 1]
     return address(array), array.dtype, dims
 
@@ -462,7 +462,7 @@ def address(array: Array) -> int:
 
 
 def require(is_supported: bool) -> None:
-    """Raises `NoKernel` for a variant of an operation that the kernel does not support.
+    """Raises `NoKernel` unless a condition holds, for variants of an operation that a kernel does not support.
 
     Raises:
         NoKernel: The variant is not supported.
@@ -472,4 +472,4 @@ def require(is_supported: bool) -> None:
 
 
 class NoKernel(Exception):
-    """Raised when an operation has no kernel; the message names the operation."""
+    """Error: there is no kernel for an operation, which the message names."""

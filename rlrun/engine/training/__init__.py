@@ -1,1 +1,1 @@
-"""Training of one or several policies by their algorithms: iterations, saving and restoring."""
+"""Training of one or several policies in an env: iterations, saving and restoring."""

@@ -1,4 +1,4 @@
-"""Branch of a training: a trainee and its dataflow."""
+"""A policy in training, together with its dataflow."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Branch:
-    """Branch of a training's dataflow that belongs to one trainee.
+    """A policy in training, together with its part of the dataflow.
 
     Attributes:
-        trainee: The trainee.
-        flow: Dataflow of the trainee; None for a trainee that does not learn and acts with initial weights.
-        shared: Upstream flows that are shared with other trainees.
+        trainee: The policy in training.
+        flow: Dataflow of the policy; None if it does not learn and acts with its initial weights.
+        shared: Flows that feed this one and those of other policies.
     """
 
     trainee: Trainee

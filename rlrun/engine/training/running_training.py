@@ -1,4 +1,4 @@
-"""Running training: trainees, workers and dataflow, and the loop of iterations."""
+"""Training in progress: policies, workers and dataflow, and the loop of iterations."""
 
 from __future__ import annotations
 
@@ -27,32 +27,32 @@ if TYPE_CHECKING:
 
 
 class RunningTraining:
-    """Training that has started: workers, trainees, dataflow and counters.
+    """Training that has started: rollout workers, policies with their learners, dataflow and counters.
 
     Args:
         workers: The rollout workers.
-        branches: Dataflow branches by policy.
-        flow: Joint dataflow of all branches.
+        branches: Policies in training with their dataflows, by name.
+        flow: Joint dataflow of all policies.
         announce: Callback for warnings about probable mistakes.
         env_slots: Number of envs, or worlds, of all workers.
-        actions: Kind of actions of the inference policies.
+        actions: Whether policies act greedily or sample, in evaluations.
         agents: Possible agents of a multi-agent world; empty for single-agent envs.
-        league: Frozen opponents in a world with seats; None without seats.
+        league: Frozen opponents in a multi-agent world; None if there are none.
         curriculum: Curriculum of env arguments; None for none.
         output: Data sets of the collected steps; None for none.
         hooks: Hooks of the trial; None for none.
 
     Attributes:
         workers: The rollout workers.
-        branches: Dataflow branches by policy.
-        flow: Joint dataflow of all branches.
+        branches: Policies in training with their dataflows, by name.
+        flow: Joint dataflow of all policies.
         env_slots: Number of envs, or worlds, of all workers.
-        league: Frozen opponents in a world with seats; None without seats.
+        league: Frozen opponents in a multi-agent world; None if there are none.
         curriculum: Curriculum of env arguments; None for none.
         output: Data sets of the collected steps; None for none.
         hooks: Hooks of the trial; None for none.
-        results: Aggregator of the results of iterations.
-        acting: Inference policies in this process, by name.
+        results: Collects the metrics of each iteration.
+        acting: Policies with current weights for acting in this process, by name.
         iteration: Number of iterations so far.
         time_total_s: Total seconds of all iterations.
         is_for_training: Whether workers and dataflow were restored as well, not only policies.
@@ -101,22 +101,22 @@ class RunningTraining:
 
     @property
     def trainee(self) -> Trainee:
-        """First trainee, which is the only one in single-agent envs."""
+        """First policy in training, which is the only one in single-agent envs."""
         return next(iter(self.branches.values())).trainee
 
     @property
     def trainees(self) -> list[Trainee]:
-        """All trainees of the training, in the order of the policies."""
+        """All policies in training, in their order in the settings."""
         return [branch.trainee for branch in self.branches.values()]
 
     @property
     def shared_flows(self) -> tuple[Flow[Any], ...]:
-        """Shared dataflow upstream of all trainees, if there are several."""
+        """Part of the dataflow that feeds all policies, if there are several."""
         return next(branch.shared for branch in self.branches.values() if branch.flow is not None)[:1]
 
     @property
     def has_episodes(self) -> bool:
-        """Whether training episodes are in progress."""
+        """Whether episodes for training are in progress."""
         return self.is_for_training and self.workers.counts.env_steps > 0
 
     def spaces(self) -> dict[str, Spaces]:
@@ -128,10 +128,10 @@ class RunningTraining:
         return {policy: branch.flow for policy, branch in self.branches.items() if branch.flow is not None}
 
     def step(self, min_steps: int, since_last_s: float) -> dict[str, Any]:
-        """Runs one iteration and returns its result; a curriculum then sets the env arguments of the next episodes.
+        """Runs one iteration and returns its result; a curriculum then sets the env arguments of later episodes.
 
         Args:
-            min_steps: Minimum number of steps of the iteration, in the unit of the clock.
+            min_steps: Minimum number of steps of the iteration: env steps, or SGD steps when learning from data alone.
             since_last_s: Seconds since the last iteration that count towards this one.
 
         Raises:
@@ -165,7 +165,7 @@ class RunningTraining:
         return self.results.result(self.iteration, seconds, since_last_s=since_last_s, time_total_s=self.time_total_s)
 
     def broadcast(self) -> None:
-        """Broadcasts the current weights to all workers, with the optimizer state if workers learn."""
+        """Sends the current weights to all workers, with the optimizer state if workers learn."""
         self._endless.begin(has_episodes=self.results.episodes.episodes > 0)
         for policy, branch in self.branches.items():
             trainee = branch.trainee
@@ -179,14 +179,14 @@ class RunningTraining:
             self.workers.order(Orders(self.league.lineups()))
 
     def act_with_present_weights(self) -> None:
-        """Refreshes the weights of this process's inference policies, including frozen opponents."""
+        """Makes policies in this process act with the latest weights, including those of frozen opponents."""
         for acting in self.acting.values():
             acting.refresh()
         if self.league is not None:
             self.league.begin()
 
     def require_complete(self) -> None:
-        """Validates that the training was fully restored: policies, workers and dataflow.
+        """Validates that workers and dataflow were restored too, not only policies.
 
         Raises:
             UsageError: Only the policies were restored.

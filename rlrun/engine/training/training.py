@@ -45,7 +45,7 @@ PARTS = {
 
 
 class Training:
-    """Training of one or several policies in an env: step, train, act, evaluate, save and restore.
+    """Trains one or several policies in an env: step, train, act, evaluate, save and restore.
 
     Processes start at the first `step`, `train`, `act`, `evaluate` or `save`, and end with the `with` block or `close`.
 
@@ -63,8 +63,8 @@ class Training:
         announce: Callback for messages before slow operations.
 
     Attributes:
-        description: Static description: env, policies, seed, plan and metrics.
-        update_executor: Executor of updates; None before it is chosen.
+        description: Env, policies, seed, plan and metrics, which are known before the training starts.
+        update_executor: Backend of parameter updates; None before it is chosen.
 
     Raises:
         SpecError: `env` or `eval_env` is invalid; the error lists all mistakes.
@@ -98,18 +98,18 @@ class Training:
 
     @property
     def running(self) -> RunningTraining:
-        """The started training (trainees, workers and dataflow); starts the training on first access."""
+        """The training with its workers, learners and dataflow, which are started on first access."""
         return self.start()
 
     @property
     def acting(self) -> Acting:
-        """Inference policies, for acting and evaluation in this process; starts the training."""
+        """Acting and evaluation with the current weights, in this process; starts the training on first access."""
         running = self.running
         return Acting(self.description, running.acting, running.league, has_episodes=running.has_episodes)
 
     @property
     def games(self) -> Games:
-        """Head-to-head games of the policies in a two-sided world; starts the training."""
+        """Games between the two sides of a multi-agent world; starts the training on first access."""
         return load_internal(PARTS["games"])(self.description, self.acting)  # type: ignore[no-any-return]
 
     @property
@@ -118,10 +118,10 @@ class Training:
         return 0 if self._running is None else self._running.iteration
 
     def start(self, *, for_training: bool = True) -> RunningTraining:
-        """Builds policy, learner, workers and dataflow on the first call; returns the running training.
+        """Starts policy, learner, workers and dataflow on the first call; returns the running training.
 
         Args:
-            for_training: Whether to broadcast the weights to the workers, which starts them.
+            for_training: Whether to send the weights to the workers, which starts them.
         """
         if self._running is None:
             described = self.description
@@ -138,7 +138,7 @@ class Training:
         return self._running
 
     def step(self, since_last_s: float = 0.0) -> dict[str, Any]:
-        """Runs one iteration and returns its result, a flat dict with the names of `description.metrics()`.
+        """Runs one iteration and returns its result, a flat dict of metrics.
 
         Args:
             since_last_s: Seconds of evaluation and saving since the last iteration, which count towards this one.
@@ -178,13 +178,13 @@ class Training:
         episode_start: bool = False,
         prev_reward: float = 0.0,
     ) -> Any:
-        """Returns the first policy's action for one observation; see `ActingPolicy.act`."""
+        """Returns the first policy's action for one observation, with the current weights."""
         return self.acting.policy().act(observation, actions, episode_start=episode_start, prev_reward=prev_reward)
 
     def evaluate(
         self, episodes: int = 20, *, seed: int = 0, actions: ActionKind | None = None, env: EnvLike | None = None
     ) -> EvaluationResult:
-        """Evaluates the current weights over a number of episodes; see `Acting.evaluate`."""
+        """Evaluates the current weights over a number of episodes; returns the episodes' returns and lengths."""
         return self.acting.evaluate(episodes, seed=seed, actions=actions, env=env)
 
     def save(self, path: Path | str) -> Path:
@@ -234,7 +234,7 @@ class Training:
         return training
 
     def content(self, spec: dict[str, Any]) -> Content:
-        """Captures the current state as checkpoint content; starts the training first if necessary.
+        """Captures the current state as the content of a checkpoint; starts the training first if necessary.
 
         Args:
             spec: Spec of the training, with at least `env`, `seed`, `config`, and `algorithm` or `policies`.
@@ -242,7 +242,7 @@ class Training:
         return content_of(self.running, spec, self.description, self.update_executor)
 
     def load(self, content: Content, *, eager: bool = False, for_training: bool = True) -> None:
-        """Restores the training from a checkpoint's content.
+        """Restores the training from the content of a checkpoint.
 
         Policies that are missing in the checkpoint or had another algorithm keep their initial state.
 
@@ -263,7 +263,7 @@ class Training:
             load(self.start, self.description.policies, content, for_training=for_training)
 
     def reconfigure(self, learns: Algorithm[Any] | Policies) -> bool:
-        """Updates scheduled settings of the running training in place, such as learning rates; others must be equal.
+        """Changes scheduled settings, such as learning rates, while the training runs.
 
         Args:
             learns: The algorithm with its new settings; for a multi-agent world, the policies with theirs.
@@ -280,7 +280,7 @@ class Training:
         return True
 
     def close(self) -> None:
-        """Shuts down workers and learners; later calls start new ones."""
+        """Ends workers and learners; later calls start new ones."""
         if self._running is not None:
             with self.description.hangs_fail():
                 self._running.close()

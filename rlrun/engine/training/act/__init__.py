@@ -1,1 +1,1 @@
-"""Acting with the current weights of a training: inference, evaluation episodes, games."""
+"""Acting with the current weights of a training: actions for observations, evaluation episodes, games."""

@@ -1,4 +1,4 @@
-"""Inference and evaluation with the current weights of a training."""
+"""Acting and evaluation with the current weights of a training."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ FEWEST_OF_OTHER_KIND = 5
 
 
 class Acting:
-    """Inference policies of a training, for acting and evaluation in this process.
+    """Acts and evaluates with the current weights of a training's policies, in this process.
 
     Args:
         description: The training's env, policies and seed.
-        policies: Inference policies by name.
-        league: Frozen opponents in the seats of a world; None without seats.
+        policies: Policies with current weights, by name.
+        league: Frozen opponents in a multi-agent world; None if there are none.
         has_episodes: Function that returns whether training episodes are in progress.
     """
 
@@ -50,7 +50,7 @@ class Acting:
         self._has_episodes = has_episodes
 
     def policy(self, name: str = "") -> ActingPolicy:
-        """Returns the inference policy with the given name.
+        """Returns the policy with the given name, for acting.
 
         Args:
             name: Name of the policy; "" for the first one.
@@ -65,7 +65,7 @@ class Acting:
         return found
 
     def behaviors(self) -> dict[str, ActsInWorld]:
-        """Returns the behavior policies by name, including the frozen opponents in the seats of a league."""
+        """Returns all policies that act in the env, by name, including the frozen opponents of a league."""
         acting: dict[str, ActsInWorld] = {name: own.behavior() for name, own in self._policies.items()}
         return acting if self._league is None else acting | self._league.acting()
 
@@ -80,7 +80,7 @@ class Acting:
             )
 
     def search(self, simulations: int) -> None:
-        """Enables tree search before each action of all policies, including in evaluations and games.
+        """Enables Monte Carlo tree search before each action of all policies, including in evaluations and games.
 
         Args:
             simulations: Simulations of each search; 0 for none.
@@ -100,7 +100,7 @@ class Acting:
         env: EnvLike | None = None,
         draw: Callable[[NDArray[Any] | None], None] | None = None,
     ) -> EvaluationResult:
-        """Evaluates the policies with their current weights and filters over a fixed number of episodes.
+        """Evaluates the policies with their current weights over a fixed number of episodes.
 
         Args:
             episodes: Number of episodes, whose seeds depend only on `seed`.
@@ -135,7 +135,7 @@ class Acting:
             )
 
     def other_kind(self, actions: ActionKind | None = None, env: EnvConfig | None = None) -> ActionKind | None:
-        """Returns the kind of actions to which an evaluation should be compared; None for no comparison.
+        """Returns the kind of actions (greedy or sampled) that an evaluation should be compared with; None for none.
 
         A comparison is made for policies that sample discrete actions with learned probabilities, except in external
         envs, whose clients play each episode only once.

@@ -1,4 +1,4 @@
-"""Inference policy with a trainee's current weights, independent of the rollout workers."""
+"""Policy with the current weights of a training, for acting outside of its rollout workers."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ PRIVILEGED_PARTS = "rlrun.engine.training.act.privileged_parts:privileged_parts"
 
 
 class ActingPolicy:
-    """Inference policy: a behavior policy with a trainee's current weights and filters, separate from the workers.
+    """Policy that acts with the current weights of a training, separate from the rollout workers.
 
     Args:
-        trainee: The trainee whose policy acts.
+        trainee: The policy in training whose weights are used.
         actions: Default kind of actions, greedy or sampled.
 
     Attributes:
-        trainee: The trainee whose policy acts.
+        trainee: The policy in training whose weights are used.
     """
 
     def __init__(self, trainee: Trainee, actions: ActionKind) -> None:
@@ -43,7 +43,7 @@ class ActingPolicy:
 
     @cached_property
     def privileged(self) -> PrivilegedParts:
-        """Parts of the policy's observations that only critics see."""
+        """Entries of the observation that only critics see, so that acting does not need them."""
         parts: PrivilegedParts = load_internal(PRIVILEGED_PARTS)(self.trainee.spaces.observation, self.trainee.model)
         return parts
 
@@ -62,11 +62,11 @@ class ActingPolicy:
         return has_choices and self._behavior.samples_policy
 
     def refresh(self) -> None:
-        """Invalidates the cached weights after a change other than an SGD step, such as a restored checkpoint."""
+        """Makes the next action use new weights after a change other than an SGD step, such as a restore."""
         self._sgd_steps = -1
 
     def behavior(self) -> BehaviorPolicy:
-        """Returns the behavior policy, loaded with the learner's current weights."""
+        """Returns the acting side of the policy, with the learner's current weights."""
         learner = self.trainee.learner
         if self._sgd_steps != learner.sgd_steps:
             self._behavior.load(self.trainee.weights())
@@ -74,7 +74,7 @@ class ActingPolicy:
         return self._behavior
 
     def search(self, simulations: int) -> None:
-        """Enables tree search before each action.
+        """Enables Monte Carlo tree search before each action.
 
         Args:
             simulations: Simulations of each search; 0 for none.
@@ -95,13 +95,13 @@ class ActingPolicy:
         episode_start: bool = False,
         prev_reward: float = 0.0,
     ) -> Any:
-        """Returns the action for one observation.
+        """Returns the action for one observation; the policy itself remembers the episode.
 
         Args:
             observation: The env's observation.
             actions: Whether the action is greedy or sampled; None for the policy's own kind.
-            episode_start: Whether the observation starts an episode; only policies with memory or views use this.
-            prev_reward: Reward of the last action; only policies with views use this.
+            episode_start: Whether the observation starts an episode; used only by policies that remember earlier steps.
+            prev_reward: Reward of the last action; used only by policies that see past rewards.
         """
         batch = self._begun(observation, episode_start, prev_reward)
         chosen = self.behavior().actions(batch, self._draws_for(actions))
@@ -114,7 +114,7 @@ class ActingPolicy:
     def sampled(
         self, observation: Any, *, episode_start: bool = False, prev_reward: float = 0.0
     ) -> tuple[Any, float | None]:
-        """Returns a sampled action like `act`, and its log-probability in the env's units (None if unknown)."""
+        """Returns a sampled action for one observation, and its log-probability in the env's units, None if unknown."""
         from rlrun.engine.policy.log_probs_in_env import behavior_log_probs
 
         behavior = self.behavior()
@@ -172,10 +172,10 @@ def actions_from(
     prev_reward: float = 0.0,
     executed: Any = None,
 ) -> tuple[Any, Mapping[str, Any]]:
-    """Returns the env action [1, ...] for an observation of one episode, and the policy's updated memory.
+    """Returns the action for an observation of one episode, and the policy's memory of the episode after it.
 
     Args:
-        behavior: The behavior policy.
+        behavior: The policy that acts.
         memory: The memory after the previous observation; None at an episode's start.
         observations: The raw observation, a tree of [1, ...].
         draws: Random generator for sampled actions; None for greedy actions.
@@ -190,9 +190,9 @@ def actions_from(
 def resume_episode(
     behavior: BehaviorPolicy, memory: Mapping[str, Any] | None, prev_reward: float = 0.0, executed: Any = None
 ) -> None:
-    """Loads the memory of one episode into a behavior policy, to prepare it for the next observation.
+    """Loads the memory of one episode into a policy, so that it can act on the episode's next observation.
 
-    See `actions_from`.
+    The memory comes from `actions_from`.
     """
     if memory is not None:
         behavior.memory.load_state(memory)

@@ -1,4 +1,4 @@
-"""Head-to-head games of trained policies against opponents, in two-sided worlds."""
+"""Games of trained policies against opponents, in worlds with two sides."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class Games:
-    """Head-to-head games of a training's policies in its two-sided world.
+    """Plays games between a training's policies and opponents, in a multi-agent world with two sides.
 
     Sides are `first` and `second`, by the agents that the mapping distinguishes. A policy plays the sides that the
     mapping assigns to it.
 
     Args:
         description: The training's env, policies and seed.
-        acting: Inference policies of the training.
+        acting: The training's policies with current weights.
     """
 
     def __init__(self, description: Description, acting: Acting) -> None:
@@ -47,7 +47,7 @@ class Games:
         policy: str = "",
         opponent_policy: str = "",
     ) -> dict[str, Outcomes]:
-        """Plays games against an opponent; returns the match results by the side of the training's policy.
+        """Plays games against an opponent; returns wins, draws and losses by the side of the training's policy.
 
         Args:
             opponent: `Games` of another training, or package.module:Name of a scripted opponent.
@@ -83,7 +83,7 @@ class Games:
         }
 
     def player(self, side: str, *, policy: str = "") -> BehaviorPolicy:
-        """Returns the behavior policy for one side of this world, with current weights.
+        """Returns the policy for one side of this world, with current weights.
 
         Args:
             side: `first` or `second`, as in `play`.

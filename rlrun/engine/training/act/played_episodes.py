@@ -1,4 +1,4 @@
-"""Episodes of a policy in one env, played step by step for rendering; they equal the episodes of an evaluation."""
+"""Episodes of a policy played step by step, for rendering; they equal those of an evaluation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TEXT = "ansi"
 
 
 class Played(NamedTuple):
-    """State of a played episode after its reset or a step.
+    """State of an episode that is being played, after its reset or a step.
 
     Attributes:
         total: Sum of the rewards so far.
@@ -46,7 +46,7 @@ def played(
     *,
     actions: ActionKind | None,
 ) -> Iterator[Played]:
-    """Plays episodes of a policy in an env, in sequence; yields after each reset and each step.
+    """Plays episodes of a policy in an env, one after the other; yields after each reset and each step.
 
     Args:
         policy: The policy.
@@ -81,7 +81,7 @@ def played(
 def episodes_as_text(
     policy: ActingPolicy, config: EnvConfig, episodes: int, seed: int, *, actions: ActionKind | None = None
 ) -> list[str]:
-    """Text of each episode: its return, followed by the env's text rendering after the last step.
+    """Plays episodes and returns a text for each: its return, and the env's text rendering after the last step.
 
     Args:
         policy: The policy.

@@ -1,4 +1,4 @@
-"""Parts of an observation that only critics see: available in training, but not to a saved policy (NumPy)."""
+"""Entries of an observation that only critics see: available in training, but not to a saved policy (NumPy)."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from rlrun.engine.nn.model_config import ModelConfig
 
 @dataclass(frozen=True)
 class PrivilegedParts:
-    """Parts of an observation that only critics see.
+    """Entries of an observation that only critics see.
 
     Attributes:
-        placeholders: Arbitrary values for these parts by key, [1, ...]; actions do not depend on them.
+        placeholders: Arbitrary values for these entries by key, [1, ...]; actions do not depend on them.
     """
 
     placeholders: Mapping[str, Any] = field(default_factory=dict)
 
     def actor_space(self, space: gymnasium.Space[Any]) -> gymnasium.Space[Any]:
-        """The actor's observation space: the full observation space without the privileged parts."""
+        """Observation space without the entries that only critics see."""
         if not self.placeholders:
             return space
         assert isinstance(space, Dict)
         return Dict({key: part for key, part in space.items() if key not in self.placeholders})
 
     def completed(self, observations: Any, rows: int) -> Any:
-        """Adds placeholders for the privileged parts to an actor's observations [rows, ...]."""
+        """Adds placeholders for the entries that only critics see to observations [rows, ...] of the actor."""
         if not self.placeholders:
             return observations
         return {**map_tree(lambda leaf: leaf.repeat(rows, axis=0), dict(self.placeholders)), **observations}
 
 
 def privileged_parts(space: gymnasium.Space[Any], model: ModelConfig) -> PrivilegedParts:
-    """Parts of an observation that the actor does not see; none if `model.actor_sees` is null."""
+    """Returns the observation entries that the actor does not see; none if `model.actor_sees` is null."""
     if model.actor_sees is None or not isinstance(space, Dict):
         return PrivilegedParts()
     masks = {setting.mask for key, setting in model.observations.items() if key in model.actor_sees}

@@ -1,1 +1,1 @@
-"""Assembly of a training from its parts, and the description of a training before it starts."""
+"""Assembly of a training from env, algorithms and settings, and its description before it starts."""

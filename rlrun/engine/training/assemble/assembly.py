@@ -1,4 +1,4 @@
-"""Assembly of a training: trainees, workers and dataflow, for one or several policies."""
+"""Assembly of a training: learners, rollout workers and dataflow, for one or several policies."""
 
 from __future__ import annotations
 
@@ -74,15 +74,15 @@ def assemble(
     output: Path | None = None,
     hooks: Sequence[Mapping[str, Mapping[str, Any]]] = (),
 ) -> RunningTraining:
-    """Assembles a training: creates its trainees, rollout workers and dataflow.
+    """Creates the parts of a training: policies with their learners, rollout workers and dataflow.
 
     Args:
         env: The environment, or the multi-agent world.
         policies: The policies, with their algorithms and settings.
         seed: Root seed.
         announce: Callback with a message before a slow operation.
-        update_executor: Executor of updates.
-        actions: Kind of actions of the inference policies.
+        update_executor: Backend of parameter updates.
+        actions: Whether policies act greedily or sample, in evaluations.
         copied: Frozen opponents copied into a saved run, by checkpoint path; other opponents are loaded from the seats'
             paths.
         for_plan: Whether the dataflow is only built for printing; only a world is then created, to read its spaces.
@@ -341,7 +341,7 @@ class _TraineeFactory:
 
 
 def goal_env(env: EnvConfig) -> GoalFunctions:
-    """Creates an env instance on which goal functions are called; used in any process that relabels goals."""
+    """Creates an env whose goal functions are called, in any process that replaces goals of transitions (HER)."""
     made: GoalFunctions = load_internal(PARTS["goals"])(env)
     return made
 
@@ -365,7 +365,7 @@ def _local_replay(
 
 
 def rewards_of(config: AlgorithmConfig) -> RewardSettings:
-    """Reward preprocessing settings of an algorithm: discount, clipping and normalization."""
+    """Settings of how an algorithm's rewards are clipped or scaled."""
     return RewardSettings(config.gamma, config.clip_rewards, config.normalize_rewards)
 
 

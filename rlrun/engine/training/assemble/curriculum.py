@@ -1,4 +1,4 @@
-"""Curriculum learning: env keyword arguments as a user function of the training's metrics."""
+"""Curriculum learning: a user's function from the training's metrics to the env's keyword arguments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rlrun.engine.settings.registry import load_object
 
 
 class Curriculum:
-    """User function from an iteration's metrics to the env's keyword arguments.
+    """User's function that computes the env's keyword arguments from the metrics of each iteration.
 
     The function is called at the end of each iteration. If its result changes, each env is recreated with the new
     arguments at its next episode. The function should be pure: checkpoints hold only its last result.
@@ -31,7 +31,7 @@ class Curriculum:
         self._function: Callable[[Mapping[str, Any]], Any] = load_object(path, "curriculum")
 
     def advance(self, metrics: Mapping[str, Any]) -> bool:
-        """Updates the env arguments from an iteration's metrics; returns whether they have changed.
+        """Computes new env arguments from an iteration's metrics; returns whether they have changed.
 
         Args:
             metrics: Flat result of the iteration.

@@ -1,4 +1,4 @@
-"""Custom operators that a user inserts before an algorithm's learning (`before_learning`)."""
+"""Operators of users that are inserted into a dataflow before learning (setting `before_learning`)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 def custom_operator_class(path: str, settings: Mapping[str, Any]) -> type[Operator]:
-    """Imports the class of a custom operator.
+    """Imports a user's operator class, and validates that it accepts the given arguments.
 
     Args:
         path: `package.module:Class`.
-        settings: Arguments of the class, after the trainee.
+        settings: Arguments of the class, after the policy in training.
 
     Raises:
         UsageError: There is no such class, it is not an operator, or it does not accept the arguments.
@@ -33,12 +33,12 @@ def custom_operator_class(path: str, settings: Mapping[str, Any]) -> type[Operat
 
 
 def custom_operator(path: str, settings: Mapping[str, Any], trainee: Trainee) -> Operator:
-    """Creates a custom operator of `before_learning`.
+    """Creates one of the user's operators that the setting `before_learning` names.
 
     Args:
         path: `package.module:Class`.
-        settings: Arguments of the class, after the trainee.
-        trainee: The trainee.
+        settings: Arguments of the class, after the policy in training.
+        trainee: The policy in training.
 
     Raises:
         UsageError: There is no such class, it is not an operator, or it does not accept the arguments.

@@ -1,4 +1,4 @@
-"""Static description of a training before its start: dataflow plan, metrics, networks, and validation."""
+"""Description of a training before its start: plan, metrics, networks, and validation."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ ANY_ENV = EnvConfig(id="CartPole-v1")
 
 @dataclass(frozen=True)
 class Description:
-    """Static description of a training: env or multi-agent world, policies and seed.
+    """Description of a training that need not have started: env or multi-agent world, policies and seed.
 
     Attributes:
         env: The environment, or the multi-agent world.
@@ -84,7 +84,7 @@ class Description:
         kwargs: Mapping[str, Any] | None = None,
         eval_env: EnvLike | None = None,
     ) -> Self:
-        """Creates the description from a user's env and algorithms, with defaults from the env's preset.
+        """Creates the description from an env and algorithms as users give them, with the env's preset as defaults.
 
         Args:
             env: The environment, or the multi-agent world; None to learn from data alone.
@@ -133,12 +133,12 @@ class Description:
         return f"{self.policies.in_code} in {self.env.id}, seed {self.seed}"
 
     def to_data(self) -> dict[str, Any]:
-        """Serializes env, policies and seed to plain data, the spec in a checkpoint."""
+        """Converts env, policies and seed to plain data, as stored in a checkpoint."""
         judged_in = {} if self.evaluation_env is None else {"evaluation": {"env": self.evaluation_env.to_data()}}
         return {**self.policies.to_data(), "env": self.env.to_data(), "seed": self.seed, **judged_in}
 
     def plan(self) -> Flow[Any]:
-        """Builds the dataflow only to print its plan, without starting workers or learners."""
+        """Plan of the training's dataflow, without starting workers or learners."""
         return assemble(self.env, self.policies, self.seed, silent, update_executor="eager", for_plan=True).flow
 
     def assembled(
@@ -147,7 +147,7 @@ class Description:
         update_executor: UpdateExecutor,
         copied: Mapping[str, SavedOpponent],
     ) -> RunningTraining:
-        """Assembles the training from its parts; processes start on first use. See `assemble`."""
+        """Creates the training's workers, learners and dataflow; their processes start on first use."""
         return assemble(
             self.env,
             self.policies,
@@ -165,13 +165,13 @@ class Description:
         return metric_table(self.policies, self.hooks, has_many_agents=self.env.has_many_agents)
 
     def networks(self, spaces: Mapping[str, Spaces]) -> list[str]:
-        """Returns text lines on each policy's network: settings inferred from the spaces, and observation encodings.
+        """Describes each policy's network in lines of text: settings that follow from the spaces, and encodings.
 
         Args:
             spaces: Spaces of each policy.
 
         Raises:
-            UsageError: A part of an observation has no encoding.
+            UsageError: An entry of an observation has no encoding.
         """
         lines = []
         reported_policies = self.policies.reported_policies(self.env)
@@ -204,11 +204,11 @@ class Description:
         return {policy: found[policy] for policy in self.policies.algorithms}
 
     def world_of_evaluation(self) -> EnvConfig:
-        """The env in which evaluations run."""
+        """Config of the env in which evaluations run."""
         return self.env.in_evaluation() if self.evaluation_env is None else self.evaluation_env
 
     def matches(self) -> Matches:
-        """The runner of head-to-head games in this two-sided world.
+        """Runner of games between the two sides of this multi-agent world.
 
         Raises:
             UsageError: The env has one agent, or its agents do not form two sides.
@@ -220,7 +220,7 @@ class Description:
         return matches
 
     def check(self) -> None:
-        """Validates the training by a dry run: instantiates env and policies once, without training.
+        """Validates the training by creating env and policies once, without training.
 
         Raises:
             UsageError: The algorithm cannot learn in this env.
@@ -257,10 +257,10 @@ class Description:
                 check_same_spaces(whose, spaces, trained[policy])
 
     def require_one_process(self) -> None:
-        """Validates that an env passed as an instance is stepped only in this process.
+        """Validates that an env which was passed as an object is stepped in this process only.
 
         Raises:
-            UsageError: The env is an instance, and the settings require more processes.
+            UsageError: The env is an object, and the settings require more processes.
         """
         sampling = self.policies.sampling
         if self.env.fixed_num_envs is not None and sampling.num_workers:
@@ -270,7 +270,7 @@ class Description:
             )
 
     def hangs_fail(self) -> AbstractContextManager[None]:
-        """Watchdog context: env code that hangs in this process raises an error after `worker_timeout_s`."""
+        """Context manager that raises an error if env code hangs in this process for `worker_timeout_s` seconds."""
         return hangs_fail_after(self.policies.sampling.worker_timeout_s)
 
 

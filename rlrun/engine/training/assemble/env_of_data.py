@@ -1,4 +1,4 @@
-"""Spaces of a training that learns from data sets without an env."""
+"""Spaces of a training that learns from data sets and steps no env."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def check_data_fits(config: AlgorithmConfig, spaces: Spaces) -> None:
 
 
 def env_of_data(config: AlgorithmConfig) -> EnvConfig:
-    """Config of a placeholder env with the spaces of the data sets that an algorithm learns from.
+    """Config of a stand-in env that has the spaces of the data sets from which an algorithm learns.
 
     Raises:
         UsageError: The algorithm needs an env, or names no data.

@@ -1,4 +1,4 @@
-"""Actions that clients of an external env choose themselves, and the algorithms that may learn from them."""
+"""Settings for external envs, whose clients may choose actions themselves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def with_logged_actions(env: EnvConfig, algorithms: Mapping[str, Algorithm[Any]]) -> EnvConfig:
-    """Resolves the setting for actions that clients choose themselves, if the env is external.
+    """Enables, for external envs, learning from actions that clients chose themselves, in algorithms that support it.
 
     Args:
         env: The env.

@@ -1,4 +1,4 @@
-"""Dataflow of several trainees, which learn from shared rollout workers or in turn from data."""
+"""Dataflow of several policies, which learn from shared rollout workers, or in turn from data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def learning_together(
     trained: tuple[str, ...],
     length: int,
 ) -> tuple[dict[str, Branch], Flow[Any]]:
-    """Builds the dataflow of each trainee, and the joint flow of all trainees.
+    """Builds the dataflow of each policy, and the joint flow in which all learn from the same rollout workers.
 
     The trainees learn from copies of one stream of joint rollouts. No trainee is ahead of another by more than one
     fragment, so that each learns from recent fragments.
@@ -51,9 +51,9 @@ def learning_together(
 def learning_in_turn(
     algorithms: Mapping[str, Algorithm[Any]], trainees: Mapping[str, Trainee], trained: tuple[str, ...]
 ) -> tuple[dict[str, Branch], Flow[Any]]:
-    """Builds separate dataflows for trainees with separate sources, such as data sets, and alternates between them.
+    """Builds a dataflow for each policy with its own source, such as data sets, and alternates between them.
 
-    The first trainee takes the last turn, so that all have learned equally often after each of its turns.
+    The first policy takes the last turn, so that all have learned equally often after each of its turns.
     """
     flows = {policy: learning_alone(algorithms[policy], trainees[policy]) for policy in trained}
     branches = {policy: Branch(trainee, flows.get(policy)) for policy, trainee in trainees.items()}

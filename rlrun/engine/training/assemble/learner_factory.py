@@ -1,4 +1,4 @@
-"""Picklable learner factories, and the choice of the update executor."""
+"""Picklable functions that create learners, and the choice of the backend for parameter updates."""
 
 from __future__ import annotations
 
@@ -56,16 +56,16 @@ CONTINUE_PLAINLY = "or let it continue with plain updates (--eager; the last dig
 
 
 def silent(message: str) -> None:
-    """Message callback that does nothing, for learners in separate processes."""
+    """Callback that ignores its message, for learners in separate processes."""
 
 
 def made_policy(algorithm: Algorithm[Any], spaces: Spaces, world: WorldView | None, seed: int) -> Policy:
-    """Creates an algorithm's policy, including intrinsic-reward networks if curiosity is enabled.
+    """Creates an algorithm's policy for the learner, with networks for intrinsic rewards if these are enabled.
 
     Args:
         algorithm: The algorithm.
         spaces: Observation and action space.
-        world: View of the multi-agent world; None for single-agent envs.
+        world: What the policy needs to know about its multi-agent world; None for single-agent envs.
         seed: Seed of the initial parameters.
 
     Raises:
@@ -90,7 +90,7 @@ def made_policy(algorithm: Algorithm[Any], spaces: Spaces, world: WorldView | No
 
 
 def all_objectives(algorithm: Algorithm[Any], policy: Policy) -> list[Objective]:
-    """Returns the algorithm's objectives, followed by the objective of its curiosity networks if any."""
+    """Returns the algorithm's losses with their optimizers, followed by the loss of its curiosity networks, if any."""
     own = [*objectives_of(algorithm, policy)]
     if algorithm.config.reward_streams.curiosity is not None:
         own += load_internal(PARTS["objectives of curiosity"])(algorithm.config)
@@ -99,14 +99,14 @@ def all_objectives(algorithm: Algorithm[Any], policy: Policy) -> list[Objective]
 
 @dataclass(frozen=True)
 class AlgorithmLearnerFactory:
-    """Picklable, deterministic learner factory: creates identical learners in any process.
+    """Picklable function that creates learners of an algorithm, which are identical in all processes.
 
     Attributes:
         algorithm: The algorithm, which defines policy, objectives and settings.
         env: The environment whose spaces the policy is built for, or the spaces themselves.
         seed: Root seed of the trial.
-        update_executor: Executor of updates.
-        world: View of the policy's multi-agent world; None for single-agent envs.
+        update_executor: Backend of parameter updates.
+        world: What the policy needs to know about its multi-agent world; None for single-agent envs.
     """
 
     algorithm: Algorithm[Any]
@@ -117,11 +117,11 @@ class AlgorithmLearnerFactory:
 
     @cached_property
     def spaces(self) -> Spaces:
-        """Observation and action space of the policy; an env config is instantiated to read them."""
+        """Observation and action space of the policy; creates an env to read them if only its config is given."""
         return self.env if isinstance(self.env, Spaces) else spaces_of(self.env)
 
     def policy(self) -> Policy:
-        """Creates the policy, with seeded initial parameters."""
+        """Creates the policy, whose initial parameters are determined by the seed."""
         return made_policy(self.algorithm, self.spaces, self.world, child_seed(self.seed, "parameters"))
 
     def __call__(
@@ -161,10 +161,10 @@ class AlgorithmLearnerFactory:
 def started_learner(
     factory: AlgorithmLearnerFactory, announce: Callable[[str], None], cpus_of_others: float
 ) -> Learner:
-    """Starts the learner of a run: in this process, or a data-parallel group of learner processes.
+    """Starts a run's learner in this process, or a data-parallel group of learner processes.
 
     Args:
-        factory: Factory of a learner.
+        factory: Function that creates a learner.
         announce: Callback with a message before a slow operation.
         cpus_of_others: CPUs reserved for learner processes of other policies.
     """
@@ -190,7 +190,7 @@ def started_learner(
 def chosen_update_executor(
     algorithm: Algorithm[Any], total_env_steps: int | None, why_no_kernels: str | None = None
 ) -> UpdateExecutor:
-    """Selects the update executor from settings, run length and the available compilers.
+    """Chooses the backend of parameter updates by settings, length of the run and available compilers.
 
     Args:
         algorithm: The algorithm with its settings.
@@ -225,7 +225,7 @@ def chosen_update_executor(
 def common_update_executor(
     algorithms: Iterable[Algorithm[Any]], total_env_steps: int | None, why_no_kernels: str | None = None
 ) -> UpdateExecutor:
-    """Selects one update executor that serves all policies.
+    """Chooses one backend of parameter updates that serves all policies.
 
     Args:
         algorithms: Algorithms of the policies.
@@ -242,29 +242,29 @@ def common_update_executor(
 
 
 def may_have_kernels(algorithm: Algorithm[Any]) -> bool:
-    """Whether updates may use kernels: in float32 on the CPU, by the settings.
+    """Whether the settings allow NumPy or C kernels for parameter updates: in float32 on the CPU.
 
-    Missing kernels show up only in tracing.
+    An operation without a kernel is noticed only when the update is traced.
     """
     return algorithm.config.precision == "float32" and not algorithm.config.num_gpus
 
 
 def runs_own_code(algorithm: Algorithm[Any]) -> bool:
-    """Whether code from outside of rlrun is involved in updates: an algorithm, network or encoder of a plugin."""
+    """Whether parameter updates involve users' code: an algorithm, network or encoder that is not rlrun's."""
     model = algorithm.config.model
     named = [algorithm.name(), algorithm.policy_family, model.module or "", *model.encoders.values()]
     return any(":" in name and not name.startswith("rlrun.") for name in named)
 
 
 def continued_executor(update_executor: UpdateExecutor, *, eager: bool = False) -> UpdateExecutor:
-    """Selects the update executor of a resumed run: the original executor, if this machine supports it.
+    """Returns the backend of parameter updates for a resumed run: the original one, if this machine supports it.
 
     Args:
-        update_executor: The run's original executor.
+        update_executor: The run's original backend.
         eager: Whether a run that started with a compiler may continue without one.
 
     Raises:
-        CompilerMissing: The executor needs a compiler, and there is none.
+        CompilerMissing: The backend needs a compiler, and there is none.
     """
     if eager:
         update_executor = PLAIN.get(update_executor, update_executor)

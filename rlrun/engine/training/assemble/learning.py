@@ -1,4 +1,4 @@
-"""Dataflow of one trainee: the algorithm's learning, with operators for reward streams and the user's own operators."""
+"""Dataflow of one policy: the algorithm's, extended by reward streams and the user's own operators."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ PARTS = {
 
 
 def learning_alone(algorithm: Algorithm[Any], trainee: Trainee) -> Flow[Any]:
-    """Builds the dataflow of a trainee with a separate source, from its rollouts or data to its updates."""
+    """Builds the dataflow of a policy with its own source, from rollouts or data to updates."""
     collected = require(algorithm.collect(trainee), Flow, algorithm, "collect")
     return learning(algorithm, collected, trainee)
 
 
 def learning(algorithm: Algorithm[Any], items: Flow[Any], trainee: Trainee) -> Flow[Any]:
-    """Builds an algorithm's learning dataflow, with the operators of reward streams and of `before_learning`.
+    """Builds an algorithm's dataflow, extended by operators for reward streams and those of users.
 
     Intrinsic rewards are computed on the workers' fragments before `learn`, and so are visible to the user's operators.
     The Lagrangian follows `ConcatBatches`, since its multiplier is updated once per batch.
@@ -36,7 +36,7 @@ def learning(algorithm: Algorithm[Any], items: Flow[Any], trainee: Trainee) -> F
     Args:
         algorithm: The algorithm.
         items: Stream of the experience to learn from.
-        trainee: The trainee.
+        trainee: The policy in training.
 
     Raises:
         UsageError: A constraint is set, and the dataflow does not contain exactly one `ConcatBatches`.

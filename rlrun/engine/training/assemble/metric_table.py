@@ -1,4 +1,4 @@
-"""Metrics declared for a training's results by learners, operators and rollouts."""
+"""Table of all metrics in a training's results, from the declarations of its parts."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def metric_table(
     *,
     has_many_agents: bool,
 ) -> list[Metric]:
-    """All declared metrics of a training's results, in the order of single-agent results; nothing is assembled.
+    """Returns all metrics that a training's results may have, without creating the training.
 
     Args:
         policies: The policies, whose algorithms declare metrics.
@@ -122,11 +122,11 @@ def operator_metrics(algorithm: Algorithm[Any]) -> list[Metric]:
 
 
 def check_operator_metrics(algorithm: Algorithm[Any], declared: Sequence[Metric]) -> None:
-    """Validates that an algorithm lists all metrics that the operators of its dataflow declare.
+    """Validates that an algorithm declares all metrics that the operators of its dataflow report.
 
     Args:
         algorithm: The algorithm.
-        declared: What the operators declare.
+        declared: Metrics that the operators declare.
 
     Raises:
         UsageError: Some are missing.
@@ -149,7 +149,7 @@ def _without_duplicates(table: list[Metric], algorithm: Algorithm[Any]) -> list[
 
 
 def refuse_undeclared(names: Iterable[str], table: Sequence[Metric], policies: Policies) -> None:
-    """Validates that all metrics in results are declared, as `stop`, `best` and hyperparameter searches require.
+    """Validates that all metrics in a result are declared; `stop`, `best` and hyperparameter searches rely on this.
 
     Args:
         names: Names of the metrics in results.

@@ -1,4 +1,4 @@
-"""Type checks of the results of plugin methods; error messages name the plugin."""
+"""Type checks of the values that users' algorithms return; error messages name the algorithm."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Result = TypeVar("Result")
 
 
 def require(result: Result, kind: type, algorithm: Algorithm[Any], method: str) -> Result:
-    """Checks the type of a value that a plugin returned, and returns the value.
+    """Checks the type of a value that a user's algorithm returned, and returns the value.
 
     Args:
         result: The result.
         kind: The required type.
-        algorithm: The plugin.
-        method: Name of the plugin's method.
+        algorithm: The user's algorithm.
+        method: Name of the algorithm's method that returned the value.
 
     Raises:
         TrainingFailed: The result has another type.
@@ -36,7 +36,7 @@ def require(result: Result, kind: type, algorithm: Algorithm[Any], method: str) 
 
 
 def objectives_of(algorithm: Algorithm[Any], policy: Policy) -> Sequence[Objective]:
-    """Validated objectives of a plugin algorithm for a policy.
+    """Returns the losses of an algorithm for a policy, after validating their types and parameters.
 
     Raises:
         TrainingFailed: The result is not a list of objectives, or does not fit the policy's parameters.

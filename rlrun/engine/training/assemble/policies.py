@@ -100,7 +100,7 @@ class Policies:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """Deserializes policies from `to_data`, or from a trial's spec.
+        """Restores policies from plain data of `to_data`, or from a trial's spec.
 
         Raises:
             KeyError: A key is missing in the data.
@@ -121,7 +121,7 @@ class Policies:
         return cls.from_specs(specs, sampling, data.get("mapping"), tuple(data.get("train") or ()), seats, league)
 
     def to_data(self) -> dict[str, Any]:
-        """Serializes the policies to plain data; the inverse of `from_data`."""
+        """Converts the policies to plain data, from which `from_data` restores them."""
         if self.is_alone:
             return {"algorithm": self.first.name(), "config": self.first.config.to_data()}
         kind: type[PolicySpec] = load_internal(POLICY_SPEC)
@@ -165,7 +165,7 @@ class Policies:
         return ", ".join(f"{policy}: {algorithm!r}" for policy, algorithm in self.algorithms.items())
 
     def described(self) -> list[str]:
-        """Returns text lines on the policy mapping, policies without training, seats and league."""
+        """Describes in lines of text which policy acts for which agents, which do not learn, and the league."""
         lines = []
         if self.mapping is not None:
             patterns = self.mapping.items() if isinstance(self.mapping, Mapping) else ()
@@ -176,7 +176,7 @@ class Policies:
         return [*lines, f"league: {self.league.described()}"] if self.seats else lines
 
     def differ_in_schedules_alone(self, others: Policies) -> bool:
-        """Whether other policies differ from these only in scheduled settings."""
+        """Whether other policies are equal to these except for scheduled settings, such as learning rates."""
         if list(self.algorithms) != list(others.algorithms) or self.is_alone != others.is_alone:
             return False
         if (self.roles, self.seats, self.league) != (others.roles, others.seats, others.league):
@@ -191,12 +191,12 @@ class Policies:
 
     @property
     def roles(self) -> tuple[Any, ...]:
-        """Roles of the policies (slots, mapping, trained policies, seats), which must be compatible at a resume."""
+        """Roles of the policies (slots, mapping, which ones learn), which must be compatible when a run resumes."""
         selves = {seat: settings.selves for seat, settings in self.seats.items()}
         return self.slots, self.mapping, self.train, selves
 
     def sampling_together(self) -> dict[str, Algorithm[Any]]:
-        """Returns the algorithms by policy, in which the shared sampling settings replace their own."""
+        """Returns the algorithms by policy, with shared settings for collecting experience in place of their own."""
         if self.is_alone or self.is_offline:
             return dict(self.algorithms)
         shared = self.sampling.model_dump(exclude={"rollout_fragment_length"})
@@ -208,19 +208,19 @@ class Policies:
         return algorithms
 
     def learning_in_process(self) -> Policies:
-        """Copy of the policies whose learners run in this process on the CPU, as needed for acting."""
+        """Copy of the policies whose learners run in this process on the CPU, which suffices for acting."""
         algorithms = {policy: _learning_in_process(algorithm) for policy, algorithm in self.algorithms.items()}
         sampling = next(iter(algorithms.values())).config if self.is_alone else self.sampling
         return replace(self, algorithms=algorithms, sampling=sampling)
 
     @property
     def is_offline(self) -> bool:
-        """Whether all policies learn from recorded data alone, so that no env is stepped; see `check_input`."""
+        """Whether all policies learn from recorded data alone, so that no env is stepped."""
         return all(learns_offline(algorithm.config) for algorithm in self.algorithms.values())
 
     @property
     def steps_per_iteration(self) -> int:
-        """Minimum number of steps per iteration, in the clock unit of the first policy that learns."""
+        """Minimum number of steps per iteration: env steps, or SGD steps when learning from recorded data alone."""
         return steps_per_iteration(self.algorithms[self.trained[0]].config if self.is_offline else self.sampling)
 
     def check_input(self) -> None:
@@ -250,7 +250,7 @@ class Policies:
             )
 
     def agent_mapping(self) -> PolicyMapping:
-        """Returns the mapping of a multi-agent world's agents to policies and seats."""
+        """Returns the mapping of a multi-agent world's agents to policies and frozen opponents."""
         return PolicyMapping(self.acting, self.mapping)
 
     @property
@@ -260,7 +260,7 @@ class Policies:
 
     @property
     def acting(self) -> tuple[str, ...]:
-        """Names of policies and seats, to which agents can be mapped."""
+        """Names to which agents can be mapped: policies, and places of frozen opponents."""
         return (*self.algorithms, *self.seats)
 
     def reported_policies(self, env: EnvConfig) -> tuple[str, ...]:
@@ -286,17 +286,17 @@ def schedules_of(config: AlgorithmConfig) -> dict[str, Any]:
 
 
 def learns_offline(config: AlgorithmConfig) -> bool:
-    """Whether an algorithm takes all minibatches from recorded data: no env is stepped, the clock counts SGD steps."""
+    """Whether an algorithm learns from recorded data alone: no env is stepped, and schedules count SGD steps."""
     return isinstance(config, DataSettings) and config.is_offline
 
 
 def clock_unit_of(algorithm: Algorithm[Any]) -> ClockUnit:
-    """Unit of an algorithm's schedules and iterations: SGD steps if it learns from recorded data alone."""
+    """Unit of an algorithm's schedules and iterations: SGD steps if it learns from data alone, else env steps."""
     return "sgd_steps" if learns_offline(algorithm.config) else algorithm.clock_unit
 
 
 def steps_per_iteration(config: AlgorithmConfig) -> int:
-    """Minimum number of steps per iteration, in the unit of the algorithm's clock."""
+    """Minimum number of steps per iteration: env steps, or SGD steps when learning from recorded data alone."""
     if isinstance(config, DataSettings) and config.is_offline:
         return config.sgd_steps_per_iteration
     return config.min_env_steps_per_iteration

@@ -1,4 +1,4 @@
-"""Spaces, views and agent slots that policies have in an env or a world."""
+"""Spaces and agents of each policy, as read from an env or a multi-agent world."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PoliciesInWorld:
-    """Observation and action spaces, world views and agent slots of each policy, read from an env or a world.
+    """Observation and action spaces, and numbers of agents, of each policy in an env or a multi-agent world.
 
     Attributes:
         spaces: Observation and action space of each policy's agents.
@@ -35,7 +35,7 @@ class PoliciesInWorld:
 
 
 def policies_in_world(env: EnvConfig, mapping: PolicyMapping, slots: Mapping[str, int]) -> PoliciesInWorld:
-    """Instantiates one env or world, and reads the spaces, views and agent slots of its policies."""
+    """Creates one env or multi-agent world, and reads the spaces and agents of its policies."""
     world = make_vector_world(env, env.fixed_num_envs or 1, EpisodeSeeds(0, 0), mapping, slots)
     try:
         game = game_of(env)
@@ -51,5 +51,5 @@ def policies_in_world(env: EnvConfig, mapping: PolicyMapping, slots: Mapping[str
 
 
 def placeholder(policy: str) -> PoliciesInWorld:
-    """Placeholder for a single-agent env: one slot and no spaces, so that the env is created only on demand."""
+    """Stand-in for a single-agent env that has not been created: one agent, and no spaces yet."""
     return PoliciesInWorld({}, {}, {policy: 1}, ())

@@ -1,4 +1,4 @@
-"""Spec of one policy of a multi-agent world."""
+"""Spec of one policy in a multi-agent world."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PolicySpec(ConfigModel):
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any], *, path: str = "") -> Self:
-        """Deserializes a policy spec.
+        """Creates a policy's spec from plain data, after validating it.
 
         Args:
             data: Plain data.
@@ -47,6 +47,6 @@ class PolicySpec(ConfigModel):
         return cls.parse({**data, "config": config}, path=path)
 
     def learns_by(self) -> Algorithm[Any]:
-        """Instantiates the spec's algorithm with its settings."""
+        """Creates the algorithm that the spec names, with its settings."""
         algorithm: Algorithm[Any] = algorithm_class(self.algorithm)(self.config)
         return algorithm

@@ -1,4 +1,4 @@
-"""Assembly of additional reward streams (intrinsic rewards and constraint costs): networks and objectives (torch)."""
+"""Networks and losses for additional rewards: intrinsic rewards of curiosity, and costs of a constraint (torch)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def with_curiosity(policy: Policy, algorithm: Algorithm[Any], spaces: Spaces, seed: int) -> Policy:
-    """Extends an actor-critic policy with curiosity networks, and value heads for their rewards, if configured.
+    """Adds curiosity networks, and value heads for their rewards, to an actor-critic policy if settings ask for them.
 
     Args:
         policy: The algorithm's policy.
@@ -46,7 +46,7 @@ def with_curiosity(policy: Policy, algorithm: Algorithm[Any], spaces: Spaces, se
 
 
 def objectives_of_curiosity(config: AlgorithmConfig) -> list[Objective]:
-    """Training objective of the curiosity networks; empty for kinds of curiosity without trained networks.
+    """Losses that train the curiosity networks; empty for kinds of curiosity that train none.
 
     Args:
         config: The algorithm's settings.
@@ -61,6 +61,6 @@ def objectives_of_curiosity(config: AlgorithmConfig) -> list[Objective]:
 
 
 def novelty_loss(outputs: CuriousOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-    """Masked mean of the curiosity networks' loss over sequences [sequences, steps]."""
+    """Mean loss of the curiosity networks over the valid steps of a batch of sequences."""
     loss = masked_mean(outputs.novelty_losses(), batch["valid"].float())
     return Loss(total=loss, statistics={"loss": loss})

@@ -1,4 +1,4 @@
-"""Assembly of the seats of a world: frozen opponents, their behaviors, and the league."""
+"""Frozen opponents in a multi-agent world, and the league that chooses them."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ if TYPE_CHECKING:
 
 
 class Seats:
-    """Seats of a world, in which frozen opponents act: past selves, scripts and policies of checkpoints.
+    """Non-learning policies (seats) of a multi-agent world, whose agents are played by frozen opponents.
+
+    Opponents are past versions of trained policies, scripts, and policies from checkpoints.
 
     Args:
         policies: The policies, with the settings of the seats.
         world: Spaces and views of the policies and seats.
         start_learners: By policy, a function that returns the learner, which is started by the first call.
-        copied: Frozen opponents copied into a saved run, by checkpoint path; others are loaded from the seats' paths.
+        copied: Frozen opponents copied into a saved run, by checkpoint path; others are loaded from their paths.
 
     Raises:
         CheckpointError: There is no such checkpoint, or it cannot be used.
@@ -50,7 +52,7 @@ class Seats:
         self._saved = _saved_opponents(policies.seats, world, copied)
 
     def behaviors(self) -> dict[str, SeatBehavior]:
-        """Creates the behavior of each seat; see `_seat`."""
+        """Creates, for each seat, the policy that plays its agents by frozen opponents."""
         return {seat: self._seat(seat) for seat in self._policies.seats}
 
     def league(self, env: EnvConfig, trainees: Mapping[str, Trainee], seed: int) -> League:

@@ -1,4 +1,4 @@
-"""Warnings about trainings that can run but cannot learn."""
+"""Warnings about trainings that run but cannot learn."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 
 class TrainingWarnings:
-    """Check that warns about a dataflow without weight broadcasts, in which workers act with stale weights.
+    """Warns if a dataflow never sends weights to the workers, which then act with old ones.
 
     Args:
         announce: Callback with the warning.
-        workers: The trainee's workers.
+        workers: Access to the workers of the policy in training.
     """
 
     def __init__(self, announce: Callable[[str], None], workers: PolicyWorkers) -> None:
@@ -24,13 +24,13 @@ class TrainingWarnings:
         self._looks_for_weights = True
 
     def begin(self, sendings: int, sgd_steps: int, *, is_resumed: bool) -> None:
-        """Initializes the check at the start or resume of a training.
+        """Prepares the check when a training starts or resumes.
 
         A dataflow may send weights rarely, so a resumed run may send none for a while. A new run is checked from its
         start.
 
         Args:
-            sendings: Number of earlier broadcasts, made outside of the dataflow.
+            sendings: Number of times that weights were sent before the dataflow ran.
             sgd_steps: SGD steps so far.
             is_resumed: Whether the training resumes after at least one iteration.
         """
@@ -38,7 +38,7 @@ class TrainingWarnings:
         self._looks_for_weights = not is_resumed
 
     def look(self, sgd_steps: int) -> None:
-        """Checks after an iteration for weight broadcasts, and warns once if SGD steps were taken without any.
+        """Warns once, after an iteration, if SGD steps were taken but no weights were sent.
 
         Args:
             sgd_steps: Number of SGD steps so far.

@@ -1,4 +1,4 @@
-"""Hooks of a trial: events of results, evaluations and checkpoints, and the answers of the workers' hooks."""
+"""Hooks of a trial: calls for results, evaluations and checkpoints, and the answers of the workers' hooks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlrun.engine.settings.metric import HOOKS
 
 
 class TrialHooks:
-    """Hooks that run in the trial's own process.
+    """Users' hooks in the trial's own process, and the answers of all hooks.
 
     Args:
         hooks: Settings of each hook by its import path.
@@ -21,7 +21,7 @@ class TrialHooks:
 
     Attributes:
         answers: Answers of all hooks, including those in workers.
-        seconds: Seconds in events so far.
+        seconds: Seconds spent in hooks so far.
     """
 
     def __init__(
@@ -38,11 +38,11 @@ class TrialHooks:
 
     @property
     def stop(self) -> str:
-        """Reason of the first hook that stopped the run, "" for none."""
+        """Reason of the first hook that asked to stop the run; "" if none did."""
         return self.answers.stop
 
     def on_result(self, iteration: int, result: Mapping[str, Any]) -> dict[str, Any]:
-        """Delivers an iteration's result, and returns the metrics of all hooks; a metric without a value is None.
+        """Calls the hooks with an iteration's result, and returns all hooks' metrics; one without a value is None.
 
         Args:
             iteration: Number of the iteration.
@@ -54,11 +54,11 @@ class TrialHooks:
         return {**measured, HOOK_SECONDS.name: spent}
 
     def on_evaluation(self, iteration: int, evaluation: Mapping[str, Any]) -> dict[str, float]:
-        """Delivers an evaluation, and returns the metrics that the hooks answer with."""
+        """Calls the hooks with an evaluation, and returns the metrics that they return."""
         return self._measured("on_evaluation", iteration, evaluation)
 
     def on_checkpoint(self, iteration: int) -> None:
-        """Delivers the event that a checkpoint is about to be captured; metrics count towards the next result."""
+        """Calls the hooks before a checkpoint is captured; metrics that they return count towards the next result."""
         self._deliver("on_checkpoint", iteration, iteration)
 
     def _measured(self, event: str, iteration: int, argument: Mapping[str, Any]) -> dict[str, float]:

@@ -1,1 +1,1 @@
-"""Results of iterations, and other outputs of a run."""
+"""Results of iterations, and data sets that a run writes."""

@@ -1,4 +1,4 @@
-"""Episode metrics: moving averages of returns, lengths and infos over the last 100 finished episodes."""
+"""Metrics of episodes: means of returns, lengths and info numbers over the last 100 episodes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ In larger worlds the metrics of policies tell mean, minimum and maximum over the
 
 
 class EpisodeMetrics:
-    """Episode count, and mean return, length and infos over the last 100 episodes.
+    """Number of episodes, and mean return, length and info numbers of the last 100 episodes.
 
     Args:
         announce: Callback for warnings, at most one of each kind: too many numbers in infos, or names that no metric
@@ -101,7 +101,7 @@ class EpisodeMetrics:
 
 
 class AgentMetrics:
-    """Episode metrics of a multi-agent world, aggregated per policy and per possible agent.
+    """Metrics of agents' episodes in a multi-agent world, for each policy and each possible agent.
 
     Args:
         policies: Names of the policies.
@@ -125,11 +125,11 @@ class AgentMetrics:
                 self._of_agents[episode.agent].add([episode])
 
     def of_policy(self, policy: str) -> dict[str, float | int | None]:
-        """Episode metrics of a policy's agents, by name."""
+        """Metrics of the episodes of a policy's agents, by name."""
         return self._of_policies[policy].result()
 
     def of_policies(self, policies: Iterable[str]) -> dict[str, float | None]:
-        """Returns return and length metrics pooled over several policies, from the last 100 episodes of each."""
+        """Returns return and length metrics of several policies together, from the last 100 episodes of each."""
         return returns_of([episode for policy in policies for episode in self._of_policies[policy].last])
 
     def of_agents(self) -> dict[str, float | int | None]:
@@ -150,7 +150,7 @@ class AgentMetrics:
         }
 
     def load_state(self, state: Mapping[str, Any], new: Collection[str] = ()) -> None:
-        """Restores `state()`; policies and agents missing from the state start without episodes.
+        """Restores the metrics from `state()`; policies and agents that it lacks start without episodes.
 
         Args:
             state: State from `state`.
@@ -163,7 +163,7 @@ class AgentMetrics:
 
 
 def returns_of(episodes: Collection[Episode]) -> dict[str, float | None]:
-    """Computes mean, minimum and maximum return and mean length of episodes; None without episodes."""
+    """Mean, minimum and maximum return, and mean length, of episodes; None without episodes."""
     returns = [episode.episode_return for episode in episodes]
     return {
         "episode_return_mean": _mean(returns),

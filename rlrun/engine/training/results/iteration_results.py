@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 class IterationResults:
-    """Aggregator of an iteration's metrics into one flat result dict.
+    """Collects the metrics of an iteration into one flat dict, its result.
 
     Args:
         workers: The rollout workers.
-        branches: Dataflow branches by policy.
-        flow: Joint dataflow of all branches.
+        branches: Policies in training with their dataflows, by name.
+        flow: Joint dataflow of all policies.
         announce: Callback for warnings about probably unintended settings.
         agents: Possible agents of a multi-agent world; empty for single-agent envs.
-        league: Frozen opponents in a world with seats; None without seats.
+        league: Frozen opponents in a multi-agent world; None if there are none.
 
     Attributes:
         episodes: Metrics of the last episodes.
@@ -99,7 +99,7 @@ class IterationResults:
         return {**counted, **times, **restarts, **self._of_policies(self.agents), **ending}
 
     def reset_counts(self) -> None:
-        """Discards the operators' accumulated metrics after a restore; the next result then covers new steps only."""
+        """Forgets metrics of earlier steps after a restore, so that the next result covers new steps only."""
         self._flow.metrics()
 
     def _agent_returns(self) -> dict[str, float | None]:

@@ -1,4 +1,4 @@
-"""Data sets written by a run from the collected steps: one for each policy."""
+"""Data sets that a run writes from the steps that it collects, one for each policy."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def begin_output(folder: Path, *, is_own: bool) -> None:
 
 
 class RunOutput:
-    """Data sets written by a run: one for each policy that collects steps; a single data set is in the folder itself.
+    """Writes the steps that a run collects to data sets, one for each policy; a single one lies in the folder itself.
 
     Rollouts are recorded in the order in which they are counted, so that an exact resume writes equal bytes.
 
     Args:
         folder: Folder of the data set, or of those of several policies.
-        env: The env, noted in the manifests.
+        env: The env, which the data sets' manifests name.
         trainees: Policies in training, by name.
     """
 
@@ -59,7 +59,7 @@ class RunOutput:
         self._writers: dict[str, SetWriter] = {}
 
     def record(self, rollout: Rollout) -> None:
-        """Records the raw rows of a rollout.
+        """Writes the raw rows of a fragment to the data sets.
 
         Raises:
             UsageError: The folder has other contents.
@@ -88,7 +88,7 @@ class RunOutput:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the positions in the data sets; data written after the state was saved is removed.
+        """Restores the positions in the data sets from `state()`; removes data that was written later.
 
         Raises:
             DataSetError: A data set lacks data that it had when the state was saved, or was altered.

@@ -1,4 +1,4 @@
-"""Reading of a training's checkpoint: its sections, each with a version, its policies, optimizers and settings."""
+"""Reading of a training's checkpoint: its versioned sections, policies, optimizers and settings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TENSOR_KINDS = ("policies", "targets", "optimizers")
 
 
 def league_table(content: Content) -> dict[str, Any] | None:
-    """Ratings and payoff matrix of the league in a checkpoint; None if there is no league.
+    """Ratings and payoff matrix of a league's players in a checkpoint; None if there is no league.
 
     Raises:
         CheckpointError: The table is malformed.
@@ -51,7 +51,7 @@ def league_table(content: Content) -> dict[str, Any] | None:
 
 
 def trainee_sections_of(sections: Mapping[str, Any], trainee: str) -> dict[str, Any]:
-    """Returns one trainee's checkpoint sections: learner, filters and flow.
+    """Returns the parts of a checkpoint that belong to one policy: learner, statistics and dataflow.
 
     Raises:
         CheckpointError: The sections are missing.
@@ -65,10 +65,10 @@ def trainee_sections_of(sections: Mapping[str, Any], trainee: str) -> dict[str, 
 
 @contextmanager
 def refusing(part: str) -> Iterator[None]:
-    """Context manager that turns errors from loading malformed state into CheckpointError.
+    """Context manager that turns errors from malformed checkpoint data into CheckpointError.
 
     Args:
-        part: Name of the part in the message.
+        part: Name, in the message, of the data that is loaded.
 
     Raises:
         CheckpointError: The state contains a value of an unexpected kind or shape.
@@ -81,16 +81,16 @@ def refusing(part: str) -> Iterator[None]:
 
 
 def has_other_kernels(manifest: Mapping[str, Any], update_executor: UpdateExecutor | None) -> bool:
-    """Whether this machine's C kernels may compute different last digits than the kernels that wrote a checkpoint."""
+    """Whether this machine's C kernels may round differently than those of the run that wrote a checkpoint."""
     written = {name: manifest.get(name) for name in ("update_executor", "kernels")}
     return written["update_executor"] == update_executor == "c" and written != executor_record(update_executor)
 
 
 def update_executor_of(manifest: Mapping[str, Any]) -> UpdateExecutor:
-    """Returns the update executor recorded in a checkpoint's manifest.
+    """Returns the backend of parameter updates that a checkpoint's manifest names.
 
     Raises:
-        CheckpointError: The executor is missing or unknown.
+        CheckpointError: The backend is missing or unknown.
     """
     recorded = manifest.get("update_executor")
     if recorded not in get_args(UpdateExecutor):
@@ -99,7 +99,7 @@ def update_executor_of(manifest: Mapping[str, Any]) -> UpdateExecutor:
 
 
 def load_policy(trainee: Trainee, content: Content) -> None:
-    """Loads the parameters of a trainee's policy and of its target network, if any, from a checkpoint.
+    """Loads the parameters of a policy and of its target network, if any, from a checkpoint.
 
     Raises:
         CheckpointError: The parameters do not fit this env or network, or are not finite.
@@ -124,7 +124,7 @@ def load_policy(trainee: Trainee, content: Content) -> None:
 
 
 def load_policy_in_part(trainee: Trainee, content: Content) -> None:
-    """Loads the parameters that a trainee's policy and a checkpoint have in common, by name.
+    """Loads those parameters from a checkpoint that the policy has too, by name.
 
     For example, a cloned policy can become the policy of an actor-critic, whose value network keeps its initial
     parameters. A target network without parameters in the checkpoint starts as a copy.
@@ -164,7 +164,7 @@ def _in_common(
 
 
 def load_optimizer(trainee: Trainee, content: Content) -> None:
-    """Loads the state of a trainee's optimizers, such as Adam's moments, from a checkpoint.
+    """Loads the state of a policy's optimizers, such as Adam's moments, from a checkpoint.
 
     Raises:
         CheckpointError: The state is missing, belongs to other objectives or sizes, or is not finite.
@@ -190,7 +190,7 @@ def load_optimizer(trainee: Trainee, content: Content) -> None:
 
 
 def finite_tensors(content: Content, stem: str) -> dict[str, NDArray[np.float32]]:
-    """Returns the tensors of a checkpoint's tensor file, validated as finite float32.
+    """Returns the tensors in a checkpoint's file, after validating that they are float32 and finite.
 
     Raises:
         KeyError: There is no such file.
@@ -200,10 +200,10 @@ def finite_tensors(content: Content, stem: str) -> dict[str, NDArray[np.float32]
 
 
 def finite(tensor: NDArray[Any], name: str) -> NDArray[np.float32]:
-    """Validates that a loaded tensor is float32 and finite; returns the tensor.
+    """Returns a tensor, after validating that it is float32 and finite.
 
     Args:
-        tensor: The tensor.
+        tensor: Tensor that was loaded.
         name: Name of the tensor in error messages.
 
     Raises:
@@ -217,7 +217,7 @@ def finite(tensor: NDArray[Any], name: str) -> NDArray[np.float32]:
 
 
 def sections_of(content: Content) -> dict[str, Any]:
-    """Returns a checkpoint's sections.
+    """Returns a checkpoint's sections, after validating that its tensors belong to them.
 
     Raises:
         CheckpointError: The state is malformed, or tensors belong to none of the trainees.
@@ -234,7 +234,7 @@ def sections_of(content: Content) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class SavedTraining:
-    """Env, policies, seed and kind of actions of a saved training, parsed from its checkpoint.
+    """Env, policies and seed of a saved training, as read from its checkpoint.
 
     Attributes:
         policies: The policies, with their algorithms and settings.
@@ -287,7 +287,7 @@ def saved_training(
     env: EnvLike | None = None,
     eval_env: EnvLike | None = None,
 ) -> SavedTraining:
-    """Parses a checkpoint's spec and manifest into env, policies, seed and kind of actions.
+    """Reads env, policies and seed of a training from its checkpoint.
 
     Args:
         content: The checkpoint.
@@ -333,7 +333,7 @@ def saved_training(
 
 
 def action_kind_of(manifest: Mapping[str, Any]) -> ActionKind:
-    """Returns the kind of actions recorded in a checkpoint's manifest.
+    """Returns whether a saved training acts greedily or samples, as its checkpoint's manifest records.
 
     Raises:
         ValueError: The kind is missing or unknown.
@@ -345,7 +345,7 @@ def action_kind_of(manifest: Mapping[str, Any]) -> ActionKind:
 
 
 def saved_policies(spec: Mapping[str, Any]) -> Policies:
-    """Parses the policies, with algorithms and settings, of a checkpoint's spec.
+    """Reads the policies, with algorithms and settings, from a checkpoint's spec.
 
     Raises:
         CheckpointError: The settings are missing, or contain absurdly large numbers.
@@ -371,7 +371,7 @@ def evaluation_env(spec: Mapping[str, Any]) -> EnvConfig | None:
 
 
 def validated_settings(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the validated settings of a checkpoint's spec as plain data.
+    """Returns the settings in a checkpoint's spec as plain data, after validating them.
 
     Raises:
         CheckpointError: The settings are missing, or contain absurdly large numbers.

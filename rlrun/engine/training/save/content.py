@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 def content_of(
     running: RunningTraining, spec: dict[str, Any], description: Description, update_executor: UpdateExecutor | None
 ) -> Content:
-    """Captures a running training's state as checkpoint content.
+    """Captures the state of a running training as the content of a checkpoint.
 
     Args:
         running: The running training.
         spec: Spec of the training, for the checkpoint.
         description: Description of the training.
-        update_executor: Executor of the training's updates.
+        update_executor: Backend of the training's parameter updates.
 
     Raises:
         UsageError: The training was restored for acting only.
@@ -71,7 +71,7 @@ def _spaces_in_words(running: RunningTraining) -> dict[str, Any]:
 
 
 def sections(running: RunningTraining) -> dict[str, Any]:
-    """Captures the state of training, workers, league and trainees as checkpoint sections.
+    """Captures the state of workers, league, policies and counters as sections of a checkpoint.
 
     Raises:
         UsageError: The training was restored for acting only.
@@ -107,7 +107,7 @@ def _flow_state(branch: Branch) -> dict[str, Any]:
 
 
 def trainee_tensors(trainee: Trainee) -> dict[str, dict[str, Any]]:
-    """Returns a trainee's tensors (policy, target network, optimizers) by file stem."""
+    """Returns the tensors of one policy, its target network and its optimizers, by the name of their file."""
     learner, parameters = trainee.learner, trainee.policy.parameters
     tensors: dict[str, dict[str, Any]] = {
         f"policies/{trainee.name}": parameters.named(learner.flat()),
@@ -119,7 +119,7 @@ def trainee_tensors(trainee: Trainee) -> dict[str, dict[str, Any]]:
 
 
 def trainee_sections(trainee: Trainee, flow: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a trainee's checkpoint sections: learner, filters, and dataflow state."""
+    """Captures one policy's state for a checkpoint: learner, observation statistics and dataflow."""
     return {
         "learner": section("learner", trainee.learner.state()),
         "filters": section("filters", trainee.filters.state()),

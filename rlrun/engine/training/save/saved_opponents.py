@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SavedOpponent:
-    """Frozen opponent as plain data and arrays: algorithm, settings, weights and filters from a checkpoint.
+    """Frozen opponent from a checkpoint, as plain data and arrays: algorithm, settings, weights and statistics.
 
     Attributes:
         algorithm: Name of the opponent's algorithm, an installed one.
@@ -48,7 +48,7 @@ class SavedOpponent:
     env_steps: int
 
     def to_data(self) -> dict[str, Any]:
-        """Serializes the opponent's state for checkpoints."""
+        """Converts the opponent to plain data, for checkpoints."""
         return {
             "algorithm": self.algorithm,
             "config": dict(self.config),
@@ -58,13 +58,13 @@ class SavedOpponent:
         }
 
     def in_world(self, spaces: Spaces, view: WorldView | None) -> FrozenPolicy:
-        """Creates the frozen policy for a seat of a multi-agent world, or for a single-agent env.
+        """Creates the frozen policy for agents of a multi-agent world, or for a single-agent env.
 
         Only code of installed algorithms runs; settings that name other code are refused.
 
         Args:
             spaces: Observation and action space of the agents.
-            view: View of the agents' world; None for a single-agent env.
+            view: What the policy needs to know about its multi-agent world; None for a single-agent env.
 
         Raises:
             CheckpointError: The settings contain absurdly large numbers.
@@ -95,7 +95,7 @@ class SavedOpponent:
 
 
 def read_opponent(named: str) -> SavedOpponent:
-    """Loads a frozen opponent from a checkpoint path, or PATH:policy if the checkpoint holds several policies.
+    """Loads a frozen opponent from the path of a checkpoint; `PATH:policy` selects one of several policies.
 
     Raises:
         CheckpointError: The checkpoint does not exist or cannot be used.
@@ -122,7 +122,7 @@ def read_opponent(named: str) -> SavedOpponent:
 
 
 def saved_spaces(named: str) -> tuple[str, str] | None:
-    """Returns the observation and action space (as text) of a checkpoint's policy, without loading the policy.
+    """Returns the observation and action space of a checkpoint's policy as text, without loading the policy.
 
     None for a checkpoint of an older version, which does not record each policy's spaces.
 
@@ -137,7 +137,7 @@ def saved_spaces(named: str) -> tuple[str, str] | None:
 
 
 def copied_opponents(sections: Mapping[str, Any]) -> dict[str, SavedOpponent]:
-    """Returns the frozen opponents copied into the league section of a checkpoint's sections.
+    """Returns the frozen opponents that a checkpoint holds copies of.
 
     Raises:
         CheckpointError: The section is malformed.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def new_policies(policies: Policies, spec: Mapping[str, Any]) -> frozenset[str] | None:
-    """Returns the policies that a checkpoint lacks, or that another algorithm had trained; None if nothing differs.
+    """Returns the policies that a checkpoint lacks or that another algorithm had trained; None if nothing differs.
 
     None means that neither the policies nor the mapping of agents to them differ.
 
@@ -151,7 +151,7 @@ def _load_league(league: League, saved: Mapping[str, Any], *, is_new: bool) -> N
 def load_weights(
     running: RunningTraining, content: Content, *, in_part: bool = False, optimizers: bool = False
 ) -> None:
-    """Warm start: loads policy weights and filters, and optionally optimizers, from another run's checkpoint.
+    """Loads weights and observation statistics from another run's checkpoint, for a warm start.
 
     Args:
         running: The running training.
@@ -176,13 +176,13 @@ def load_weights(
 
 
 def freeze_filters(running: RunningTraining) -> None:
-    """Freezes the moments of all policies' observation filters."""
+    """Keeps the observation statistics of all policies as they are from now on."""
     for branch in running.branches.values():
         branch.trainee.filters.is_frozen = True
 
 
 def adopt(running: RunningTraining, content: Content) -> None:
-    """Exploit step of population-based training: copies another run's weights, optimizer, filters and counters.
+    """Copies weights, optimizers, statistics and counters from another run, as population-based training does.
 
     Envs, random number generators, iteration count and elapsed time of this run are kept.
 

@@ -1,4 +1,4 @@
-"""Sections of a training's checkpoint, each with a version number, and the record of its update executor."""
+"""Sections of a training's checkpoint, each with a version number, and its record of the update backend."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ KERNELS_KEY = "rlrun.engine.kernels.library:key"
 
 
 def section(owner: str, state: Any) -> dict[str, Any]:
-    """Wraps a component's state as a checkpoint section with its version number."""
+    """Returns the state of a component as a checkpoint section, with its version number."""
     return {"version": SECTION_VERSIONS[owner], "state": state}
 
 
 def section_state(sections: Mapping[str, Any], owner: str) -> dict[str, Any]:
-    """Returns the state stored in a checkpoint section, after a check of its version.
+    """Returns the state in a checkpoint section, after checking the section's version.
 
     Raises:
         CheckpointError: The section is missing, malformed, or written in another version.
@@ -54,7 +54,7 @@ def section_state(sections: Mapping[str, Any], owner: str) -> dict[str, Any]:
 
 
 def executor_record(update_executor: UpdateExecutor | None) -> dict[str, Any]:
-    """Manifest entries for the update executor, and for the kernels on which the last digits depend."""
+    """Entries of a checkpoint's manifest about the backend of updates, and the kernels that determine rounding."""
     if update_executor != "c":
         return {"update_executor": update_executor}
     return {"update_executor": update_executor, "kernels": load_internal(KERNELS_KEY)()}

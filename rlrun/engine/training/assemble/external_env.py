@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def with_logged_actions(env: EnvConfig, algorithms: Mapping[str, Algorithm[Any]]) -> EnvConfig:
-    """Enables, for external envs, learning from actions that clients chose themselves, in algorithms that support it.
+    """Decides, for an external env, whether algorithms learn from actions that clients chose themselves.
 
     Args:
         env: The env.

@@ -59,7 +59,7 @@ def _entry(target: str, runs_dir: Path) -> dict[str, Any]:
 
 
 def _entry_of_file(file: Path, name: str) -> dict[str, Any]:
-    """Entry of the experiment with a name, or of the only one without a name.
+    """Entry of a named experiment in a spec file; with an empty name, of the only experiment.
 
     Raises:
         UsageError: There is no such experiment, or there are several.

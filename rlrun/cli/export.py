@@ -85,7 +85,7 @@ def export(
 
 
 def _check_suffix(output: Path, to: Format) -> None:
-    """Refuses a file whose name ends as one of another kind, before any work is done."""
+    """Raises an error if the output file has the suffix of another file type, before any work is done."""
     if output.suffix == f".{to}":
         return
     other = next((kind for kind in ("onnx", "c") if output.suffix == f".{kind}"), None)

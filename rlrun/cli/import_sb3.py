@@ -78,7 +78,7 @@ def import_sb3(
 
 
 def _pickled_normalization(file: Path, env: str) -> Path | None:
-    """The file of a `VecNormalize` where SB3's users and rl-zoo3 put it, None if there is none."""
+    """Finds a pickled `VecNormalize` where SB3's users and rl-zoo3 usually store it; None if there is none."""
     places = (file.parent / "vecnormalize.pkl", file.parent / env / "vecnormalize.pkl")
     return next((place for place in places if place.is_file()), None)
 

@@ -87,7 +87,7 @@ def _evaluated(
     seed: int,
     sgd_steps: int | None,
 ) -> list[PolicyEvaluation]:
-    """Evaluates checkpoints one after the other, by the encodings of the first one.
+    """Evaluates checkpoints one after the other, all with the observation encodings of the first one.
 
     Raises:
         UsageError: Their discount factors differ.

@@ -120,7 +120,7 @@ def next_steps(trials: Sequence[TrialResult]) -> list[str]:
 
 
 def _lacks_env(trial: TrialResult) -> bool:
-    """Whether a trial has learned from data or from simulators that asked, so that an env must be named to act in."""
+    """Whether a trial learned from data or external simulators, so that the user must name an env to evaluate in."""
     from rlrun.engine.envs.env_config import EXTERNAL
     from rlrun.engine.messages.errors import RunDamaged
     from rlrun.experiments.spec.titles import WITHOUT_ENV_TITLE, env_title

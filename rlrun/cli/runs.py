@@ -89,7 +89,7 @@ def runs(
 
 
 def _listed_runs(runs_dir: Path, tags: tuple[str, ...], sort: str, limit: int | None) -> list[dict[str, Any]]:
-    """Data of the runs that have all tags; of the first alone, if their order needs no look into their files."""
+    """Data of the runs that have all tags; only of the first `limit` runs if sorting needs nothing from their files."""
     from rlrun.cli.targets import run_names
     from rlrun.experiments.runs.run_state import last_change, read_run_state
 
@@ -166,7 +166,7 @@ def _status_named(text: str) -> str:
 
 
 def _delete(name: str, runs_dir: Path, *, asks: bool) -> dict[str, Any]:
-    """Deletes a run's directory; its copy in a storage is kept.
+    """Deletes a run's directory; a copy in remote storage is kept.
 
     Returns:
         The run and whether it was deleted, as JSON-able data.

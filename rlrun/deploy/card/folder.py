@@ -197,7 +197,7 @@ def refuse_private_texts(folder: Path) -> None:
 
 
 def _private_texts() -> dict[str, str]:
-    """Texts that no card may hold, and what each is."""
+    """Private texts (paths and secrets) that no file of a card may contain, each with a description for messages."""
     folders = {str(Path.home()): "the path of your home folder", str(Path.cwd()): "the path of the current folder"}
     secrets = {
         value: f"the value of ${name}"

@@ -32,7 +32,7 @@ C_TYPES = {
     "uint8": "uint8_t",
     "bool": "uint8_t",
 }
-"""Types of numbers in C."""
+"""C types by NumPy dtype."""
 
 BINARY = {
     "Add": "{a} + {b}",
@@ -50,7 +50,7 @@ BINARY = {
     "Or": "{a} || {b}",
     "Where": "{a} ? {b} : {c}",
 }
-"""Expressions of operators on each entry, after broadcasting."""
+"""C expressions of ONNX operators on two entries a and b, after broadcasting."""
 
 UNARY = {
     "Neg": "-{a}",
@@ -64,7 +64,7 @@ UNARY = {
     "Cast": "{a}",
     "Identity": "{a}",
 }
-"""Expressions of operators on each entry of one array."""
+"""C expressions of ONNX operators on one entry a."""
 
 COMPILATION_TIMEOUT_S = 120.0
 
@@ -227,7 +227,7 @@ WRITERS: dict[str, Callable[[_Code, OnnxNode], list[str]]] = {
     "ArgMax": _argmax,
     "ScatterElements": _scatter,
 }
-"""Writers of the operators that are no loop over entries."""
+"""Functions that write the C code of all other ONNX operators, which are not computed entry by entry."""
 
 
 def c_source(policy: PolicyGraph, metadata: Mapping[str, str]) -> str:

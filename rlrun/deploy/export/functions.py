@@ -61,7 +61,7 @@ def assigned(graph: Graph, array: Traced, key: Any, value: Any) -> Traced:
 
 
 def _replaced(array: Traced, ranges: list[range], value: Traced, axis: int) -> Traced:
-    """Copy of an array with other numbers in the product of ranges, of which the first ones are whole."""
+    """Records a copy of an array with new values in a product of index ranges, the first of which are whole axes."""
     while axis < array.ndim and ranges[axis] == range(array.shape[axis]):
         axis += 1
     if axis == array.ndim:
@@ -98,7 +98,7 @@ def gathered(array: Traced, key: Any) -> Traced | None:
 
 
 def _scattered(array: Traced, key: Any, value: Any) -> Traced | None:
-    """Copy of an array [B, N] with other entries at a number for each row; None for other keys."""
+    """Records a copy of an array [B, N] with one new entry per row; None if the key has another form."""
     numbers = _numbers_by_row(array, key)
     if numbers is None:
         return None
@@ -118,7 +118,7 @@ def _numbers_by_row(array: Traced, key: Any) -> Traced | None:
 
 
 def _whole(array: Traced, key: Any) -> list[Any]:
-    """An entry of a key for each dimension, and None for each new one."""
+    """Expands an index key to one entry per dimension, with None for each new dimension."""
     keys = list(key) if isinstance(key, tuple) else [key]
     for each in keys:
         if not (each is None or each is Ellipsis or isinstance(each, int | np.integer | slice)):

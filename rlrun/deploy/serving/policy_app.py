@@ -158,7 +158,7 @@ class PolicyApp:
         return JSONResponse(self.decisions.served.schema())
 
     async def _health(self, request: Request) -> Response:
-        """Answers whether the server works, without a word about the policy: no token is asked for."""
+        """Answers a health check, without any data on the policy, since no token is required."""
         health = {
             "status": "reload_failing" if self.metrics.is_reload_failing else "ok",
             "failed_reloads": self.metrics.failed_reloads,

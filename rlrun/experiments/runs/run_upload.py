@@ -131,7 +131,7 @@ class RunUpload:
             pause_s = max(COPY_EVERY_S, (time.monotonic() - began) / SHARE)
 
     def _read_referring_files(self) -> dict[str, tuple[Item, bytes]]:
-        """Loads run.json and each trial.json that has changed."""
+        """Loads the files that refer to others: run.json, and each trial.json that has changed."""
         found = {}
         for name in [RUN_FILE, *(f"{folder.name}/{TRIAL_FILE}" for folder in self._run.iterdir())]:
             with suppress(FileNotFoundError, NotADirectoryError):

@@ -121,7 +121,7 @@ class _RowChecks:
         self._last_whole = self._newest = 0
 
     def checked(self, number: int, line: bytes) -> Row | None:
-        """Returns the row of a line, without what is altered in it; None for a damaged line."""
+        """Parses and checks a line; returns its row without altered values, or None for a damaged line."""
         row = row_in(line)
         if row is None or type(row.get("iteration")) is not int:
             self._broken.append(number)
@@ -217,7 +217,7 @@ def _repair(
 
 
 def _missing(file: Path, lost: str, taken: Sequence[int]) -> Iterator[str]:
-    """Yields a sentence on the rows that are nowhere, and one on those taken from checkpoints."""
+    """Yields a sentence on rows that are lost, and one on rows restored from checkpoints."""
     if lost:
         yield f"{file}: the rows of iterations {lost} are missing, and in no checkpoint"
     if taken:

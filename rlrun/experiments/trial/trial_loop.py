@@ -274,7 +274,7 @@ class TrialLoop:
         )
 
     def _take_in(self, rows: Iterable[Row]) -> None:
-        """Takes in rows, a new one or those from before a resume; notes whether the trial is done.
+        """Updates the trial's state from a new row, or from the rows before a resume; sets `done` if the trial is done.
 
         After half of the run it warns the user if no episode has ended.
         """

@@ -86,7 +86,7 @@ def diagnose_run(path: Path, episodes: int, *, is_trusted: bool) -> RunDiagnosis
 
 
 def _env_check(trials: Sequence[TrialResult], spec: Mapping[str, Any], *, is_trusted: bool) -> EnvCheck:
-    """Whether the env is instantiated and stepped; see `RunDiagnosis`. One that raised in a trial would do so again."""
+    """Whether to instantiate and step the env (see `RunDiagnosis`); an env that crashed a trial would crash again."""
     if _env_to_play(spec) is None:
         return "none"
     if not is_trusted:
@@ -97,7 +97,7 @@ def _env_check(trials: Sequence[TrialResult], spec: Mapping[str, Any], *, is_tru
 def _played(
     view: RunView, trials: Sequence[TrialResult], specs: Mapping[str, Mapping[str, Any]], episodes: int
 ) -> tuple[EvaluationResult | None, list[EnvFinding]]:
-    """Random policies in the env of the first trial that has played it, and the env's check; neither without one."""
+    """Evaluates random policies in the env of the first trial with results, and checks that env; (None, []) if none."""
     played = [trial for trial in trials if trial.last_result and (trial.status != "ERROR" or has_diverged(trial))]
     if not played:
         return None, []
@@ -131,7 +131,7 @@ def _evidence(
 
 
 def _env_to_play(spec: Mapping[str, Any]) -> Any:
-    """Env of a trial as written; of one that learns from data without an env that of its evaluations, or None."""
+    """Env of a trial as written in its spec; for a trial without one, the env of its evaluations, or None."""
     is_there = env_title(spec["env"]) != WITHOUT_ENV_TITLE
     return spec["env"] if is_there else (spec.get("evaluation") or {}).get("env")
 

@@ -75,7 +75,7 @@ def control_name(name: str) -> str:
 
 
 def _still(config: AlgorithmConfig) -> dict[str, Any]:
-    """Settings of an algorithm that freeze all parameters."""
+    """Algorithm settings under which all parameters stay frozen: learning rates of 0."""
     rates = [name for name in type(config).model_fields if name == "lr" or name.endswith("_lr")]
     return {**dict.fromkeys(rates, 0.0), "compile": False}  # not worth it for a few updates
 

@@ -371,6 +371,6 @@ class BroadcastValues:
                 shell.tell.options(num_returns=0).remote(method, reference)
 
     def repeat(self, shell: Any) -> None:
-        """Calls each method of a restarted actor's object with the latest value, in the order of the broadcasts."""
+        """Sends a restarted actor the latest value of each method and topic again, in the order of the broadcasts."""
         for (method, _), (_, reference) in self._values.items():
             shell.tell.options(num_returns=0).remote(method, reference)

@@ -60,7 +60,7 @@ def zeroed(tree: Any, holds: Flags) -> Any:
 
 
 def clear(tree: Any, rows: Flags) -> None:
-    """Zeroes entries of a tree of arrays in place: (t, b) of [T, B, ...] by mask [T, B], or t of [T, ...] by [T]."""
+    """Zeroes the entries of a tree of arrays where a mask over the leading axes ([T, B] or [T]) is true, in place."""
     for leaf in leaves(tree):
         leaf[rows] = 0
 

@@ -90,7 +90,7 @@ class SampleBatch(dict[str, Any]):
 
     @property
     def num_rows(self) -> int:
-        """Number of entries, T * B, including invalid ones."""
+        """Number of entries (T steps times B env slots), including invalid ones."""
         shape = self["valid"].shape
         return int(shape[0] * shape[1])
 

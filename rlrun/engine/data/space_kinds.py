@@ -23,7 +23,7 @@ ActionKind = Literal["Discrete", "MultiDiscrete", "MultiBinary", "Box", "bounded
 
 
 def own_form(space: Space[Any]) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Shape and dtype of a space's elements, as Gymnasium declares them."""
+    """Returns the shape and dtype that a Gymnasium space declares for its elements."""
     return tuple(space.shape or ()), np.dtype(space.dtype)
 
 

@@ -66,17 +66,17 @@ class DataSet:
 
     @property
     def observation_space(self) -> gymnasium.Space[Any]:
-        """Space of observations."""
+        """Gymnasium space of the data set's observations."""
         return self.manifest.spaces.observation
 
     @property
     def action_space(self) -> gymnasium.Space[Any]:
-        """Space of actions, as the env takes them."""
+        """Gymnasium space of the data set's actions, in the form in which the env takes them."""
         return self.manifest.spaces.action
 
     @property
     def agents(self) -> tuple[str, ...]:
-        """Names of the agents, to which the column `agent` refers by position."""
+        """Names of the agents; the column `agent` holds positions in this tuple."""
         return self.manifest.agents
 
     @property
@@ -86,17 +86,17 @@ class DataSet:
 
     @property
     def num_rows(self) -> int:
-        """Number of rows, including those of final observations."""
+        """Number of rows in the data set: steps, and one final observation per episode."""
         return int(self._file_ends[-1]) if len(self._file_ends) else 0
 
     @property
     def num_steps(self) -> int:
-        """Number of steps."""
+        """Number of env steps in the data set, without the rows of final observations."""
         return sum(entry.steps for entry in self.manifest.files)
 
     @property
     def num_episodes(self) -> int:
-        """Number of episodes, including truncated recordings of episodes."""
+        """Number of episodes in the data set, including those that were not recorded to their end."""
         return self.num_rows - self.num_steps
 
     @property

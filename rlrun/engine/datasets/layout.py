@@ -56,7 +56,7 @@ class SetSpaces(NamedTuple):
     action: gymnasium.Space[Any]
 
     def to_json(self) -> dict[str, Any]:
-        """Converts the spaces to their JSON form."""
+        """Converts the observation and action space to their JSON form."""
         return {name: space_to_json(space) for name, space in self._asdict().items()}
 
     @classmethod

@@ -61,7 +61,7 @@ class FileEntry:
 
     @property
     def episodes(self) -> int:
-        """Number of episodes: each episode has exactly one row without a step."""
+        """Number of episodes in the file, which is the number of rows without a step."""
         return self.rows - self.steps
 
 
@@ -220,7 +220,7 @@ def _entry_from_json(data: Mapping[str, Any]) -> FileEntry:
 
 
 def lengths_of(valid: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Number of steps [E] of each episode in a file, from the mask [N] of rows that hold a step."""
+    """Returns the number of steps of each of E episodes, [E], from the mask of a file's rows that hold a step, [N]."""
     return np.diff(np.flatnonzero(~valid), prepend=-1) - 1
 
 

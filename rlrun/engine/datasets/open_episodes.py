@@ -49,7 +49,7 @@ class OpenEpisode:
     num_steps: int = 0
 
     def joined(self) -> Columns:
-        """Concatenates the pieces of the episode."""
+        """Returns the episode's rows so far, concatenated from its pieces."""
         if len(self.parts) > 1:
             columns = joined(self.parts)
             self.parts = [RowRange(columns, 0, len(columns["valid"]))]
@@ -104,14 +104,14 @@ class OpenEpisodes:
                     yield from self.cut(slot)
 
     def cut(self, slot: str) -> Iterator[WholeEpisode]:
-        """Yields the running episode of a slot as an incomplete episode, if there is one."""
+        """Ends the recording of a slot's running episode, and yields the incomplete episode, if there is one."""
         if slot in self._slots:
             closing = self._slots[slot].closing
             assert closing is not None
             yield self._ended(slot, closing)
 
     def cut_all(self) -> Iterator[WholeEpisode]:
-        """Yields all running episodes as incomplete episodes."""
+        """Ends the recording of all running episodes, and yields the incomplete episodes."""
         for slot in list(self._slots):
             yield from self.cut(slot)
 

@@ -16,14 +16,14 @@ from rlrun.engine.messages.errors import DataSetError
 
 
 class SetFolder(Protocol):
-    """Folder of a data set; `str()` gives the path or URI that messages name."""
+    """Interface to the folder of a data set; `str()` gives its path or URI for messages."""
 
     manifest: Manifest
     """The manifest, as it was when the set was opened."""
 
     @property
     def limit_bytes(self) -> int | None:
-        """Limit in bytes for this machine's copies of the set's files; None if files are read in place."""
+        """Maximum size in bytes of this machine's copies of the set's files; None if files are read in place."""
 
     def columns(self, entry: FileEntry) -> Columns:
         """Columns [N, ...] of a file by name, as read-only views of mapped memory.

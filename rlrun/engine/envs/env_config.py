@@ -391,7 +391,7 @@ class EnvConfig(ConfigModel):
 
     @property
     def fixed_num_envs(self) -> int | None:
-        """Number of env slots of an env that was passed as an instance; None if any number can be created."""
+        """Number of env slots, if the env was passed as an instance; None if any number of envs can be created."""
         return None if self._given is None else self._given.num_envs
 
     @property
@@ -456,7 +456,7 @@ class EnvConfig(ConfigModel):
 
     @property
     def varies(self) -> bool:
-        """Whether episodes differ by task or curriculum, and not only by seed."""
+        """Whether the env has tasks or a curriculum, so that episodes differ not only by seed."""
         return self.tasks is not None or self.curriculum is not None
 
     def in_evaluation(self) -> Self:
@@ -465,7 +465,7 @@ class EnvConfig(ConfigModel):
 
 
 def names_world(data: Any) -> bool:
-    """Whether raw config data, or a set of its keys, describes a multi-agent world."""
+    """Whether an env's unparsed settings, or the set of their keys, are those of a multi-agent world."""
     return isinstance(data, Mapping | set) and any(kind in data for kind in ("world", "pettingzoo", "external"))
 
 

@@ -151,7 +151,7 @@ def register_atari() -> bool:
 
 
 def is_usable_kind(spec: EnvSpec) -> bool:
-    """Whether a Gymnasium registration is a usable env, rather than a stub for an env that moved to another package."""
+    """Whether a registered Gymnasium id is a usable env, not a placeholder for an env moved to another package."""
     return not callable(spec.entry_point) or getattr(spec.entry_point, "__module__", "") != "gymnasium.envs"
 
 

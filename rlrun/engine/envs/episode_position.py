@@ -69,7 +69,7 @@ class EpisodeSeeds:
         return int(np.random.SeedSequence(key).generate_state(1)[0]) >> 1
 
     def seeds(self, env_indices: NDArray[Any], episodes: NDArray[Any]) -> NDArray[np.int64]:
-        """Vectorized version of `seed` for many episodes; the arguments are broadcast."""
+        """Vectorized version of `seed` for arrays of env slots and episode numbers, broadcast against each other."""
         slots, numbers = np.broadcast_arrays(env_indices, episodes)
         fixed = [word for part in (self.run_seed, self.worker_index, self.stream) for word in split_words(part)]
         varying = [slots.ravel().astype(np.uint32), numbers.ravel().astype(np.uint32)]

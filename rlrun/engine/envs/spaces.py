@@ -65,7 +65,7 @@ def empty_batch(space: Space[Any], num_envs: int) -> Tree:
 
 
 class SpaceMismatch(ValueError):
-    """Error for an observation outside of its space, or for an info that lacks a required number."""
+    """Error for a value outside of its space, or for an info that lacks a required number."""
 
 
 def row_writer(space: Space[Any], batch: Tree, path: str = "") -> Callable[[int, Any], None]:

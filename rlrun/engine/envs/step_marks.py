@@ -124,7 +124,7 @@ class StepMarks:
         self.slot[0] = ALL_SLOTS
 
     def rest(self) -> None:
-        """Records that no env slot is being stepped."""
+        """Records that no env slot is being stepped or reset, so that a crash is not attributed to an env."""
         self.slot[0] = NO_SLOT
 
 

@@ -43,7 +43,7 @@ class Task:
 
     @property
     def info(self) -> dict[str, float]:
-        """Info entries of the task: `task` is the index in a list; `task/NAME` are the numbers of a function's task."""
+        """Info entries of the task: `task`, its index in a list; or `task/NAME`, each number that a function gave."""
         if self.index is not None:
             return {TASK: self.index}
         return {f"{TASK}/{name}": value for name, value in self.values.items()}
@@ -134,7 +134,7 @@ class Lessons:
         self._returns: set[int] = set()
 
     def begin(self, slot: int) -> dict[str, Any]:
-        """Returns the env arguments for the episode that begins, or is replayed, in an env slot."""
+        """Returns the curriculum's keyword arguments for the episode that an env slot begins or replays."""
         if slot in self._returns:
             self._returns.discard(slot)
         else:

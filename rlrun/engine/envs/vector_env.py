@@ -147,7 +147,7 @@ class VectorEnv(Protocol):
 
 
 def observation_hash(observation: Tree) -> str:
-    """Returns a digest of one env slot's observation: 32 hexadecimal digits, from names, dtypes, shapes and bytes."""
+    """Returns a digest (32 hexadecimal digits) of one env slot's observation: its names, dtypes, shapes and values."""
     digest = hashlib.blake2b(digest_size=16)
     for name, leaf in sorted(named_leaves(observation), key=lambda item: item[0]):
         array = np.asarray(leaf)

@@ -1,4 +1,4 @@
-"""Placeholder for the env in runs that learn from recorded data without an env: spaces, but no episodes."""
+"""Placeholder env for runs that learn from recorded data alone: it has spaces, but no episodes."""
 
 from __future__ import annotations
 

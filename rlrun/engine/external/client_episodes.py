@@ -137,7 +137,7 @@ class ClientEpisodes:
             return True
 
     def take(self, world: int) -> PendingStep:
-        """Returns and clears the parts of a world's next step that have been received."""
+        """Returns and clears the observations, rewards and ends that a world's client has sent since the last step."""
         with self._changed:
             self._running.updated.discard(world)
             episode = self._running.of_world[world]
@@ -149,7 +149,7 @@ class ClientEpisodes:
             return pending_step
 
     def close(self) -> None:
-        """Rejects all further messages and all that are still waiting."""
+        """Answers all waiting and all later messages of clients with an error."""
         with self._changed:
             self._is_closed = True
             for answer in self._running.unanswered():

@@ -66,7 +66,7 @@ class LocalPolicy:
         return action if self._box is None else np.clip(action, self._box["low"], self._box["high"])
 
     def follow(self, version: int | None) -> None:
-        """Fetches new weights if the server's version is too far ahead."""
+        """Fetches the server's weights if they are more than `max_lag` versions ahead of the local ones."""
         if version is not None and version - self.version > self._max_lag:
             self._fetch()
 

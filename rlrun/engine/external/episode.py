@@ -110,7 +110,7 @@ class Agent:
 
 @dataclass
 class PendingStep:
-    """Parts of a world's next step, collected from the client's messages since the last step."""
+    """Observations, rewards and ends that a client has sent since its world's last step, by agent id."""
 
     observations: dict[str, Any] = field(default_factory=dict)
     rewards: dict[str, float] = field(default_factory=dict)

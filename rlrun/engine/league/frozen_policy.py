@@ -30,7 +30,7 @@ class FrozenPolicy:
 
 
 def saved_weights(weights: Weights) -> dict[str, Any]:
-    """Serializes weights to plain data."""
+    """Serializes a policy's weights to plain data, for checkpoints."""
     return {
         "version": weights.version,
         "acting": weights.acting,
@@ -41,7 +41,7 @@ def saved_weights(weights: Weights) -> dict[str, Any]:
 
 
 def loaded_weights(data: Mapping[str, Any]) -> Weights:
-    """Deserializes weights; the inverse of `saved_weights()`.
+    """Restores a policy's weights from the plain data of `saved_weights()`.
 
     Raises:
         ValueError: The data is not valid.

@@ -1,4 +1,4 @@
-"""League training: opponent pool of past policy snapshots ("selves"), rating games, and matchmaking for the seats."""
+"""League training (self-play): pool of past policy snapshots ("selves"), rating games, and choice of opponents."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class League:
         }
 
     def acting(self) -> dict[str, SeatBehavior]:
-        """Creates the behavior policies of all seats with current lineups, for inference in this process."""
+        """Creates a behavior policy for each seat, with the seat's current opponents, for inference in this process."""
         seats = {seat: make() for seat, make in self._make_seats.items()}
         for seat, weights in self.lineups().items():
             seats[seat].load(weights)

@@ -52,7 +52,7 @@ class Outcomes:
         return (self.wins + 0.5 * self.draws) / self.games
 
     def swapped(self) -> Outcomes:
-        """Outcomes from the opponent's perspective."""
+        """Returns the outcomes from the opponent's perspective, with wins and losses exchanged."""
         return Outcomes(self.losses, self.draws, self.wins)
 
     def __add__(self, other: Outcomes) -> Outcomes:
@@ -102,7 +102,7 @@ class Payoffs:
         return {name: float(rating - zero) for name, rating in zip(self.names, ratings, strict=True)}
 
     def state(self) -> list[Any]:
-        """Serializes the outcomes to plain data."""
+        """Returns the payoff matrix as plain data, for checkpoints."""
         order = {name: number for number, name in enumerate(self.names)}
         return [
             [first, second, own.wins, own.draws, own.losses]

@@ -49,7 +49,7 @@ class SeatNoise:
             end += width
 
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
-        """Passes this worker's range of env slots to the opponents' policies."""
+        """Passes the range of env slots that this worker steps on to the noise sources of the opponents' policies."""
         for source in self._sources.values():
             source.assign_envs(first_slot, num_slots)
 
@@ -76,12 +76,12 @@ class ActionsAlone:
         self._space = action_space
 
     def allocate(self, length: int, slots: int) -> SampleBatch:
-        """Allocates the recorded actions, [T, B, ...]."""
+        """Allocates the array for the recorded actions of T steps in B slots, [T, B, ...]."""
         space = self._space
         return SampleBatch(actions=np.empty((length, slots, *space.action_shape), space.action_dtype))
 
     def close(self, batch: SampleBatch, episode_starts: Flags, shown: Flags) -> None:
-        """No-op: nothing is recorded of the closing observations."""
+        """No-op: the observations after a fragment's last step are not recorded."""
 
     def moments(self, observations: Any, filled: Flags) -> dict[str, Moments]:
         """Returns no moments: opponents' observation filters are frozen."""
@@ -225,7 +225,7 @@ class SeatBehavior:
         return self.action_space.to_env(self._chosen(observations, noise, self._starts, shown))
 
     def state(self) -> dict[str, Any]:
-        """Returns the opponent in each slot with its weights, since the pool may have dropped the opponent."""
+        """Returns each slot's opponent and its weights for checkpoints, since the pool may no longer hold it."""
         held = {name: self._players[name] for name in dict.fromkeys(self._holds) if name in self._players}
         return {"holds": list(self._holds), "players": {name: player.state() for name, player in held.items()}}
 

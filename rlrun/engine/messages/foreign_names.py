@@ -71,7 +71,7 @@ class OtherAlgorithm:
 
 @cache
 def table() -> Mapping[str, Any]:
-    """Loads the table of foreign names: kind of name -> the other library's name -> rlrun's counterpart."""
+    """Loads the table of other libraries' names, in sections such as `settings`: their name -> rlrun's counterpart."""
     import yaml
 
     data: Mapping[str, Any] = yaml.safe_load(TABLE.read_text("utf-8"))
@@ -136,7 +136,7 @@ def entry_key_for(name: str) -> str:
 
 
 def is_foreign(name: str) -> bool:
-    """Whether a name is known to be a setting of another library."""
+    """Whether a name is known as a setting of another RL library."""
     return name in settings()
 
 

@@ -74,12 +74,12 @@ class RewardingOutputs:
 
     @property
     def distribution(self) -> Distribution:
-        """Action distributions, [S, L]."""
+        """Action distributions of the actor for S sequences of L steps, [S, L]."""
         return self._actor_critic.distribution
 
     @property
     def values(self) -> Tensor:
-        """State values V(s), [S, L]."""
+        """State values V(s) of the critic for S sequences of L steps, [S, L]."""
         return self._actor_critic.values
 
     @property

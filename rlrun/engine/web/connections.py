@@ -41,7 +41,7 @@ class Connection:
         return self._connections.admit(self)
 
     def shut_down(self) -> None:
-        """Ends the connection in both directions."""
+        """Shuts down the connection's socket in both directions, which ends its reader."""
         self._deadline.cancel()
         with suppress(OSError):  # the client has left, or the socket is closed
             self._socket.shutdown(socket.SHUT_RDWR)

@@ -116,7 +116,7 @@ class ArrayWorld(Protocol):
         ...
 
     def state(self) -> NDArray[Any]:
-        """Returns the global states of all worlds, [W, D], if there is a `state_space`."""
+        """Returns the global states of all W worlds, vectors of D numbers, [W, D], if there is a `state_space`."""
         ...
 
     def close(self) -> None:

@@ -52,7 +52,7 @@ class ParallelWorld(World):
     @property
     @override
     def unwrapped(self) -> Any:
-        """The PettingZoo env."""
+        """The wrapped PettingZoo env."""
         return self._env.unwrapped
 
     @override
@@ -81,7 +81,7 @@ class ParallelWorld(World):
 
     @override
     def state(self) -> NDArray[Any]:
-        """Returns the global state, [D]."""
+        """Returns the env's global state, a vector of D numbers, [D]."""
         return self._env.state()  # type: ignore[no-any-return]
 
     @override
@@ -118,7 +118,7 @@ class TurnBasedWorld(World):
     @property
     @override
     def unwrapped(self) -> Any:
-        """The PettingZoo env."""
+        """The wrapped PettingZoo env."""
         return self._env.unwrapped
 
     @override
@@ -155,7 +155,7 @@ class TurnBasedWorld(World):
 
     @override
     def state(self) -> NDArray[Any]:
-        """Returns the global state, [D]."""
+        """Returns the env's global state, a vector of D numbers, [D]."""
         return self._env.state()  # type: ignore[no-any-return]
 
     @override

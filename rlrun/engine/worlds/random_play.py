@@ -1,4 +1,4 @@
-"""Random rollouts of worlds, recorded by policy for the env check."""
+"""Rollouts of worlds with random actions, recorded by policy for the check of an env."""
 
 from __future__ import annotations
 

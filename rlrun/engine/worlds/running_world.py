@@ -152,7 +152,7 @@ class RunningWorld:
 
     @watched_env_call(lambda own: own["self"]._where())
     def state(self) -> NDArray[Any]:
-        """Returns the global state, [D].
+        """Returns the world's global state, a vector of D numbers, [D].
 
         Raises:
             EnvError: The world raised, or returned a state outside its `state_space`.

@@ -1,4 +1,4 @@
-"""Envs and worlds that a user passes as Python objects (classes, instances, functions), as env configs."""
+"""Conversion of envs that a user passes as Python objects (classes, instances, functions) to env configs."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ class VectorWorld(Protocol):
 
 
 def place_of(worlds: VectorWorld, policy: str, slot: int) -> str:
-    """Describes the agent of a slot for messages: env or world, episode, and agent id."""
+    """Returns a text for messages that locates a slot's agent: env or world, episode, and agent id."""
     world = slot // (worlds.slots[policy] // worlds.num_worlds)
     place, agent = worlds.places()[world], worlds.owners(policy)[slot]
     if agent == ONLY_AGENT:

@@ -88,7 +88,7 @@ class World(ABC):
         """
 
     def state(self) -> NDArray[Any]:
-        """Returns the global state, [D], if the world has a `state_space`."""
+        """Returns the global state, a vector of D numbers, [D], if the world has a `state_space`."""
         raise NotImplementedError(f"{type(self).__name__} has no state")
 
     def array_game(self) -> ArrayGame | None:

@@ -36,7 +36,7 @@ class Symmetries:
 
     @staticmethod
     def from_boards(boards: Sequence[Indices], actions: Sequence[Indices]) -> Symmetries:
-        """Creates symmetries from permuted boards of cell numbers [rows, columns] and permutations of actions [A]."""
+        """Creates symmetries, each from a board of source cells [rows, columns] and a permutation of A actions."""
         return Symmetries(np.stack([board.ravel() for board in boards]), np.stack(list(actions)))
 
     def __len__(self) -> int:
@@ -44,20 +44,20 @@ class Symmetries:
         return len(self.cells)
 
     def move(self, observations: Mapping[str, Any], which: Indices) -> dict[str, Any]:
-        """Transforms observations (boards and action masks) by the symmetries with indices `which` [n]."""
+        """Transforms n observations (boards and action masks), each by the symmetry with its index in `which` [n]."""
         return {
             OBSERVATION: self.move_cells(observations[OBSERVATION], which),
             ACTION_MASK: self.move_actions(observations[ACTION_MASK], which),
         }
 
     def move_cells(self, boards: NDArray[Any], which: Indices) -> NDArray[Any]:
-        """Permutes the cells of boards [n, rows, columns, ...] by the symmetries with indices `which` [n]."""
+        """Permutes the cells of n boards [n, rows, columns, ...], each by the symmetry whose index is in `which`."""
         flat = boards.reshape(len(boards), self.cells.shape[1], -1)
         moved = np.take_along_axis(flat, self.cells[which][..., None], axis=1)
         return moved.reshape(boards.shape)
 
     def move_actions(self, numbers: NDArray[Any], which: Indices) -> NDArray[Any]:
-        """Permutes values per action [n, A] by the symmetries with indices `which` [n]."""
+        """Permutes n rows of values of A actions [n, A], each by the symmetry with its index in `which` [n]."""
         return np.take_along_axis(numbers, self.actions[which], axis=1)
 
 
@@ -84,11 +84,11 @@ class ArrayGame(Protocol):
         ...
 
     def legal(self, states: States) -> Flags:
-        """Returns the masks of legal actions, [n, A]; arbitrary for terminal positions."""
+        """Returns the masks of legal actions in n positions, [n, A]; arbitrary for terminal positions."""
         ...
 
     def play(self, states: States, actions: NDArray[np.int64]) -> States:
-        """Returns the successor positions after one legal action in each position, [n]; the inputs are not modified."""
+        """Returns the successors of n positions after one legal action in each; the inputs are unchanged."""
         ...
 
     def results(self, states: States) -> tuple[Flags, Floats]:

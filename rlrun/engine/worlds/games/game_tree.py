@@ -35,7 +35,7 @@ class GameTree(Protocol):
         ...
 
     def legal(self) -> Flags:
-        """Returns the mask of legal actions of the player to act, [A]."""
+        """Returns the mask of legal actions of the player to act, with one entry per action, [A]."""
         ...
 
     def play(self, action: int) -> Self:

@@ -40,7 +40,7 @@ class Searchable(Protocol):
         ...
 
     def legal(self) -> Flags:
-        """Returns the mask of legal actions, [A]."""
+        """Returns the mask of legal actions in this position, with one entry per action, [A]."""
         ...
 
     def play(self, action: int) -> None:
@@ -82,18 +82,18 @@ class ObjectGame:
         return _states([self._begin(seed + index) for index in range(number)])
 
     def legal(self, states: States) -> Flags:
-        """Returns the masks of legal actions, [n, A]."""
+        """Returns the masks of legal actions in n positions, [n, A]."""
         return np.array([state.legal() for state in states], np.bool_).reshape(-1, self.num_actions)
 
     def play(self, states: States, actions: Indices) -> States:
-        """Returns the successor positions [n], by applying each action to a clone."""
+        """Returns the successors of n positions after one action in each; the given positions are unchanged."""
         played = [state.clone() for state in states]
         for state, action in zip(played, actions.tolist(), strict=True):
             state.play(action)
         return _states(played)
 
     def results(self, states: States) -> tuple[Flags, Floats]:
-        """Returns the mask of terminal positions [n] and the outcomes for the movers [n], 0 if not terminal."""
+        """Returns the mask of terminal positions [n] and the outcomes for the players to act [n], 0 if not terminal."""
         results = [state.result for state in states]
         ended = np.array([result is not None for result in results], np.bool_)
         return ended, np.array([result or 0.0 for result in results], np.float32)
@@ -103,14 +103,14 @@ class ObjectGame:
         return np.array([state.mover for state in states], np.float32)
 
     def observe(self, states: States) -> Tree:
-        """Returns the movers' observations, arrays [n, ...]."""
+        """Returns the observations of the players to act in n positions, arrays [n, ...]."""
         seen = [state.observe() for state in states]
         if not seen:
             return map_tree(lambda leaf: np.asarray(leaf)[None][:0], self._begin(0).observe())
         return map_tree(lambda *own: np.stack(own), seen[0], *seen[1:])
 
     def positions(self, observations: Tree) -> States:
-        """Returns positions [n] reconstructed from the movers' observations."""
+        """Returns n positions reconstructed from the observations of the players to act: the inverse of `observe`."""
         any_position = self._begin(0)
         number = len(leaves(observations)[0])
         rows = [map_tree(lambda leaf, row=row: leaf[row], observations) for row in range(number)]

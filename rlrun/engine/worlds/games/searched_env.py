@@ -139,7 +139,7 @@ class EnvPosition:
         return self._observation
 
     def legal(self) -> NDArray[np.bool_]:
-        """Returns an all-True mask of legal actions, [A]."""
+        """Returns an all-True mask, with one entry per action, [A]: every action of the env is legal."""
         return np.ones(self._env.action_space.n, np.bool_)
 
     def play(self, action: int) -> None:

@@ -1,4 +1,4 @@
-"""Games as trees played as multi-agent worlds, in which the players take turns."""
+"""Adapter that plays a game tree as a multi-agent world, in which the players take turns."""
 
 from __future__ import annotations
 

@@ -323,7 +323,7 @@ def random_terrain(generator: np.random.Generator, size: int) -> NDArray[np.uint
 
 
 def shores(tiles: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Mask [S, S] of the tiles with water above, below, to the left or to the right."""
+    """Mask of the tiles of an S x S map with water above, below, to the left or to the right."""
     water = tiles == WATER
     above_or_below = np.roll(water, 1, 0) | np.roll(water, -1, 0)
     beside: NDArray[np.bool_] = above_or_below | np.roll(water, 1, 1) | np.roll(water, -1, 1)

@@ -28,7 +28,7 @@ class CriticValues(Recording):
 
     @override
     def load(self, flat: Floats) -> None:
-        """Loads the acting parameters [num_parameters]."""
+        """Loads the critic's weights from the flat vector of acting parameters."""
         self.critic.load(flat)
 
     @override

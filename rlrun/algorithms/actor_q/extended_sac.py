@@ -203,7 +203,7 @@ class ResetNetworks(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the number of minibatches so far."""
+        """State for a checkpoint: the number of minibatches since the start."""
         return {"minibatches": self._minibatches}
 
     @override

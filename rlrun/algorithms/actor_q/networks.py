@@ -49,11 +49,11 @@ class ObservationSequences:
 
 @dataclass(frozen=True)
 class ActorQNetworks:
-    """Critics, other networks and target networks, evaluated with the parameters of an update.
+    """Critics, other networks and target networks, evaluated with given parameters, for losses.
 
     Attributes:
-        critics: The C critics, as functions without parameters.
-        others: The other networks by name, such as `actor`, as functions without parameters.
+        critics: The C critics, as functions that take their parameters as input.
+        others: The other networks by name, such as `actor`, as functions that take their parameters as input.
         views: Online parameters by name.
         target_views: Parameters of the target networks by name.
         burn_in: Length of the burn-in of recurrent networks; None for feed-forward networks.
@@ -139,7 +139,7 @@ class ActorQNetworks:
         return outputs.mean(0) if objective == "mean" else outputs.amin(0)
 
     def target_minimum(self, values: Tensor, batch: SampleBatch) -> Tensor:
-        """Minimum of target values [C, rows, steps, ...] over the critics, or over a random subset of them (REDQ)."""
+        """Minimum of target values [critics, S, L, ...] over the critics, or over a random subset of them (REDQ)."""
         if DRAWN_CRITICS not in batch:
             return values.amin(0)
         left_out = batch[DRAWN_CRITICS].movedim(-1, 0) == 0

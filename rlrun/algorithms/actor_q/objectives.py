@@ -45,7 +45,7 @@ def loss_of_critics(
         values: Values of the actions taken, [C, S, L].
         errors: TD errors, [C, S, L].
         valid: Mask of the valid steps, [S, L].
-        statistics: Additional statistics by name, each [].
+        statistics: Additional statistics by name, each a scalar.
     """
     distance = errors.detach().abs().mean(0)
     own = td_statistics(loss, values[0], distance, valid)

@@ -66,8 +66,8 @@ class ActorQPolicy(Policy):
         burn_in: Length of the burn-in of recurrent networks.
 
     Attributes:
-        critics: The critics, as functions without parameters.
-        others: The other networks by name, such as `actor`, as functions without parameters.
+        critics: The critics, as functions that take their parameters as input.
+        others: The other networks by name, such as `actor`, as functions that take their parameters as input.
     """
 
     world_columns: ClassVar[tuple[str, ...]] = ()

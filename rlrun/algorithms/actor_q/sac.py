@@ -129,7 +129,7 @@ class SAC(Algorithm[SACConfig]):
         return Loss(loss, statistics, carry={"log_probs": present.log_probs}, assign=present.moved)
 
     def actor_statistics(self, present: Soft, batch: SampleBatch) -> dict[str, Tensor]:
-        """Additional statistics of the actor's loss by name, each []."""
+        """Additional statistics of the actor's loss by name, each a scalar."""
         return {}
 
     def alpha_loss(self, outputs: SoftNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
@@ -159,5 +159,5 @@ class SAC(Algorithm[SACConfig]):
         )
 
     def updates(self, replay: Replay, trainee: Trainee) -> Flow[TrainedMinibatch]:
-        """Dataflow of the updates: minibatches, SGD steps, priorities and target networks."""
+        """Dataflow of the updates: sample minibatches, take SGD steps, update replay priorities and target networks."""
         return replay_updates(replay, trainee, self.config)

@@ -72,7 +72,7 @@ class SoftNetworks(ABC):
         return self.scalar("log_alpha")
 
     def scalar(self, name: str) -> Tensor:
-        """Learned scalar [1] by name."""
+        """Returns the learned scalar parameter of a given name, [1]."""
         return self.networks.views[name]
 
     def target_entropy(self, batch: SampleBatch) -> Tensor | float:
@@ -121,14 +121,14 @@ class SquashedNetworks(SoftNetworks):
 
     @override
     def sample_and_evaluate(self, batch: SampleBatch, objective: ActorObjective = "minimum") -> Soft:
-        """Evaluates reparameterized actions, sampled with the batch's standard normal `noise` [S, L, action_size]."""
+        """Log-probabilities and Q values of reparameterized actions, sampled with the batch's `noise`."""
         observations = self.networks.present(batch)
         actions, log_probs = self.sample(observations, batch["noise"])
         return Soft(log_probs, self.mean_of(self.networks.actor_values(objective, observations, actions)), actions)
 
     @override
     def sample_and_evaluate_next(self, batch: SampleBatch) -> Soft:
-        """Evaluates actions at the next observations, sampled with the batch's `next_noise` [S, L, D]; no gradients."""
+        """Log-probabilities and target Q values of next actions sampled with the batch's `next_noise`; no gradients."""
         with torch.no_grad():
             observations = self.networks.following(batch)
             actions, log_probs = self.sample(observations, batch["next_noise"])
@@ -162,13 +162,13 @@ class ChoiceNetworks(SoftNetworks):
 
     @override
     def sample_and_evaluate(self, batch: SampleBatch, objective: ActorObjective = "minimum") -> Soft:
-        """Exact expectations over the actions at a minibatch's observations."""
+        """Exact expectations of log-probability and Q value over the actor's actions at a minibatch's observations."""
         networks, observations = self.networks, self.networks.present(batch)
         return averaged(networks.actor_outputs(observations), networks.actor_values(objective, observations))
 
     @override
     def sample_and_evaluate_next(self, batch: SampleBatch) -> Soft:
-        """Exact expectations over the actions at the next observations, with the target critics; no gradients."""
+        """Exact expectations of log-probability and target Q value over the actions at the next observations."""
         with torch.no_grad():
             networks, observations = self.networks, self.networks.following(batch)
             values = networks.target_minimum(networks.target_critic_outputs(observations), batch)

@@ -40,7 +40,7 @@ class RankedGame:
         return ended, np.where(ended, ranks, np.float32(0))
 
     def first(self, number: int, seed: int = 0) -> States:
-        """Creates initial positions, [number]."""
+        """Creates the initial positions of a given number of games."""
         return self._game.first(number, seed)
 
     def legal(self, states: States) -> Flags:
@@ -48,7 +48,7 @@ class RankedGame:
         return self._game.legal(states)
 
     def play(self, states: States, actions: Indices) -> States:
-        """Successor positions [n] after actions [n]."""
+        """Plays one action in each of n positions; returns the n next positions."""
         return self._game.play(states, actions)
 
     def movers(self, states: States) -> Floats:
@@ -56,9 +56,9 @@ class RankedGame:
         return self._game.movers(states)
 
     def observe(self, states: States) -> Tree:
-        """Observations of positions [n], a tree of [n, ...]."""
+        """Observations of n positions, a tree of arrays [n, ...]."""
         return self._game.observe(states)
 
     def positions(self, observations: Tree) -> States:
-        """Positions [n] reconstructed from observations, a tree of [n, ...]."""
+        """Reconstructs n positions from their observations, a tree of arrays [n, ...]."""
         return self._game.positions(observations)

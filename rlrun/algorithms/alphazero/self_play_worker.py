@@ -62,7 +62,7 @@ class SelfPlayConfig(WorkerConfig):
 
 
 def self_playing(config: WorkerConfig, play: SelfPlaySettings) -> SelfPlayConfig:
-    """Extends the config of a rollout worker to that of a self-play worker."""
+    """Creates the config of a self-play worker from a rollout worker's config and the settings of self-play."""
     fields = {each.name: getattr(config, each.name) for each in dataclasses.fields(config)}
     return SelfPlayConfig(**fields, play=play)
 

@@ -157,7 +157,7 @@ class Archer(Algorithm[ArcherConfig]):
         )
 
     def critics_updates(self, replay: Replay, trainee: Trainee) -> Flow[Any]:
-        """Dataflow of the critics: `training_intensity` minibatches of sequences per token, from replay and data."""
+        """Dataflow that trains the critics on `training_intensity` minibatches of sequences per collected token."""
         config = self.config
         if config.input:
             minibatches = minibatches_with_data(replay, trainee, config, partial(self.recorded, trainee))
@@ -202,7 +202,7 @@ class RecordedDialogues:
         return len(self._sequences)
 
     def gather(self, items: Indices) -> SampleBatch:
-        """Reads sequences by their numbers [rows], with the observations after their last steps."""
+        """Reads the sequences with given indices [rows], with the observations after their last steps."""
         rows, steps, is_step = self._sequences.located(items)
         number, length = rows.shape
         seen = np.concatenate([np.where(is_step, rows, rows + 1), rows[:, -1:] + 1], 1)

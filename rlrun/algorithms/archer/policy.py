@@ -69,7 +69,7 @@ class ArcherPolicy(ActorCriticPolicy):
     def outputs(  # type: ignore[override]  # lazy, with the same attributes
         self, views: Views, batch: SampleBatch, target_views: Views | None = None
     ) -> ArcherOutputs:
-        """Lazy outputs of the networks for a batch [rows, steps, ...]."""
+        """Network outputs for a batch [rows, steps, ...], each computed on first access."""
         return ArcherOutputs(self, views, views if target_views is None else target_views, batch)
 
 

@@ -162,7 +162,7 @@ class PosteriorSampling(ArmExploration):
 
     @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Samples standard normal noise z for each regression, [T, B, M D]."""
+        """Samples standard normal noise z for each regression, [steps, envs, num_regressions * num_features]."""
         return generator.standard_normal((length, slots, self.shape[0] * self.shape[1]), np.float32)
 
     @override

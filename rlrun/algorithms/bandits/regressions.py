@@ -143,12 +143,12 @@ class RidgeRegressions:
         self.weighted_sums[which] += target * x
 
     def coefficients(self) -> Doubles:
-        """Ridge estimates A^-1 b of the coefficients, [M, num_features]."""
+        """Ridge estimates A^-1 b of each regression's coefficients, [num_regressions, num_features]."""
         found: Doubles = self.roots @ (self.roots.transpose(0, 2, 1) @ self.weighted_sums[..., None])
         return found[..., 0]
 
     def state(self) -> dict[str, Any]:
-        """State for a checkpoint: copies of S and b."""
+        """State for a checkpoint: copies of the inverse Gram roots S and the weighted sums b."""
         return {"roots": self.roots.copy(), "weighted_sums": self.weighted_sums.copy()}
 
     @classmethod

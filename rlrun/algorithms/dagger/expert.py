@@ -33,16 +33,16 @@ class Expert(Protocol):
         """
 
     def take_actions(self, actions: Any) -> None:
-        """Receives the env actions [envs, ...] that were executed in the last step."""
+        """Informs an expert with memory of the env actions [envs, ...] executed in the last step."""
 
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:
-        """Receives the rewards [envs] of the last step."""
+        """Informs an expert with memory of the rewards [envs] of the last step."""
 
     def memory(self) -> dict[str, Any]:
         """State of the expert's memory of running episodes; empty for an expert without memory."""
 
     def load_memory(self, memory: Mapping[str, Any]) -> None:
-        """Restores the memory from `memory()`."""
+        """Restores the expert's memory of running episodes from the result of `memory()`."""
 
 
 Script = Callable[[Any], Any]

@@ -60,7 +60,7 @@ class NoiseAndChoice:
         self._exploration.assign_envs(first_slot, num_slots)
 
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Samples the noise of a fragment, [T, B, ... + 1]."""
+        """Samples the noise of a fragment: the exploration's, and one uniform number for each step and env."""
         own = self._exploration.noise(generator, length, slots)
         return np.concatenate([own, generator.random((length, slots, 1), np.float32)], -1)
 

@@ -240,7 +240,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
 
 
 class MirrorReplicas(Operator):
-    """Copies the workers' learner state to the trainee's learner, for checkpoints and evaluation.
+    """Copies the workers' learner state to the driver's learner, for checkpoints and evaluation.
 
     Inputs are pairs of worker index and `ReplicaUpdate`; the last replica of each round is emitted. The digests of all
     replicas must be equal.

@@ -70,7 +70,7 @@ class DDPPO(PPO):
 
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
-        """Operators on each worker: advantages, then SGD on the worker's fragment with all-reduced gradients."""
+        """Operators that each worker runs: compute advantages, then SGD on its fragment by all-reduced gradients."""
         config = self.config
         learn = AllReduceSGD(
             trainee.learner_factory,

@@ -50,7 +50,7 @@ class Context:
 
     @property
     def state_size(self) -> int:
-        """Number of entries of a state."""
+        """Size of the recurrent state that stores the context."""
         return self.length * (1 + self.features + self.actions) + 3
 
     def rows(self, state: Floats) -> Floats:
@@ -108,14 +108,14 @@ class ContextInputs:
         self.is_discrete = is_discrete
 
     def after_actions(self, state: Floats, actions: NDArray[Any]) -> Floats:
-        """Context in which the newest step has the policy's own actions [envs, ...]."""
+        """Stores the policy's actions [envs, ...] in the newest step of the context."""
         features = actions
         if self.is_discrete:
             features = (actions[:, None] == np.arange(self.context.actions)).astype(np.float32)
         return self.context.with_actions(state, features)
 
     def after_rewards(self, state: Floats, rewards: NDArray[Any]) -> Floats:
-        """Context with rewards [envs] subtracted from the returns-to-go, for env slots that took a step."""
+        """Subtracts rewards [envs] from the context's returns-to-go, in envs that took a step."""
         taken = np.where(state[:, COUNT] > 0, rewards, 0.0).astype(np.float32)
         return np.concatenate([state[:, :TO_GO], (state[:, TO_GO] - taken)[:, None]], -1)
 
@@ -152,7 +152,7 @@ class ContextNetwork:
         self.state_size = context.state_size
 
     def load(self, flat: Floats) -> None:
-        """Loads the parameters [P]."""
+        """Loads the transformer's parameters from a flat vector."""
         import torch
 
         torch.nn.utils.vector_to_parameters(torch.from_numpy(flat.copy()), self.transformer.module.parameters())
@@ -195,7 +195,7 @@ class Windows(Sequences):
 
     @override
     def gather(self, items: Indices) -> SampleBatch:
-        """Reads windows by the numbers [rows] of their first steps."""
+        """Reads windows, each given by the index of its first step in the data set, [rows]."""
         rows, steps, valid = self.located(items)
         batch = SampleBatch(self.read(rows, ("obs", "actions")), valid=valid, **{STEPS: steps})
         batch[RETURNS] = self._returns[rows].astype(np.float32)

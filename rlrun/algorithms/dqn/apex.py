@@ -86,7 +86,7 @@ class DistributedReplay(Algorithm[Any]):
 
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
-        """Operators on workers: initial priorities, and a process priority below that of replay shards and learner."""
+        """Operators that workers run: compute initial priorities, at a process priority below shards and learner."""
         priorities = InitialPriorities(self.config.n_step, self.config.gamma)
         return (priorities, LowerProcessPriority()) if trainee.workers.num_workers else (priorities,)
 

@@ -27,14 +27,14 @@ WAVES = "quantile_waves"
 
 @dataclass(frozen=True)
 class QNetworks:
-    """Online and target network of a Q policy, evaluated with the parameters of an update.
+    """Online and target network of a Q policy, evaluated with given parameters, for losses.
 
     A noisy network has independent noise for the online values, the choice of the next action, and the target. An
     implicit quantile network uses random fractions for online and target quantiles, and fixed ones for choosing
     actions.
 
     Attributes:
-        network: The Q network, as a function without parameters.
+        network: The Q network, as a function that takes its parameters as input.
         decode: Decoder of Q values or quantiles from parameters, head outputs and batch columns; None without one.
         returns: Representation of returns: mean, categorical distribution or quantiles.
         num_actions: Number of Discrete actions, A.

@@ -38,12 +38,12 @@ class ReturnModel:
 
     @property
     def numbers_per_action(self) -> int:
-        """Number of outputs per action, K."""
+        """Number K of network outputs that represent the return of one action."""
         return 1 if self.kind == "none" else self.num_atoms
 
     @property
     def support(self) -> Floats:
-        """Support of C51: evenly spaced returns, [K]."""
+        """Support of C51: the K evenly spaced returns of its atoms."""
         return np.linspace(self.v_min, self.v_max, self.num_atoms, dtype=np.float32)
 
     def means(self, outputs: Floats) -> Floats:

@@ -193,7 +193,7 @@ class DrawnActions(Exploration):
 
     @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Samples uniform noise for the latents and noise for the actions, [T, B, K + noise]."""
+        """Samples noise for each step and env: uniform numbers for the K latents, then the noise of the action."""
         return self._drawn(generator, (length, slots))
 
     def _drawn(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:

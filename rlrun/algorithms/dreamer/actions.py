@@ -54,7 +54,7 @@ class Choice:
         return one_hot
 
     def draw_noise(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        """Samples uniform noise for imagined actions, [*shape, 1]."""
+        """Samples uniform noise, from which imagined actions of a given batch shape are drawn, [*shape, 1]."""
         return generator.random((*shape, 1), np.float32)
 
     def outputs_of(self, raw: Tensor) -> Tensor:
@@ -78,7 +78,7 @@ class Choice:
         return actions
 
     def log_prob(self, outputs: Tensor, actions: Tensor) -> Tensor:
-        """Log-probabilities of imagined actions, [...] (torch)."""
+        """Log-probabilities of imagined actions, one per action distribution (torch)."""
         return (outputs * actions).sum(-1)
 
     def entropy(self, outputs: Tensor) -> Tensor:
@@ -140,7 +140,7 @@ class BoundedNormal:
         return actions.clamp(-1, 1)
 
     def log_prob(self, outputs: Tensor, actions: Tensor) -> Tensor:
-        """Log-densities of imagined actions, [...] (torch)."""
+        """Log-densities of imagined actions, one per action distribution (torch)."""
         return self.space.distribution(outputs).log_prob(actions)
 
     def entropy(self, outputs: Tensor) -> Tensor:

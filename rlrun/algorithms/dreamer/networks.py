@@ -55,7 +55,7 @@ class Imagined(NamedTuple):
 
 @dataclass(frozen=True)
 class DreamerNetworks:
-    """World model, actor, critic and slow critic, evaluated with the parameters of an update.
+    """World model, actor, critic and slow critic, evaluated with given parameters, for losses.
 
     Attributes:
         model: World model, actor and critic.
@@ -70,7 +70,7 @@ class DreamerNetworks:
     bins: Tensor
 
     def rows(self, batch: SampleBatch) -> TrainingRows:
-        """Aligns a minibatch's actions, rewards and ends with its observations, [S, L + 1, ...]."""
+        """Aligns each observation with the action, reward and end of the step before it, [S, L + 1, ...]."""
         valid = batch["valid"].float()
         none = torch.zeros_like(valid[:, :1])
         is_behind = torch.cat([none, valid], 1)

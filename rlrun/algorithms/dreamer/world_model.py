@@ -189,7 +189,7 @@ class WorldModel:
         return self.last(name, self.hidden(f"{name}.hidden", inputs))
 
     def last(self, name: str, inputs: Tensor) -> Tensor:
-        """Forward pass of the linear output layer of an MLP head."""
+        """Applies the linear output layer of an MLP head to the outputs of its hidden layers."""
         return F.linear(inputs, self.views[f"{name}.output.weight"], self.views[f"{name}.output.bias"])
 
     def numbers(self, observations: Any) -> Tensor:

@@ -83,7 +83,7 @@ class WorldModelSpec:
 
     @property
     def convolved_channels(self) -> tuple[int, ...]:
-        """Output channels of each convolution."""
+        """Number of output channels of each convolution of the image encoder."""
         return tuple(self.conv_depth * 2**i for i in range(NUM_CONVOLUTIONS))
 
     def convolved_shape(self, image: ObservationLeaf) -> tuple[int, int, int]:

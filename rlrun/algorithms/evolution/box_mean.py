@@ -33,7 +33,7 @@ class BoxMeanActions(ActionSpace):
 
     @override
     def to_env(self, actions: Actions) -> Actions:
-        """Scales actions to the env's units, and clips them."""
+        """Converts policy actions to env actions: scales them from [-1, 1] to the bounds, and clips them."""
         return self.scale.to_env(actions)
 
     def overshoots(self, actions: Actions) -> NDArray[np.float64]:
@@ -50,7 +50,7 @@ class BoxMeanActions(ActionSpace):
 
     @override
     def from_env(self, actions: Actions) -> Actions:
-        """Scales env actions to units of the bounds."""
+        """Converts env actions to policy actions: scales the bounds to [-1, 1]."""
         return self.scale.from_env(actions)
 
 

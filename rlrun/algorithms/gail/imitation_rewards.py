@@ -54,7 +54,7 @@ class ExpertSteps(NamedTuple):
 
     Attributes:
         obs: Raw observations, a tree of [N, ...].
-        actions: Actions in the policy's own units, [N, ...].
+        actions: Actions in the policy's scale instead of the env's, [N, ...].
         terminations: Number of episodes that terminated.
     """
 
@@ -93,7 +93,7 @@ class ImitationRewards(StatefulOperator):
 
     @override
     def metrics(self) -> dict[str, float]:
-        """Returns the mean reward since the last call."""
+        """Returns the mean of the discriminator's rewards since the last call."""
         total, count = self._sum, self._count
         self._sum, self._count = 0.0, 0
         return {"imitation_reward_mean": total / count} if count else {}

@@ -69,13 +69,13 @@ class GAILPolicy(RewardingPolicy):
 
     @override
     def outputs(self, views: Views, batch: SampleBatch, target_views: Views | None = None) -> GAILOutputs:
-        """Lazy outputs of the actor-critic and the discriminator for a batch [rows, steps, ...]."""
+        """Outputs of actor-critic and discriminator for a batch [rows, steps, ...], computed on first access."""
         return GAILOutputs(self, views, batch)
 
     def logits(self, views: Views, observations: Any, actions: Tensor) -> Tensor:
         """Log-odds log D - log(1 - D) that steps are the expert's, [S, L].
 
-        Actions are given in the policy's own units.
+        Actions are given in the policy's scale instead of the env's.
         """
         if self.num_categories is not None:
             actions = one_hot(actions, self.num_categories)
@@ -97,11 +97,11 @@ class GAILOutputs(RewardingOutputs):
         self._policy = policy
 
     def own_logits(self) -> Tensor:
-        """Log-odds that the learner's steps are the expert's, [rows, steps]."""
+        """Discriminator output for the learner's steps: log-odds that they are the expert's, [rows, steps]."""
         return self._policy.logits(self._views, self._batch[OWN_OBS], self._batch[OWN_ACTIONS])
 
     def expert_logits(self) -> Tensor:
-        """Log-odds that the expert's steps are the expert's, [rows, steps]."""
+        """Discriminator output for the expert's steps: log-odds that they are the expert's, [rows, steps]."""
         return self._policy.logits(self._views, self._batch[EXPERT_OBS], self._batch[EXPERT_ACTIONS])
 
 

@@ -148,7 +148,7 @@ class Impala(Algorithm[ImpalaConfig]):
 
     @override
     def collect(self, trainee: Trainee) -> Flow[SampleBatch]:
-        """Stream of asynchronous fragments, or of batches from aggregators."""
+        """Stream of fragments as workers finish them, or of batches that aggregator processes form of them."""
         config = self.config
         return trainee.workers.rollouts(
             mode=self.mode,

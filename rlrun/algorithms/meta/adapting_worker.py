@@ -54,7 +54,7 @@ def adapting(
     inner_lr: float,
     gamma: float,
 ) -> AdaptingWorkerConfig:
-    """Extends the config of a rollout worker to that of an adapting worker."""
+    """Creates an adapting worker's config from a rollout worker's config and the settings of the inner loop."""
     fields = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
     return AdaptingWorkerConfig(
         **fields, make_policy=make_policy, inner_steps=inner_steps, inner_lr=inner_lr, gamma=gamma
@@ -83,7 +83,7 @@ class AdaptingWorker:
         self._weights: Weights | None = None
 
     def follow(self, orders: Orders) -> None:
-        """Loads the initial weights of the adaptation."""
+        """Loads the broadcast weights, from which the next adaptation to a task starts."""
         self._weights = orders.weights.get(DEFAULT_POLICY, self._weights)
 
     def sample(self) -> Rollout:

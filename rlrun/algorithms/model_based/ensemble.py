@@ -111,7 +111,7 @@ class Predictions:
 
 @dataclass(frozen=True)
 class EnsembleOutputs:
-    """Ensemble of dynamics models, evaluated with the parameters of an update.
+    """Ensemble of dynamics models, evaluated with given parameters, for losses.
 
     Attributes:
         ensemble: Ensemble module, whose own parameter values are unused.

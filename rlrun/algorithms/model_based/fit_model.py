@@ -227,7 +227,7 @@ def _rows(table: dict[str, NDArray[Any]], chosen: NDArray[np.int64]) -> SampleBa
 
 
 def transition_buffer(config: ReplayConfig, trainee: Trainee, *, gamma: float) -> ReplayBuffer:
-    """Creates the empty replay buffer of a trainee's transitions, to which a model is fitted.
+    """Creates the empty replay buffer of collected transitions, to which a dynamics model is fitted.
 
     Args:
         config: Settings of the replay.

@@ -33,7 +33,7 @@ class ModelBased(Algorithm[C]):
     @property
     @abstractmethod
     def dynamics(self) -> DynamicsConfig:
-        """Settings of the ensemble."""
+        """Settings of the ensemble of dynamics models."""
 
     @override
     def policy(self, spaces: Spaces, seed: int) -> ModelBasedPolicy:

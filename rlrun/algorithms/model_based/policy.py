@@ -65,7 +65,7 @@ class ModelBasedPolicy(Policy):
     @property
     @override
     def acting_range(self) -> tuple[int, int]:
-        """Slice of the agent's acting parameters, as (start, size)."""
+        """Slice, as (start, size), of the flat parameters that the model-free agent needs for acting."""
         start, size = self.agent.acting_range
         return self.parameters.range_under(AGENT)[0] + start, size
 
@@ -73,14 +73,14 @@ class ModelBasedPolicy(Policy):
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> ModelBasedOutputs:
-        """Outputs of the agent on a minibatch, and the functional ensemble."""
+        """Outputs of the model-free agent on a minibatch, and the ensemble for use in losses."""
         targets = None if target_views is None else select_by_prefix(AGENT, target_views)
         agent = self.agent.outputs(select_by_prefix(AGENT, views), batch, targets)
         return ModelBasedOutputs(agent, EnsembleOutputs(self.ensemble, select_by_prefix(DYNAMICS, views)))
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
-        """Samples the noise columns of the agent's losses."""
+        """Samples the random columns of a minibatch that the model-free agent's losses use."""
         return self.agent.draws(generator, rows, length)
 
     @override

@@ -50,7 +50,7 @@ class TransitionForm:
 
     @property
     def num_inputs(self) -> int:
-        """Size I of an input: observation and action."""
+        """Size I of the ensemble's input: an observation and an action, concatenated."""
         return self.num_observed + self.action_size
 
     @property

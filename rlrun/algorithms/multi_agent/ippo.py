@@ -63,6 +63,6 @@ class IPPO(PPO):
 
     @override
     def value_errors(self, outputs: Any, batch: SampleBatch) -> Tensor:
-        """Huber loss of the normalized values, [rows, steps]."""
+        """Huber loss of the normalized values at each step, [rows, steps], in place of PPO's squared error."""
         config = self.config
         return normalized_value_errors(outputs, batch, bound=config.vf_clip_param, delta=config.huber_delta)

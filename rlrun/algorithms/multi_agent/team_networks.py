@@ -18,7 +18,7 @@ from rlrun.engine.policy.action_masks import masked_tensor
 
 @dataclass(frozen=True)
 class TeamActorCriticsNetworks:
-    """Actors and critics of K team members, evaluated with the parameters of an update.
+    """Actors and critics of K team members, evaluated with given parameters, for losses.
 
     Observations are joint observations of all members, as the operator `JoinTeams` builds them.
 

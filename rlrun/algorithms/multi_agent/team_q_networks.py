@@ -100,13 +100,13 @@ MIXER = "mixer."
 
 @dataclass(frozen=True)
 class TeamQNetworks:
-    """Shared Q network of K members and mixer, evaluated with the parameters of an update.
+    """Shared Q network of K members and mixer, evaluated with given parameters, for losses.
 
     Observations are joint observations of all members, as the operator `JoinTeams` builds them.
 
     Attributes:
-        network: Q network shared by the members, as a function without parameters.
-        mixer: Mixer of members' Q values to the joint Q value, as a function without parameters.
+        network: Q network shared by the members, as a function that takes its parameters as input.
+        mixer: Mixer of members' Q values to the joint Q value, as a function that takes its parameters as input.
         views: Online parameters by name.
         target_views: Parameters of the target networks by name.
     """

@@ -56,7 +56,7 @@ class GreedyNetworks(ActorQNetworks):
             return self.target_minimum(taken(self.target_critic_outputs(observations), best), batch)
 
     def soft_maximum(self, batch: SampleBatch) -> Tensor:
-        """Log-sum-exp of the values of allowed actions, [critics, rows, steps]."""
+        """Log-sum-exp of each critic's values over the allowed actions, [critics, rows, steps]."""
         observations = self.present(batch)
         return log_sum_exp(masked_tensor(self.critic_outputs(observations), observations))
 

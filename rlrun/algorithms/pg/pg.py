@@ -49,7 +49,7 @@ class PGConfig(OnPolicyConfig):
     @property
     @override
     def learns_values(self) -> bool:
-        """Whether a value network is learned: only for the baseline."""
+        """Whether a value network is learned, which is the case if the settings use a baseline."""
         return self.use_baseline
 
 
@@ -79,7 +79,7 @@ class PG(Algorithm[PGConfig]):
 
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
-        """Operators on workers: assembly of complete episodes from fragments."""
+        """Operators that run on workers: assemble complete episodes from fragments."""
         config = self.config
         return (CompleteEpisodes(config.gamma, config.use_baseline, config.reward_streams),)
 

@@ -47,5 +47,5 @@ class PhasicPolicy(ActorCriticPolicy):
 
 
 def action_outputs(outputs: ActorCriticOutputs, batch: SampleBatch) -> Tensor:
-    """Parameters of the action distributions, [rows, steps, num_outputs]."""
+    """Policy network outputs [rows, steps, num_outputs]: the parameters of the action distributions."""
     return outputs.distribution.outputs

@@ -202,7 +202,7 @@ class AuxiliaryPhase(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the rows stored for the next auxiliary phase."""
+        """State for a checkpoint: the experience stored for the next auxiliary phase."""
         return {"kept": [dict(rows) for rows in self._kept]}
 
     @override

@@ -116,7 +116,7 @@ class Comparisons:
         return len(self._first)
 
     def gather(self, items: Indices) -> SampleBatch:
-        """Reads comparisons by their numbers, [rows]."""
+        """Reads the comparisons with given indices, [rows]."""
         first, second = (self._episodes.gather(episodes[items]) for episodes in (self._first, self._second))
         return compared(first, second, self._is_first[items], axis=1)
 

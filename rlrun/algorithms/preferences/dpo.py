@@ -132,6 +132,6 @@ class Compare(StatefulOperator):
 
 
 def returns(episodes: SampleBatch) -> NDArray[np.float64]:
-    """Sums of rewards [N] of complete episodes [steps, N]."""
+    """Returns (sums of rewards) of N complete episodes, from their steps [steps, N]."""
     sums: NDArray[np.float64] = np.where(episodes["valid"], episodes["rewards"], 0.0).sum(0, dtype=np.float64)
     return sums

@@ -85,7 +85,7 @@ class RewardModelPolicy(RewardingPolicy):
 
     @override
     def outputs(self, views: Views, batch: SampleBatch, target_views: Views | None = None) -> RewardModelOutputs:
-        """Lazy outputs of the actor-critic, its reference and the reward model for a batch [rows, steps, ...]."""
+        """Outputs of actor-critic, reference and reward model for a batch [rows, steps, ...], on first access."""
         return RewardModelOutputs(self, views, batch, target_views)
 
 

@@ -124,7 +124,7 @@ class MeasureHeldOut(Operator):
 
     @override
     def metrics(self) -> dict[str, float]:
-        """Returns the accuracy; empty if there are no held-out pairs."""
+        """Returns the accuracy on held-out pairs as a metric; empty if there are no held-out pairs."""
         from rlrun.algorithms.preferences.policy import score_margins
 
         if not self.config.held_out_pairs:

@@ -107,7 +107,7 @@ class ModelRewards(Operator):
 
 
 def episode_rows(batch: SampleBatch) -> SampleBatch:
-    """Rows [N, steps] of complete episodes [steps, N], as inputs of networks."""
+    """Transposes complete episodes [steps, N] to rows [N, steps], the layout that networks take."""
     steps = batch.steps()
     starts = np.zeros_like(batch["valid"])
     starts[0] = True

@@ -35,7 +35,7 @@ class CrossEntropySearch:
         self.samples = generator(0, "samples of actions").standard_normal((iterations, samples, size), np.float32)
 
     def load(self, flat: Floats) -> None:
-        """Loads the critic's parameters [A]."""
+        """Loads the critic's parameters from a flat vector."""
         self.critic.load(flat)
 
     def __call__(

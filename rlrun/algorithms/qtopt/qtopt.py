@@ -105,7 +105,7 @@ class QTOpt(Algorithm[QTOptConfig]):
     @property
     @override
     def mode(self) -> RolloutMode:
-        """Synchronous in the trial's process, asynchronous with remote workers."""
+        """Mode of collection: synchronous without remote workers, else asynchronous."""
         return "async" if self.config.num_workers else "sync"
 
     @override

@@ -43,7 +43,7 @@ class Random(Algorithm[RandomConfig]):
 
 
 class CountFragments(Operator):
-    """Increments the weights version with each fragment."""
+    """Operator that increments the weights version with each fragment."""
 
     def __init__(self, trainee: Trainee) -> None:
         self.trainee = trainee

@@ -74,7 +74,7 @@ class DemonstratedReplay:
 
     @property
     def learns_priorities(self) -> bool:
-        """Whether minibatches depend on priorities set by earlier minibatches."""
+        """Whether minibatches depend on priorities set by earlier ones, so that they are sampled one at a time."""
         return self._collected.learns_priorities
 
     @property

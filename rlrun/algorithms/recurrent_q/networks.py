@@ -20,7 +20,7 @@ class RecurrentQNetworks:
     """Recurrent Q network with online and target parameters, unrolled over sequences.
 
     Attributes:
-        network: Recurrent Q network, as a function without parameters.
+        network: Recurrent Q network, as a function that takes its parameters as input.
         views: Parameters of the online network by name.
         target_views: Parameters of the target network by name.
     """

@@ -124,7 +124,7 @@ class R2D2(Algorithm[R2D2Config]):
         )
 
     def replay(self, trainee: Trainee) -> Replay:
-        """Creates the replay of sequences of a trainee's collected experience."""
+        """Creates the replay buffer of sequences for collected experience."""
         config = self.config
         return trainee.make_replay(config.replay, n_step=config.n_step, gamma=config.gamma, sequences=True)
 

@@ -129,5 +129,5 @@ class EpochsSettings(ConfigModel):
 
     @property
     def sgd_steps_per_env_step(self) -> float:
-        """Minibatches per env step."""
+        """Number of minibatch SGD steps per collected env step."""
         return self.num_epochs / self.minibatch_size

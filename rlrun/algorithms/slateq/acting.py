@@ -79,7 +79,7 @@ class SlateSearch:
         self._slates = all_slates(actions.num_candidates, actions.slate_size)
 
     def load(self, flat: Floats) -> None:
-        """Loads the parameters [A] of both networks."""
+        """Loads the parameters of critic and choice model from a flat vector."""
         self.critic.load(flat)
         self.choice.load(flat)
 

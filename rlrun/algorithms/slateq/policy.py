@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SlateNetworks:
-    """Q network of items, its target network and the choice model, evaluated with the parameters of an update.
+    """Q network of items, its target network and the choice model, evaluated with given parameters, for losses.
 
     An item with all features zero represents "no click".
 

@@ -27,7 +27,7 @@ class ActionTable:
         self._table: Floats = np.zeros((states, actions), np.float32)
 
     def load(self, flat: Floats) -> None:
-        """Loads the flat Q table, [S A]."""
+        """Loads the Q table from a flat vector of num_states * num_actions numbers."""
         self._table = flat.reshape(self._table.shape)
 
     def __call__(

@@ -20,14 +20,14 @@ from rlrun.engine.policy.policy import Policy
 
 
 class Measured(NamedTuple):
-    """Surrogate objective and mean KL divergence from the old policy, each []."""
+    """Surrogate objective and mean KL divergence from the old policy, each a scalar."""
 
     surrogate: Tensor
     kl: Tensor
 
 
 class TakenStep(NamedTuple):
-    """Policy step as taken: its fraction of the full step, and the resulting changes, each []."""
+    """Policy step as taken: its fraction of the full step, and the resulting changes, each a scalar."""
 
     length: Tensor
     improvement: Tensor
@@ -81,7 +81,7 @@ class NaturalGradientStep:
         return Loss(-taken.improvement, {**statistics, "entropy": entropy}, assign=self.named(new))
 
     def named(self, flat: Tensor) -> dict[str, Tensor]:
-        """Splits a flat parameter vector [N] into parameters by name."""
+        """Splits a flat parameter vector into the policy's parameters by name."""
         shapes = [self.policy.parameters.slot(name).shape for name in self.moved]
         parts = torch.split(flat, [torch.Size(shape).numel() for shape in shapes])
         return {name: part.view(shape) for name, part, shape in zip(self.moved, parts, shapes, strict=True)}

@@ -56,10 +56,10 @@ class Transitions:
         gamma: Discount factor.
         n_step: Maximum length n of a transition; None for the rest of the episode, whose sum of rewards is the return.
         clip_rewards: Bound to which each reward is clipped; None for none.
-        further: Further columns to read: `next_actions`, those in `next_obs`, with `next_valid`, false where an episode
-            ends before one; `returns`, the discounted rewards to the episode's end, without a bootstrap. They are
-            lower bounds of values, unless an episode has negative rewards and does not terminate; a warning names the
-            data set then.
+        further: Names of additional columns to read: `next_actions` (the actions taken at `next_obs`) with `next_valid`
+            (false where the episode ends without such an action), and `returns` (the discounted sum of rewards to the
+            episode's end, without a bootstrap). Returns are used as lower bounds of values, which they are not if
+            episodes with negative rewards do not terminate: a warning then names the data set.
     """
 
     def __init__(
@@ -155,9 +155,9 @@ class Sequences:
 
     A sequence begins at every `stride`-th step of an episode, the first one at the episode's start. Rows outside of the
     episode are zero. `valid` marks the steps to learn from, those of burn-in excluded. `episode_starts` marks each
-    episode's first step, at which a recurrent state is reset; before other sequences it is zero. Further columns are
-    `obs`, `actions`, `rewards`, `terminateds`, `truncateds`, and `episode_steps`, the number of each step in its
-    episode.
+    episode's first step, at which a recurrent state is reset; a sequence that begins later starts from a zero state.
+    Further columns are `obs`, `actions`, `rewards`, `terminateds`, `truncateds`, and `episode_steps`, the number of
+    each step in its episode.
 
     Args:
         data: The data set.

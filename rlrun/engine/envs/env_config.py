@@ -193,7 +193,7 @@ class TlsConfig(ConfigModel):
     """File of the certificate in PEM format."""
 
     key: NonEmptyText
-    """File of its private key."""
+    """File of the certificate's private key in PEM format."""
 
 
 class ExternalConfig(ConfigModel):
@@ -225,8 +225,8 @@ class ExternalConfig(ConfigModel):
     """Silence in seconds after which a client counts as dead, so that its episodes end as truncated."""
 
     gather_ms: NonNegativeFloat = 5.0
-    """Longest time in milliseconds for which a request waits, so that those of other running episodes are answered with
-    it. A simulator that needs longer for a step is not waited for."""
+    """Longest time in milliseconds for which a request waits for requests of other running episodes, to be answered
+    together with them. The server does not wait for a simulator whose steps take longer."""
 
     max_message_bytes: Annotated[int, Ge(1_000)] = 8_000_000
     """Maximum length of a message in bytes."""

@@ -62,7 +62,7 @@ def make_vector_env(
         num_envs: Number of env slots, B.
         seeds: Episode seeds, a function of env slot and episode number; includes the worker index.
         first_episodes: Number of each env slot's first episode; 0 for all unless given.
-        lessons: Curriculum arguments of the env slots; None without a curriculum.
+        lessons: Keyword arguments that a curriculum sets for the env slots; None without a curriculum.
 
     Raises:
         UsageError: A name or a keyword argument does not exist.

@@ -54,7 +54,7 @@ def make_single_env(
         worker_index: Index of the rollout worker, passed to a factory with this parameter.
         env_index: Index of the worker's env slot, passed to a factory with this parameter.
         seed: Seed of the first episode, passed to a factory with this parameter.
-        lessons: Curriculum arguments of the env slots; None without a curriculum.
+        lessons: Keyword arguments that a curriculum sets for the env slots; None without a curriculum.
 
     Raises:
         UsageError: The id, a wrapper or a keyword argument does not exist.

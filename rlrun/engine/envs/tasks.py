@@ -157,7 +157,7 @@ class EpisodeTasks:
 
     Args:
         tasks: Source of the tasks, as in `Tasks`; None for a single task.
-        lessons: Curriculum arguments of the env slots; None without a curriculum.
+        lessons: Keyword arguments that a curriculum sets for the env slots; None without a curriculum.
         slot: Index of the env slot.
 
     Attributes:
@@ -206,7 +206,7 @@ def task_env(
     Args:
         config: Config of the env, with its tasks or its curriculum.
         make: Creates the env with additional keyword arguments.
-        lessons: Curriculum arguments of the env slots; None without a curriculum.
+        lessons: Keyword arguments that a curriculum sets for the env slots; None without a curriculum.
         env_index: Index of the env slot.
     """
     episodes = EpisodeTasks(config.tasks, lessons, env_index)

@@ -241,7 +241,7 @@ def lockstep_recorder(config: WorkerConfig, lessons: Lessons | None) -> tuple[Lo
 
     Args:
         config: Settings of the worker; one policy acts in all env slots.
-        lessons: Curriculum arguments of the env slots; None without a curriculum.
+        lessons: Keyword arguments that a curriculum sets for the env slots; None without a curriculum.
     """
     seeds = EpisodeSeeds(config.seed, config.worker_index)
     name = config.env_name

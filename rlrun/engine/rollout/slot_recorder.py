@@ -390,7 +390,7 @@ def slot_recorder(
 
     Args:
         config: Settings of the worker.
-        lessons: Curriculum arguments of the worlds; None without a curriculum.
+        lessons: Keyword arguments that a curriculum sets for the worlds; None without a curriculum.
         names_agents: Whether fragments name the agent and the seed of each row.
     """
     assert config.mapping is not None

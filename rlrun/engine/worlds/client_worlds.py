@@ -127,7 +127,7 @@ class ClientWorlds(LoopWorlds):
         num_worlds: Maximum number of simultaneous episodes, W.
         seeds: Episode seeds, used only in messages and to number the episodes.
         mapping: Mapping from agents to policies.
-        spaces: By policy, one of the policy's agents and the common spaces of its agents.
+        spaces: For each policy, the id of one of its agents, and the spaces that all its agents share.
         slots: Slots per world by policy, K.
         first_episodes: Number of each world's first episode; 0 for all unless given.
     """

@@ -43,7 +43,7 @@ class LoopWorlds:
         worlds: Identical worlds, W of them.
         seeds: Episode seeds, a function of slot and episode number.
         mapping: Mapping from agents to policies.
-        spaces: By policy, one of the policy's agents and the common spaces of its agents.
+        spaces: For each policy, the id of one of its agents, and the spaces that all its agents share.
         slots: Slots per world by policy, K.
         max_episode_steps: Steps after which all living agents of a world are truncated; None for no limit.
         first_episodes: Number of each world's first episode; 0 for all unless given.

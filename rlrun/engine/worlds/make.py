@@ -72,7 +72,7 @@ def make_vector_world(
         mapping: Mapping from agents to policies.
         slots: Slots per world by policy. The default is the policy's number of possible agents.
         first_episodes: Number of each world's first episode; 0 for all unless given.
-        lessons: Curriculum arguments of the worlds; None without a curriculum.
+        lessons: Keyword arguments that a curriculum sets for the worlds; None without a curriculum.
         with_states: Whether the worlds' global states are read after each step, for policies that learn from them. Some
             worlds have no state at the end of an episode.
 

@@ -153,7 +153,7 @@ def make_world(config: EnvConfig, *, lessons: Lessons | None = None, number: int
 
     Args:
         config: Config of the world.
-        lessons: Curriculum arguments of the vectorized worlds; None without a curriculum.
+        lessons: Keyword arguments that a curriculum sets for the vectorized worlds; None without a curriculum.
         number: Index of the world among the vectorized worlds.
 
     Raises:

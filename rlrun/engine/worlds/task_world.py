@@ -143,7 +143,7 @@ def task_world(
     Args:
         config: Config of the world, with its tasks or its curriculum.
         make: Function that creates the world with additional keyword arguments.
-        lessons: Curriculum arguments of the vectorized worlds; None without a curriculum.
+        lessons: Keyword arguments that a curriculum sets for the vectorized worlds; None without a curriculum.
         number: Index of the world among the vectorized worlds.
     """
     return TaskWorld(

@@ -1,4 +1,4 @@
-"""Plugin interface of algorithms: settings, loss and dataflow."""
+"""Plugin interface of algorithms: settings, policy, loss and dataflow."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ C = TypeVar("C", bound=AlgorithmConfig)
 
 
 class SettingsByName:
-    """Descriptor that provides the `__signature__` of algorithm classes, with all settings as keyword parameters.
+    """Gives algorithm classes a `__signature__` in which all settings are keyword parameters.
 
     A class that defines a constructor has the constructor's signature; a class without settings has that of its base.
     """
@@ -67,7 +67,7 @@ class Algorithm(Generic[C]):
 
     Attributes:
         Config: Config class of the settings.
-        policy_family: Import path `package.module:Class` of the policies' class.
+        policy_family: Import path `package.module:Class` of the class of its policies.
         worker_factory: Import path `package.module:Class` of the rollout worker; see
             `rlrun.engine.rollout.worker.Worker`.
         clock_unit: Unit of schedules and iterations: `env_steps`, or `sgd_steps` for training without env steps.
@@ -110,7 +110,7 @@ class Algorithm(Generic[C]):
 
     @property
     def operator_metrics(self) -> Sequence[Metric]:
-        """Metrics that operators of the dataflow report, which their classes declare; none by default."""
+        """Declarations of the metrics that the dataflow's operators report; none by default."""
         return ()
 
     @property
@@ -125,7 +125,7 @@ class Algorithm(Generic[C]):
         return next((name for name, built_in in BUILT_IN.items() if built_in == path), path)
 
     def policy(self, spaces: Spaces, seed: int) -> Policy:
-        """Creates the policy with its initial parameters; by default, an instance of the algorithm's policy family.
+        """Creates the policy with its initial parameters; by default, an instance of the class `policy_family`.
 
         Args:
             spaces: Observation and action space.
@@ -137,12 +137,12 @@ class Algorithm(Generic[C]):
         return self.family_policy(spaces, seed)
 
     def family_policy(self, spaces: Spaces, seed: int, world: WorldView | None = None) -> Policy:
-        """Creates a policy of the policy family, from `(spaces, config, seed)` and optionally `world`.
+        """Creates an instance of the class `policy_family` from spaces, settings and seed, and optionally the world.
 
         Args:
             spaces: Observation and action space.
             seed: Seed of the initial parameters.
-            world: View of the agents' world (state, team size), for families that need it.
+            world: Facts about the agents' world (state space, team size), for policies that need them.
 
         Raises:
             UsageError: The policy family has another constructor signature.
@@ -164,11 +164,11 @@ class Algorithm(Generic[C]):
         return policy
 
     def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> Policy:
-        """Creates the policy for agents of a multi-agent world; by default, the same policy as in a single-agent env.
+        """Creates the policy for agents of a multi-agent world; by default, the same as for a single-agent env.
 
         Args:
             spaces: Observation and action space of the policy's agents.
-            world: View of the world: state space, and number of agents in a team.
+            world: Facts about the world: state space, and number of agents in a team.
             seed: Seed of the initial parameters.
 
         Raises:
@@ -179,13 +179,13 @@ class Algorithm(Generic[C]):
         return self.policy(spaces, seed)
 
     def loss(self, outputs: Any, batch: SampleBatch, scheduled: Mapping[str, Any]) -> Loss:
-        """Loss on rows of experience, to be minimized.
+        """Loss of a batch of experience, which the learner minimizes.
 
         The loss is traced once and then run as machine code, so it must not read Python state that changes between
         updates.
 
         Args:
-            outputs: Outputs of the policy for the rows, or the policy's networks as functions.
+            outputs: Outputs of the policy for the batch, or the policy's networks as functions.
             batch: Columns [sequences, steps, ...]; invalid steps (`valid` 0) hold zeros and must be masked.
             scheduled: Current values of scheduled settings by name, each a scalar.
 
@@ -198,7 +198,7 @@ class Algorithm(Generic[C]):
         )
 
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Objectives of the learner, in order; by default the single objective `loss`."""
+        """Losses that the learner minimizes, in order, with their parameters and optimizers; by default only `loss`."""
         bound = self.config.max_grad_norm
         return [Objective("loss", self.loss, parameters=policy.descended, max_grad_norm=bound, is_main=True)]
 
@@ -213,7 +213,7 @@ class Algorithm(Generic[C]):
         return None
 
     def worker_config(self, config: WorkerConfig) -> Any:
-        """Config of the rollout workers; a custom worker may have a custom picklable dataclass.
+        """Config of the rollout workers; custom workers may return any picklable dataclass of their own.
 
         Args:
             config: Config of the default worker, which steps envs with behavior policies.
@@ -222,7 +222,7 @@ class Algorithm(Generic[C]):
 
     @property
     def mode(self) -> RolloutMode:
-        """Collection mode: synchronous rounds over all workers (`sync`), or fragments as they arrive (`async`)."""
+        """Collection of fragments: in synchronous rounds over all workers (`sync`), or as they arrive (`async`)."""
         return "sync"
 
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
@@ -230,14 +230,14 @@ class Algorithm(Generic[C]):
         return ()
 
     def collect(self, trainee: Trainee) -> Flow[Any]:
-        """Stream of experience.
+        """Stream of the experience to learn from.
 
-        By default, one fragment from each worker per round, collected with the latest weights.
+        By default, each round has one fragment of every worker, collected with the latest weights.
         """
         return trainee.workers.rollouts(*self.on_worker(trainee), mode=self.mode)
 
     def learn(self, items: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Dataflow of learning, built on the stream of experience; pulling from it trains.
+        """Builds the dataflow that learns from the stream of experience; pulling items from it trains.
 
         Args:
             items: Stream of experience from `collect`.
@@ -250,7 +250,7 @@ class Algorithm(Generic[C]):
 
 
 def settings_of(config: type[ConfigModel]) -> list[Parameter]:
-    """Returns a keyword-only parameter for each setting, with its type without constraints, and its default.
+    """Returns a keyword-only parameter of a signature for each setting, with its default and its unconstrained type.
 
     Examples:
         >>> class Ladder(ConfigModel):

@@ -135,7 +135,7 @@ class AlgorithmConfig(ConfigModel):
 
     @property
     def gpus_per_learner(self) -> float:
-        """GPUs of each learner process."""
+        """Number of GPUs of each learner process."""
         return self.num_gpus / self.num_learners if self.num_learners else 0.0
 
     @property
@@ -145,7 +145,7 @@ class AlgorithmConfig(ConfigModel):
 
     @property
     def env_slots(self) -> int:
-        """Total number of envs of all workers."""
+        """Total number of envs in all workers."""
         return max(self.num_workers, 1) * self.num_envs_per_worker
 
     @property
@@ -155,7 +155,7 @@ class AlgorithmConfig(ConfigModel):
 
     @property
     def needs_ray(self) -> bool:
-        """Whether a trial has worker, learner or other processes, which are run by Ray."""
+        """Whether a trial starts processes of its own (workers, learners or others), which needs Ray."""
         return bool(self.num_workers or self.num_learners)
 
     @property
@@ -170,27 +170,27 @@ class AlgorithmConfig(ConfigModel):
 
     @property
     def value_heads(self) -> tuple[str, ...]:
-        """Names of the additional reward streams, in the order of their value heads."""
+        """Names of the additional reward streams, each of which has a value head, in order."""
         return tuple(stream.name for stream in self.reward_streams.further)
 
     @property
     def learns_values(self) -> bool:
-        """Whether the algorithm trains a value network, which may share layers (`model.shared_value`)."""
+        """Whether the algorithm trains a value network, which may share the policy's layers (`model.shared_value`)."""
         return True
 
     @property
     def sgd_steps_per_env_step(self) -> float:
-        """Number of minibatches per env step, from which `compile: auto` estimates whether compilation pays."""
+        """Number of minibatches per env step, from which `compile: auto` estimates whether compilation pays off."""
         return 1 / self.env_steps_per_update
 
     @classmethod
     def scheduled_fields(cls) -> tuple[str, ...]:
-        """Names of the settings that have a schedule type, and may thus change during training."""
+        """Names of the settings that accept a schedule, and may thus change during training."""
         return tuple(name for name, field in cls.model_fields.items() if _is_schedule(field))
 
     @classmethod
     def fixed_schedules(cls) -> dict[str, float]:
-        """Values of settings that the base class allows to be scheduled but this config class fixes, by name."""
+        """Values, by name, of settings that this config class fixes although they have a schedule elsewhere."""
         return {name: getattr(cls, name) for name, field in cls.fixed_fields.items() if _is_schedule(field)}
 
     @classmethod
@@ -212,7 +212,7 @@ def _of_learning(config: AlgorithmConfig) -> dict[str, Any]:
 
 @fixed("it is of how a policy learns, and belongs under policies.NAME.config", **_of_learning(AlgorithmConfig()))
 class WorldSamplingSettings(AlgorithmConfig):
-    """Sampling settings that all policies of a multi-agent world share."""
+    """Settings of how experience is collected that all policies of a multi-agent world share."""
 
 
 def _is_schedule(field: Any) -> bool:

@@ -32,7 +32,7 @@ TRIAL_EVENTS = ("on_result", "on_evaluation", "on_checkpoint")
 
 @dataclass(frozen=True)
 class Stop:
-    """Return value of a hook's event that stops the run at the end of the iteration.
+    """Return value by which a hook stops the run at the end of the iteration.
 
     Attributes:
         reason: Reason shown by `rlrun status` and `rlrun show`.
@@ -149,7 +149,7 @@ class Hook:
         return None
 
     def on_checkpoint(self, iteration: int) -> Answer:
-        """Called before the state for a checkpoint is captured; changes that the hook makes to itself are saved."""
+        """Called before a checkpoint is captured, which then includes changes that the hook makes to itself."""
         return None
 
     def state(self) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""League training (self-play): opponent pool, matchmaking, ratings, and seats of frozen opponents."""
+"""League training (self-play): a pool of past policies, matchmaking, ratings, and frozen opponents in the env."""

@@ -166,7 +166,7 @@ class League:
         return {name: outcomes.win_rate for name, outcomes in found.items() if outcomes is not None}
 
     def metrics(self) -> dict[str, Any]:
-        """Returns the league's metrics for an iteration's result; None before any games."""
+        """Returns the league's metrics for an iteration's result, such as ratings; None before any games."""
         ratings = self._ratings()
         newest = {policy: self.pool.newest(policy).name for policy in self._trainees}
         return {
@@ -184,7 +184,7 @@ class League:
         return self._payoffs.elo(self.pool.members[0].name)
 
     def state(self) -> dict[str, Any]:
-        """Returns the pool and the payoff matrix for checkpoints; saved ratings are informative only."""
+        """Returns the opponent pool and the payoff matrix for checkpoints; also ratings, for readers only."""
         return {
             "pool": self.pool.state(),
             "payoffs": self._payoffs.state(),
@@ -193,7 +193,7 @@ class League:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the pool and the payoff matrix from `state()`.
+        """Restores the opponent pool and the payoff matrix from `state()`.
 
         Raises:
             ValueError: A pool member's weights belong to a different network.
@@ -216,7 +216,7 @@ UNKNOWN = 0.5
 
 
 def prioritized_weights(win_rates: NDArray[np.float64], exponent: float) -> NDArray[np.float64]:
-    """Probabilities of opponents by prioritized fictitious self-play.
+    """Probabilities of opponents by prioritized fictitious self-play: strong opponents are chosen more often.
 
     p_i = (1 - w_i)^p / sum_j (1 - w_j)^p, of Vinyals et al. (2019), "Grandmaster level in StarCraft II using
     multi-agent reinforcement learning", Methods, f_hard; uniform if all are always beaten.
@@ -266,7 +266,7 @@ def lineup(
 
 
 class Pool:
-    """Opponent pool with a limited number of past snapshots per policy; the oldest is evicted, but never the first.
+    """Opponent pool that keeps a limited number of past snapshots per policy; drops the oldest, but never the first.
 
     Args:
         limit: Maximum number of past snapshots of a policy.
@@ -300,7 +300,7 @@ class Pool:
         return member
 
     def of(self, policies: Sequence[str]) -> list[Member]:
-        """Returns the past snapshots of given policies."""
+        """Returns the past snapshots of the given policies."""
         return [member for member in self.members if member.policy in policies]
 
     def newest(self, policy: str) -> Member:

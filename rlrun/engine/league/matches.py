@@ -1,4 +1,4 @@
-"""Head-to-head matches between the two sides of a world, for the payoff matrix and ratings."""
+"""Games between the two sides of a multi-agent world, for the payoff matrix and ratings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SIDES = (FIRST, SECOND)
 
 
 class Matches:
-    """Runner of head-to-head games between the two sides of a world.
+    """Plays games between policies on the two sides of a multi-agent world.
 
     The sides are the two groups of agents that the mapping separates: hunters and prey, or the agents of the learning
     policy and those of its seat. If one policy acts for all agents, they are the first and second half of the possible
@@ -59,11 +59,11 @@ class Matches:
         self.spaces = spaces_of_policies(world, self._seated(FIRST))
 
     def sides_of(self, player: str) -> tuple[str, ...]:
-        """Returns the sides that a policy, or a seat's opponent, can play; both sides for an unknown name."""
+        """Returns the sides (`first`, `second`) that a policy or frozen opponent can play; both for an unknown name."""
         return self._played_by.get(player, SIDES)
 
     def sides_against(self, player: str, other: str) -> tuple[str, ...]:
-        """Returns the sides on which a player can face another player on the opposite side.
+        """Returns the sides on which one player can meet another, who then plays the opposite side.
 
         Two players of one side only, such as two hunters, have no common games.
         """
@@ -79,7 +79,7 @@ class Matches:
         sides: Sequence[str] = SIDES,
         actions: ActionKind = "sampled",
     ) -> dict[str, Outcomes]:
-        """Plays games between two players; returns the first player's outcomes, by the side that it played.
+        """Plays games between two players; returns the first player's wins, draws and losses on each side.
 
         Games on both sides use the same seeds. The side with the higher return wins.
 
@@ -130,7 +130,7 @@ class Matches:
 
 
 def other_side(side: str) -> str:
-    """Returns the side opposite to a side."""
+    """Returns the opposite of a side: `second` for `first`, and `first` for `second`."""
     return SECOND if side == FIRST else FIRST
 
 

@@ -1,4 +1,4 @@
-"""Payoff matrix between league members, and Elo ratings by a Bradley-Terry fit."""
+"""Results of games between the players of a league, and Elo ratings from them by a Bradley-Terry fit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STEPS, _TOLERANCE = 100, 1e-10
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Win, draw and loss counts of one player against another.
+    """Numbers of games that one player won, drew and lost against another.
 
     Attributes:
         wins: Games won.
@@ -60,12 +60,12 @@ class Outcomes:
 
 
 def total(outcomes: Iterable[Outcomes]) -> Outcomes:
-    """Sums win, draw and loss counts of several outcomes."""
+    """Adds up wins, draws and losses of several results."""
     return sum(outcomes, Outcomes(0, 0, 0))
 
 
 class Payoffs:
-    """Payoff matrix: latest outcomes between pairs of members, by name.
+    """Payoff matrix of a league: the latest results of games between each pair of players, by name.
 
     Attributes:
         names: Members with games, in the order of their first games.
@@ -76,13 +76,13 @@ class Payoffs:
         self.names: list[str] = []
 
     def record(self, first: str, second: str, outcomes: Outcomes) -> None:
-        """Records the outcomes of one member against another, from the first member's perspective."""
+        """Records the results of one player against another, from the first player's perspective."""
         self.names += [name for name in (first, second) if name not in self.names]
         self._outcomes[first, second] = outcomes
         self._outcomes[second, first] = outcomes.swapped()
 
     def between(self, first: str, second: str) -> Outcomes | None:
-        """Returns the outcomes of one member against another; None without games."""
+        """Returns the results of one player against another; None if they played no games."""
         return self._outcomes.get((first, second))
 
     def keep(self, names: Sequence[str]) -> None:
@@ -93,7 +93,7 @@ class Payoffs:
         }
 
     def elo(self, anchor: str) -> dict[str, float]:
-        """Elo ratings of all members by a Bradley-Terry fit, relative to the anchor member (rating 0)."""
+        """Elo ratings of all players by a Bradley-Terry fit, shifted so that the anchor player has rating 0."""
         points = np.zeros((len(self.names), len(self.names)))
         for (first, second), own in self._outcomes.items():
             points[self.names.index(first), self.names.index(second)] = own.wins + 0.5 * own.draws
@@ -118,14 +118,14 @@ class Payoffs:
 
 
 def elo_ratings(points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Elo ratings: maximum a posteriori estimate of the Bradley-Terry model.
+    """Elo ratings of M players: maximum a posteriori estimate of the Bradley-Terry model.
 
     The odds of i against j are exp(r_i - r_j) (Bradley and Terry, 1952, "Rank analysis of incomplete block designs");
     1 unit of r is 400 / ln 10 Elo points. The prior of each r is normal around 0 with `PRIOR_STD`. Without the prior,
     the difference between two players with win rate p would be 400 log10(p / (1 - p)).
 
     Args:
-        points: Points of i in games against j, 1 for a win and 1/2 for a draw, [M, M].
+        points: Points of player i (row) in games against j (column), 1 for a win and 1/2 for a draw, [M, M].
 
     Returns:
         Ratings, [M], whose mean is 0.

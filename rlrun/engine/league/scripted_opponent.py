@@ -1,4 +1,4 @@
-"""Scripted opponents, given by name or import path."""
+"""Opponents that are scripts instead of trained policies, given by name or import path."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SEEDS = 2**24
 
 
 class ScriptedOpponent:
-    """Scripted opponent: a function from an observation to an action, or a class whose instances are such functions.
+    """Opponent that is a script: a function from observation to action, or a class whose instances are such functions.
 
     A class is instantiated for each decision with a seed from the noise, so that actions depend only on the observation
     and that seed, whatever process the opponent runs in.
@@ -59,7 +59,7 @@ class ScriptedOpponent:
             _check(found, settings, path)
 
     def decide(self, observations: Any, noise: NDArray[np.float32], slots: list[int]) -> list[Any]:
-        """Chooses actions, in the world's action space, for the slots that act, [N].
+        """Chooses actions, in the world's action space, for those of B slots that act.
 
         Args:
             observations: Observations of all slots, [B, ...].
@@ -85,7 +85,7 @@ class ScriptedOpponent:
 
 
 class ScriptedPlayer:
-    """Adapter of a scripted opponent to the evaluation protocol of policies.
+    """Lets a scripted opponent play evaluation games, through the same interface as a policy.
 
     Args:
         path: The opponent, see `ScriptedOpponent`.
@@ -100,10 +100,10 @@ class ScriptedPlayer:
         self._draws = np.random.Generator(np.random.Philox(seed))
 
     def begin_episodes(self, starts: NDArray[np.bool_]) -> None:
-        """No-op: scripted opponents have no memory."""
+        """Does nothing: scripted opponents have no memory."""
 
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:
-        """No-op: scripted opponents do not observe rewards."""
+        """Does nothing: scripted opponents see no rewards."""
 
     def actions(
         self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None
@@ -118,7 +118,7 @@ class ScriptedPlayer:
 
 
 def names_script(text: str) -> bool:
-    """Whether a text names a scripted opponent (with optional settings) rather than a checkpoint path.
+    """Whether a text names a scripted opponent, with optional settings, rather than the path of a checkpoint.
 
     Examples:
         >>> names_script("minimax(depth=5)"), names_script("my_lab.players:Greedy"), names_script("runs/old")
@@ -170,7 +170,7 @@ def _check(found: Callable[..., Any], settings: Mapping[str, Any], path: str) ->
 
 
 def undecided(observations: Any, acts: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Mask [B] of slots that require a decision: slots that act and have a legal action.
+    """Mask of those of B slots that act and have a legal action, so that the opponent must decide.
 
     An action mask without legal actions marks an episode's final observation.
     """

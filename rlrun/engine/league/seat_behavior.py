@@ -1,4 +1,4 @@
-"""Behavior policy of a league seat: one frozen opponent per slot and episode."""
+"""Acting of frozen opponents in a league: one opponent per slot and episode."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CHOICE, SCRIPT, OWN = 0, 1, 2
 
 
 class SeatNoise:
-    """Source of a seat's random numbers: for the choice of opponents, for scripts, and for each policy's actions.
+    """Draws a seat's random numbers: for the choice of opponents, for scripts, and for each policy's actions.
 
     Args:
         policies: Behavior policies of the policies whose versions play in the seat.
@@ -61,7 +61,7 @@ class SeatNoise:
 
 
 class ActionsAlone:
-    """Recorder of a league seat's actions, which are not learned from but replayed at a resume.
+    """Recorder of frozen opponents' actions, which nobody learns from but a resumed run replays.
 
     Args:
         action_space: Conversion between the policies' own actions and the world's actions.
@@ -84,11 +84,11 @@ class ActionsAlone:
         """No-op: the observations after a fragment's last step are not recorded."""
 
     def moments(self, observations: Any, filled: Flags) -> dict[str, Moments]:
-        """Returns no moments: opponents' observation filters are frozen."""
+        """Returns no statistics: those of frozen opponents do not change."""
         return {}
 
     def postprocess(self, batch: SampleBatch) -> None:
-        """Removes all columns of a fragment but `valid`, by which steps are counted."""
+        """Removes all columns of a fragment except `valid`, which is used to count steps."""
         for name in [name for name in batch if name != "valid"]:
             del batch[name]
 
@@ -128,7 +128,7 @@ class SeatBehavior:
         self._starts: Flags = np.zeros(0, np.bool_)
 
     def load(self, weights: Weights) -> None:
-        """Loads a lineup (opponents and probabilities), in effect for new episodes."""
+        """Loads the opponents and their probabilities, in effect for new episodes."""
         lineup = weights.lineup
         assert lineup is not None  # weights of a seat
         self.weights_version = weights.version
@@ -157,7 +157,7 @@ class SeatBehavior:
         acts: Flags | None = None,
         rows: NDArray[np.int64] | None = None,
     ) -> Any:
-        """Selects the actions of all slots for one step, with one batched call per opponent.
+        """Chooses the actions of all B slots for one step, with one batched call per opponent.
 
         Args:
             observations: Unfiltered observations, a tree of [B, ...].
@@ -205,16 +205,16 @@ class SeatBehavior:
         return _PolicyPlayer(member, behavior, self.noise_source.parts[member.policy])
 
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:
-        """Passes the rewards of the last step, [B], to the opponents."""
+        """Passes the rewards of the last step in B slots on to the opponents, for those that see past rewards."""
         for player in self._players.values():
             player.take_rewards(rewards)
 
     def begin_episodes(self, starts: Flags) -> None:
-        """Marks slots [B] whose next observation starts an episode."""
+        """Marks the slots where a new episode begins (`starts` [B]): each gets a newly sampled opponent."""
         self._starts = starts
 
     def actions(self, observations: Any, generator: np.random.Generator | None, acts: Flags | None = None) -> Any:
-        """Samples actions for the world, [B, ...], outside of fragments.
+        """Samples the actions of B slots where no fragment is recorded, as in evaluation.
 
         Opponents sample as in training, with the given generator or, if there is none, with the seat's generator.
         """
@@ -230,7 +230,7 @@ class SeatBehavior:
         return {"holds": list(self._holds), "players": {name: player.state() for name, player in held.items()}}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the slots' opponents from `state()`, before or after a lineup is loaded.
+        """Restores the opponent in each slot from `state()`.
 
         Scripted opponents are defined only by the lineup: a slot whose script is not in the lineup gets another
         opponent.

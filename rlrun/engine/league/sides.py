@@ -1,4 +1,4 @@
-"""Agent-to-policy mappings for leagues with alternating sides: functions of agent id and episode number.
+"""Functions that assign agents to policies so that league players alternate between the sides of a game.
 
 The mappings apply to two-player worlds whose agents are `x` and `o`, `red` and `yellow`, or end in a number.
 """
@@ -11,7 +11,7 @@ _SIDES = {"x": 0, "o": 1, "red": 0, "yellow": 1}
 
 
 def alternate(agent: str, episode: int) -> str:
-    """Maps the first side to `main` in even episodes, the second side in odd ones; the remaining side to `opponent`.
+    """Assigns the first side to `main` in even episodes, the second side in odd ones, and the other to `opponent`.
 
     Examples:
         >>> alternate("x", 0), alternate("o", 0), alternate("x", 1), alternate("player_1", 1)
@@ -21,7 +21,7 @@ def alternate(agent: str, episode: int) -> str:
 
 
 def alternate_with_self_play(agent: str, episode: int) -> str:
-    """Self-play mapping: both sides to `main` in two episodes, then as in `alternate` for two.
+    """Assigns both sides to `main` in two episodes, then sides to `main` and `opponent` in turn for two.
 
     Examples:
         >>> [(alternate_with_self_play("x", n), alternate_with_self_play("o", n)) for n in range(4)]
@@ -31,7 +31,7 @@ def alternate_with_self_play(agent: str, episode: int) -> str:
 
 
 def alternate_with_exploiter(agent: str, episode: int) -> str:
-    """Exploiter mapping: `main` against `opponent` in two episodes, then `exploiter` against `exploited` in two.
+    """Alternates the games: `main` against `opponent` in two episodes, then `exploiter` against `exploited` in two.
 
     Examples:
         >>> [alternate_with_exploiter("x", episode) for episode in range(4)]
@@ -42,7 +42,7 @@ def alternate_with_exploiter(agent: str, episode: int) -> str:
 
 
 def alternate_roles(agent: str, episode: int) -> str:
-    """Maps a side to `first` or `second` in alternating episodes, and the other side to its opponent.
+    """Assigns one side to `first` or `second` in alternating episodes, and the other side to its opponent.
 
     In a game with roles, each side has its own policy. In even episodes, `first` plays the first side against
     `first_opponent`, a seat with versions of `second`. In odd episodes, `second` plays the second side against

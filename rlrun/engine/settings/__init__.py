@@ -1,1 +1,1 @@
-"""Settings: typed config classes, names of objects, declared metrics."""
+"""Settings: typed config classes, import of objects by name, declared metrics."""

@@ -27,7 +27,7 @@ _WORDS_WITH_MEANING = ("true", "false", "null", "yes", "no", "on", "off", "y", "
 
 
 def main_settings(model: type[ConfigModel]) -> list[str]:
-    """Returns the main settings of an algorithm, in the order of its fields.
+    """Returns the names of an algorithm's most important settings, in the order of its fields.
 
     These are the first settings that the algorithm's config class itself declares, apart from sections, and those of
     `MAIN_SETTINGS` that it has.
@@ -59,7 +59,7 @@ def commented_yaml(model: type[ConfigModel], names: Collection[str] | None = Non
 
 
 def setting_lines(model: type[ConfigModel], names: Iterable[str], indent: str) -> Iterator[str]:
-    """Yields the commented YAML lines of some settings, indented for insertion into other YAML."""
+    """Yields lines of commented YAML for some settings, indented so that they fit into other YAML."""
     for name in names:
         field = model.model_fields[name]
         yield from _comment_lines(field, indent)
@@ -116,7 +116,7 @@ def _comment_lines(field: FieldInfo, indent: str) -> Iterator[str]:
 
 
 def flow_yaml(value: Any) -> str:
-    """Formats a value as one line of YAML 1.2; ambiguous texts are quoted."""
+    """Formats a value as one line of YAML 1.2; texts that look like other values are quoted."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{flow_yaml(key)}: {flow_yaml(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list | tuple):

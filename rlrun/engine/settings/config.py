@@ -153,7 +153,7 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
 
     @classmethod
     def parse(cls, data: Any, *, path: str = "") -> Self:
-        """Validates plain data and creates a config.
+        """Creates a config from plain data, after validating it.
 
         Args:
             data: A mapping of field names, or another form that the class accepts (an env may be a bare id).
@@ -189,7 +189,7 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
 
     @classmethod
     def why_gone(cls, name: str) -> str:
-        """Reason why a setting cannot be set: fixed in this config, or another library's name.
+        """Reason why a setting is not accepted: it is fixed in this config, or it is another library's name.
 
         "" if the name is unknown.
         """
@@ -202,7 +202,7 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
 
     @classmethod
     def has_setting(cls, name: str) -> bool:
-        """Whether the config has a setting with a dotted name."""
+        """Whether the config has a setting with this dotted name, such as `model.hiddens`."""
         first, _, rest = name.partition(".")
         if first not in cls.model_fields or not rest:
             return first in cls.model_fields
@@ -210,7 +210,7 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
         return is_config(section) and section.has_setting(rest)
 
     def replace(self, **changes: Any) -> Self:
-        """Copy of this config with some fields changed, validated again.
+        """Returns a copy of this config with some fields changed, validated again.
 
         A mapping for a section changes only the keys in the mapping.
 
@@ -227,11 +227,11 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
         return ((n, v) for n, v in self if n not in fields or v != fields[n].get_default(call_default_factory=True))
 
     def to_data(self) -> dict[str, Any]:
-        """Serializes the config to plain data (mappings, lists, texts, numbers) for `parse`."""
+        """Converts the config to plain data (mappings, lists, texts, numbers), from which `parse` creates it again."""
         return self.model_dump(mode="json")
 
     def merged(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        """Merges plain data over the explicitly set fields; sections are merged key by key."""
+        """Returns the explicitly set fields by name, overridden by other data; sections are merged key by key."""
         result = {name: getattr(self, name) for name in self.model_fields_set}
         for key, value in data.items():
             section = result.get(key)
@@ -250,7 +250,7 @@ def is_config(annotation: Any) -> TypeGuard[type[ConfigModel]]:
 
 
 def config_in(annotation: Any) -> type[ConfigModel] | None:
-    """Config class in a type annotation: the annotation itself, or the first config of a union; None without one."""
+    """Config class in a type annotation: the annotation itself, or the first config of a union; else None."""
     is_union = get_origin(annotation) in (Union, types.UnionType)
     return next(filter(is_config, get_args(annotation) if is_union else (annotation,)), None)
 
@@ -282,7 +282,7 @@ def defaults(**values: Any) -> Callable[[type[Model]], type[Model]]:
 
 
 def fixed(reason: str, **values: Any) -> Callable[[type[Model]], type[Model]]:
-    """Class decorator that fixes inherited settings to the only sensible value.
+    """Class decorator that fixes inherited settings to values that a spec cannot change.
 
     The values can be read as class attributes; setting one in a spec is an error with the reason. For a section, a
     mapping fixes only the keys that it names; `{}` or a config fixes the whole section.

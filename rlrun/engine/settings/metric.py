@@ -1,4 +1,4 @@
-"""Metrics in results, each declared once by the component that measures it."""
+"""Declarations of the metrics in results, each made once by the part that measures it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Metric:
         return re.fullmatch(pattern, reported) is not None
 
     def below(self, prefix: str) -> Metric:
-        """Copy of the metric with a prefix before its name, such as `learner/`."""
+        """Copy of the metric whose name has a prefix, such as `learner/`."""
         return replace(self, name=f"{prefix}{self.name}")
 
 
@@ -66,7 +66,7 @@ def is_name(text: str) -> bool:
 
 
 def of_policy(policy: str, name: str = "") -> str:
-    """Name of a policy's metric in results; for the policy "" of a single-agent env, the metric's own name.
+    """Name under which results hold a policy's metric; the metric's own name in a single-agent env (policy "").
 
     Examples:
         >>> of_policy("hunters", "policy_lag_mean"), of_policy("", "policy_lag_mean")

@@ -1,4 +1,4 @@
-"""Resolution of names in specs to objects: built-in algorithms, entry points, import paths.
+"""Import of the objects that specs name: built-in algorithms, entry points, import paths.
 
 An import path reads ``package.module:Name``. An exception in a user's module during import is shown with the traceback
 of the user's code. Only a missing module or name is a mistake in the spec.
@@ -169,7 +169,7 @@ def public_path(path: str) -> str:
 
 
 def load_internal(path: str, what: str = "object") -> Any:
-    """Imports an object by an import path used inside rlrun itself; see `load_object`."""
+    """Imports an object by an import path that rlrun's own code contains, even from private modules."""
     module_name, colon, name = path.partition(":")
     words = [*module_name.split("."), *name.split(".")]
     if not colon or not all(word.isidentifier() for word in words):
@@ -206,7 +206,7 @@ def algorithm_names() -> list[str]:
 def known_algorithm(name: str) -> str:
     """Name of the installed algorithm that equals a given name up to case, hyphens and underscores.
 
-    Else the given name.
+    Returns the given name if there is none.
 
     Examples:
         >>> known_algorithm("PPO"), known_algorithm("Apex-DDPG"), known_algorithm("my_lab.awr:AWR")
@@ -216,7 +216,7 @@ def known_algorithm(name: str) -> str:
 
 
 def corresponding_algorithm(name: str) -> str:
-    """Installed algorithm that corresponds to another library's algorithm, "" if none does.
+    """Name of the installed algorithm that corresponds to another library's algorithm; "" if none does.
 
     Examples:
         >>> corresponding_algorithm("Rainbow"), corresponding_algorithm("ACKTR")

@@ -45,25 +45,25 @@ def constant(operand: Any, operands: Sequence[Any], out: Array) -> Any:
 
 
 def reversed_subtract(emit: Emit, out: Array, x: Array, other: float) -> None:
-    """Emits the call for a reversed subtraction, other - x."""
+    """Emits NumPy calls for a reversed subtraction, other - x."""
     emit(np.subtract, constant(other, [x], out), x, out)
 
 
 def relu(emit: Emit, out: Array, x: Array) -> None:
-    """Emits the ReLU, max(x, 0)."""
+    """Emits NumPy calls for the ReLU, max(x, 0)."""
     zero = np.zeros((), x.dtype)
     zero.flags.writeable = False  # so that it is known to stay zero
     emit(np.maximum, x, zero, out=out)
 
 
 def reciprocal_root(emit: Emit, out: Array, x: Array) -> None:
-    """Emits the reciprocal square root, 1 / sqrt(x)."""
+    """Emits NumPy calls for the reciprocal square root, 1 / sqrt(x)."""
     emit(np.sqrt, x, out)
     emit(np.divide, np.ones((), out.dtype), out, out)
 
 
 def clamp(emit: Emit, out: Array, x: Array, low: Any = None, high: Any = None) -> None:
-    """Emits a clamp, min(max(x, low), high); either bound may be missing."""
+    """Emits NumPy calls for a clamp, min(max(x, low), high); either bound may be missing."""
     if low is not None:
         emit(np.maximum, x, constant(low, [x], out), out=out)
         x = out
@@ -72,7 +72,7 @@ def clamp(emit: Emit, out: Array, x: Array, low: Any = None, high: Any = None) -
 
 
 def power(emit: Emit, out: Array, x: Array, exponent: float) -> None:
-    """Emits the power of x with a constant exponent."""
+    """Emits NumPy calls for the power of x with a constant exponent."""
     if exponent == 1:
         emit(np.copyto, out, x)
     elif exponent == 2:
@@ -82,20 +82,20 @@ def power(emit: Emit, out: Array, x: Array, exponent: float) -> None:
 
 
 def layer_outputs(emit: Emit, out: Array, bias: Array, inputs: Array, weight: Array) -> None:
-    """Emits a linear layer, inputs @ weight + bias."""
+    """Emits NumPy calls for a linear layer, inputs @ weight + bias."""
     emit(np.matmul, inputs, weight, out)
     emit(np.add, out, bias, out)
 
 
 def tanh_backward(emit: Emit, out: Array, gradient: Array, y: Array) -> None:
-    """Emits the gradient of tanh, gradient * (1 - y^2)."""
+    """Emits NumPy calls for the gradient of tanh, gradient * (1 - y^2)."""
     emit(np.multiply, y, y, out)
     emit(np.subtract, np.ones((), out.dtype), out, out)
     emit(np.multiply, out, gradient, out)
 
 
 def sigmoid(emit: Emit, out: Array, x: Array) -> None:
-    """Emits the sigmoid, 1 / (1 + exp(-x)), which is 0 where the exponential overflows."""
+    """Emits NumPy calls for the sigmoid, 1 / (1 + exp(-x)), which is 0 where the exponential overflows."""
     one = np.ones((), out.dtype)
     emit(np.negative, x, out)
     emit(np.exp, out, out)
@@ -104,20 +104,20 @@ def sigmoid(emit: Emit, out: Array, x: Array) -> None:
 
 
 def sigmoid_backward(emit: Emit, out: Array, gradient: Array, y: Array) -> None:
-    """Emits the gradient of the sigmoid, gradient * (1 - y) * y."""
+    """Emits NumPy calls for the gradient of the sigmoid, gradient * (1 - y) * y."""
     emit(np.subtract, np.ones((), out.dtype), y, out)
     emit(np.multiply, out, y, out)
     emit(np.multiply, out, gradient, out)
 
 
 def threshold_backward(emit: Emit, out: Array, gradient: Array, x: Array, threshold: float) -> None:
-    """Emits the gradient of a threshold (ReLU): the output gradient where x is above it, 0 elsewhere."""
+    """Emits calls for the gradient of a threshold (ReLU): the output gradient where x is above it, 0 elsewhere."""
     emit(np.greater, x, constant(threshold, [x], out), out)
     emit(np.multiply, out, gradient, out)
 
 
 def softplus(emit: Emit, out: Array, x: Array) -> None:
-    """Emits the softplus, log(1 + exp(x)), computed as max(x, 0) + log(1 + exp(-|x|))."""
+    """Emits NumPy calls for the softplus, log(1 + exp(x)), computed as max(x, 0) + log(1 + exp(-|x|))."""
     positive = np.empty_like(out)
     emit(np.maximum, x, np.zeros((), x.dtype), out=positive)
     emit(np.abs, x, out)
@@ -128,14 +128,14 @@ def softplus(emit: Emit, out: Array, x: Array) -> None:
 
 
 def softplus_backward(emit: Emit, out: Array, gradient: Array, x: Array, beta: float, threshold: float) -> None:
-    """Emits the gradient of the softplus, gradient * sigmoid(x), which is exact even above torch's threshold."""
+    """Emits NumPy calls for the gradient of the softplus, gradient * sigmoid(x), exact even above torch's threshold."""
     require(beta == 1 and threshold >= 20)
     sigmoid(emit, out, x)
     emit(np.multiply, out, gradient, out)
 
 
 def elu(emit: Emit, out: Array, x: Array, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> None:
-    """Emits the ELU (x if positive, else exp(x) - 1), computed as max(x, 0) + exp(min(x, 0)) - 1."""
+    """Emits NumPy calls for the ELU (x if positive, else exp(x) - 1), computed as max(x, 0) + exp(min(x, 0)) - 1."""
     require(alpha == scale == input_scale == 1)
     positive, zero = np.empty_like(out), np.zeros((), x.dtype)
     emit(np.maximum, x, zero, out=positive)
@@ -154,7 +154,7 @@ def elu_backward(
     is_result: bool,
     x: Array,
 ) -> None:
-    """Emits the gradient of the ELU, gradient * exp(min(x, 0))."""
+    """Emits NumPy calls for the gradient of the ELU, gradient * exp(min(x, 0))."""
     require(alpha == scale == input_scale == 1 and not is_result)
     emit(np.minimum, x, np.zeros((), x.dtype), out=out)
     emit(np.exp, out, out)
@@ -162,13 +162,13 @@ def elu_backward(
 
 
 def silu(emit: Emit, out: Array, x: Array) -> None:
-    """Emits the SiLU, x * sigmoid(x)."""
+    """Emits NumPy calls for the SiLU, x * sigmoid(x)."""
     sigmoid(emit, out, x)
     emit(np.multiply, out, x, out)
 
 
 def silu_backward(emit: Emit, out: Array, gradient: Array, x: Array) -> None:
-    """Emits the gradient of the SiLU, gradient * s * (1 + x * (1 - s)) with s = sigmoid(x)."""
+    """Emits NumPy calls for the gradient of the SiLU, gradient * s * (1 + x * (1 - s)) with s = sigmoid(x)."""
     one, inner = np.ones((), out.dtype), np.empty_like(out)
     sigmoid(emit, out, x)
     emit(np.subtract, one, out, inner)
@@ -183,7 +183,7 @@ FEW = 4
 
 
 def combine(emit: Emit, function: np.ufunc, out: Array, x: Array, dim: int) -> None:
-    """Emits the call that reduces an array along one axis by a ufunc; `out` keeps the axis with length 1.
+    """Emits NumPy calls that reduce an array along one axis by a ufunc; `out` keeps the axis with length 1.
 
     A short axis, such as the logits of two or three actions, is reduced by one call per element. That is several times
     faster than a loop over short rows.
@@ -199,7 +199,7 @@ def combine(emit: Emit, function: np.ufunc, out: Array, x: Array, dim: int) -> N
 
 
 def log_softmax(emit: Emit, out: Array, x: Array, dim: int, half_to_float: bool) -> None:
-    """Emits the log-softmax, x - log(sum(exp(x))), along an axis."""
+    """Emits NumPy calls for the log-softmax, x - log(sum(exp(x))), along an axis."""
     require(not half_to_float)
     most, powers = np.empty_like(x.max(dim, keepdims=True)), np.empty_like(out)
     combine(emit, np.maximum, most, x, dim)
@@ -211,7 +211,7 @@ def log_softmax(emit: Emit, out: Array, x: Array, dim: int, half_to_float: bool)
 
 
 def log_softmax_backward(emit: Emit, out: Array, gradient: Array, y: Array, dim: int, dtype: torch.dtype) -> None:
-    """Emits the gradient of the log-softmax, gradient - exp(y) * sum(gradient), along an axis."""
+    """Emits NumPy calls for the gradient of the log-softmax, gradient - exp(y) * sum(gradient), along an axis."""
     require(dtype == torch.float32)
     sums = np.empty_like(y.max(dim, keepdims=True))
     combine(emit, np.add, sums, gradient, dim)
@@ -221,7 +221,7 @@ def log_softmax_backward(emit: Emit, out: Array, gradient: Array, y: Array, dim:
 
 
 def softmax(emit: Emit, out: Array, x: Array, dim: int, half_to_float: bool) -> None:
-    """Emits the softmax, exp(x) / sum(exp(x)), along an axis."""
+    """Emits NumPy calls for the softmax, exp(x) / sum(exp(x)), along an axis."""
     require(not half_to_float)
     most = np.empty_like(x.max(dim, keepdims=True))
     combine(emit, np.maximum, most, x, dim)
@@ -232,7 +232,7 @@ def softmax(emit: Emit, out: Array, x: Array, dim: int, half_to_float: bool) -> 
 
 
 def softmax_backward(emit: Emit, out: Array, gradient: Array, y: Array, dim: int, dtype: torch.dtype) -> None:
-    """Emits the gradient of the softmax, y * (gradient - sum(gradient * y)), along an axis."""
+    """Emits NumPy calls for the gradient of the softmax, y * (gradient - sum(gradient * y)), along an axis."""
     require(dtype == torch.float32)
     sums = np.empty_like(y.max(dim, keepdims=True))
     emit(np.multiply, gradient, y, out)
@@ -242,12 +242,12 @@ def softmax_backward(emit: Emit, out: Array, gradient: Array, y: Array, dim: int
 
 
 def product(emit: Emit, out: Array, first: Array, second: Array) -> None:
-    """Emits a matrix product; the outer product of a column and a row is computed element by element."""
+    """Emits calls for a matrix product; the outer product of a column and a row is computed element by element."""
     emit(np.multiply if first.shape[-1] == 1 else np.matmul, first, second, out)
 
 
 def total(emit: Emit, out: Array, x: Array, dims: Sequence[int] | None = None, keepdim: bool = False) -> None:
-    """Emits the sum over given axes, or over all axes.
+    """Emits NumPy calls for the sum over given axes, or over all axes.
 
     Column sums of a matrix, such as a bias's gradient, are computed as a product with ones, which takes a quarter of
     the time.
@@ -274,7 +274,7 @@ def reduction_kernel(function: np.ufunc) -> Kernel:
 
 
 def mean(emit: Emit, out: Array, x: Array, dims: Sequence[int] | None = None, keepdim: bool = False) -> None:
-    """Emits the mean over given axes, or over all axes."""
+    """Emits NumPy calls for the mean over given axes, or over all axes."""
     reduction_kernel(np.add)(emit, out, x, dims, keepdim)
     emit(np.divide, out, np.asarray(x.size / max(out.size, 1), out.dtype), out)
 
@@ -284,7 +284,7 @@ FEW_SUMS = 64
 
 
 def cumulative_sum(emit: Emit, out: Array, x: Array, dim: int) -> None:
-    """Emits cumulative sums along an axis."""
+    """Emits NumPy calls for cumulative sums along an axis."""
     require(x.shape[dim] <= FEW_SUMS)
     numbers, (before, *sums) = (np.split(each, each.shape[dim], dim) for each in (x, out))
     emit(np.copyto, before, numbers[0])
@@ -294,24 +294,24 @@ def cumulative_sum(emit: Emit, out: Array, x: Array, dim: int) -> None:
 
 
 def norm(emit: Emit, out: Array, x: Array) -> None:
-    """Emits the Euclidean norm of an array."""
+    """Emits NumPy calls for the Euclidean norm of an array."""
     require(x.ndim == 1)
     emit(np.matmul, x, x, out)
     emit(np.sqrt, out, out)
 
 
 def argmax(emit: Emit, out: Array, x: Array, dim: int, keepdim: bool = False) -> None:
-    """Emits the argmax along an axis."""
+    """Emits NumPy calls for the argmax along an axis."""
     emit(x.argmax, dim, np.squeeze(out, dim) if keepdim else out)
 
 
 def flip(emit: Emit, out: Array, x: Array, dims: Sequence[int]) -> None:
-    """Emits a flip: the elements in reversed order along axes."""
+    """Emits NumPy calls for a flip: the elements in reversed order along axes."""
     emit(np.copyto, out, np.flip(x, tuple(dims)))
 
 
 def sort(emit: Emit, outs: Sequence[Array], x: Array, dim: int = -1, descending: bool = False) -> None:
-    """Emits a sort along an axis: sorted values and their indices."""
+    """Emits NumPy calls for a sort along an axis: sorted values and their indices."""
     values, indices = outs
     require(not descending)
     emit(write_argsort, x, dim, out=indices)
@@ -319,23 +319,23 @@ def sort(emit: Emit, outs: Sequence[Array], x: Array, dim: int = -1, descending:
 
 
 def concatenate(emit: Emit, out: Array, parts: Sequence[Array], dim: int = 0) -> None:
-    """Emits arrays concatenated along an axis."""
+    """Emits NumPy calls for arrays concatenated along an axis."""
     emit(np.concatenate, [part for part in parts if part.shape != (0,)], dim, out)
 
 
 def stack(emit: Emit, out: Array, parts: Sequence[Array], dim: int = 0) -> None:
-    """Emits arrays stacked along a new axis."""
+    """Emits NumPy calls for arrays stacked along a new axis."""
     axis = dim % out.ndim
     emit(np.concatenate, [np.expand_dims(part, axis) for part in parts], axis, out)
 
 
 def cast(emit: Emit, out: Array, x: Array, dtype: object = None, memory_format: object = None) -> None:
-    """Emits a type conversion: a copy with the dtype and strides of the output."""
+    """Emits NumPy calls for a type conversion: a copy with the dtype and strides of the output."""
     emit(np.copyto, out, x, "unsafe")
 
 
 def choice(emit: Emit, out: Array, condition: Array, first: Any, second: Any) -> None:
-    """Emits a selection by condition, where(condition, first, second)."""
+    """Emits NumPy calls for a selection by condition, where(condition, first, second)."""
     emit(np.copyto, out, second)
     emit(np.copyto, out, first, "same_kind", condition)
 
@@ -355,7 +355,7 @@ def flat_positions(emit: Emit, shape: tuple[int, ...], dim: int, index: Array) -
 
 
 def gather(emit: Emit, out: Array, x: Array, dim: int, index: Array) -> None:
-    """Emits a gather of elements by index along an axis."""
+    """Emits NumPy calls for a gather of elements by index along an axis."""
     require(out.flags.c_contiguous)
     if not x.flags.c_contiguous:
         x, strided = np.empty(x.shape, x.dtype), x
@@ -364,7 +364,7 @@ def gather(emit: Emit, out: Array, x: Array, dim: int, index: Array) -> None:
 
 
 def scatter_add(emit: Emit, out: Array, x: Array, dim: int, index: Array, source: Array) -> None:
-    """Emits a copy of x with a scatter-add of values by index along an axis."""
+    """Emits NumPy calls for a copy of x with a scatter-add of values by index along an axis."""
     require(out.flags.c_contiguous and index.shape == source.shape)
     positions = flat_positions(emit, x.shape, dim, index)
     emit(np.copyto, out, x)
@@ -374,35 +374,35 @@ def scatter_add(emit: Emit, out: Array, x: Array, dim: int, index: Array, source
 def slice_backward(
     emit: Emit, out: Array, gradient: Array, sizes: Sequence[int], dim: int, start: int, end: int, step: int
 ) -> None:
-    """Emits the gradient of slicing: zeros, except for the given gradient in the slice."""
+    """Emits NumPy calls for the gradient of slicing: zeros, except for the given gradient in the slice."""
     emit(np.copyto, out, np.zeros((), out.dtype))
     emit(np.copyto, out[(slice(None),) * (dim % out.ndim) + (slice(start, end, step),)], gradient)
 
 
 def select_backward(emit: Emit, out: Array, gradient: Array, sizes: Sequence[int], dim: int, index: int) -> None:
-    """Emits the gradient of selecting one index along an axis: zeros, except for the given gradient there."""
+    """Emits calls for the gradient of selecting one index along an axis: zeros, except for the given gradient there."""
     emit(np.copyto, out, np.zeros((), out.dtype))
     emit(np.copyto, out[(slice(None),) * (dim % out.ndim) + (index,)], gradient)
 
 
 def fill_where(emit: Emit, out: Array, mask: Array, value: float) -> None:
-    """Emits an in-place masked fill with a number."""
+    """Emits NumPy calls for an in-place masked fill with a number."""
     emit(np.copyto, out, constant(value, [out], out), "same_kind", mask)
 
 
 def filled(emit: Emit, out: Array, x: Array, mask: Array, value: float) -> None:
-    """Emits a masked fill: a copy of x with a number where the mask is true."""
+    """Emits NumPy calls for a masked fill: a copy of x with a number where the mask is true."""
     emit(np.copyto, out, x)
     fill_where(emit, out, mask, value)
 
 
 def interpolate(emit: Emit, out: Array, end: Array, weight: float) -> None:
-    """Emits out += weight * (end - out), in place (torch's lerp)."""
+    """Emits NumPy calls for out += weight * (end - out), in place (torch's lerp)."""
     emit(move_towards, out, end, constant(weight, [out], out), np.empty_like(out))
 
 
 def add_product(emit: Emit, out: Array, first: Array, second: Array, value: float = 1.0) -> None:
-    """Emits out += value * first * second, in place (torch's addcmul)."""
+    """Emits NumPy calls for out += value * first * second, in place (torch's addcmul)."""
     step = np.empty_like(out)
     if place_of(first) == place_of(second):
         emit(add_square, out, first, constant(value, [out], out), step)

@@ -43,7 +43,7 @@ class LineGameArrays:
 
     @abstractmethod
     def cells_of(self, taken: Indices, actions: Indices) -> Indices:
-        """Target cells of actions as bitboards, given the occupied cells `taken` [n]."""
+        """Cells that actions [n] fill, as bitboards, given the bitboards `taken` [n] of occupied cells."""
 
     @abstractmethod
     def legal(self, states: States) -> Flags:

@@ -268,7 +268,7 @@ def action_masks(observations: Any) -> dict[str, Tensor]:
 
 
 def torch_networks(module: nn.Module, prefix: str) -> tuple[TorchNetwork, ...]:
-    """Functional wrappers of a policy's list of networks, whose parameters are passed in each call.
+    """Wraps each network in a policy's list of networks as a function that takes its parameters as input.
 
     Args:
         module: Module of the policy.

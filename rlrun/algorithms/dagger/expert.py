@@ -72,7 +72,7 @@ class ScriptedEpisode:
 class ScriptedExpert:
     """Expert by import path: a function from observations to env actions, or a class of such functions.
 
-    A class has an instance for each episode, which may remember the episode. It is made with a seed.
+    A class is instantiated for each episode, with a seed; its instance may remember the episode.
 
     Args:
         path: `package.module:Name`.

@@ -46,7 +46,7 @@ class WorldModelActor:
         self._convolve: Callable[[Any], Floats] | None = None
 
     def load(self, flat: Floats) -> None:
-        """Loads acting parameters [num_parameters], which may be a read-only view of the object store."""
+        """Loads the flat acting parameters, which may be a read-only array in Ray's object store."""
         for name, slot in self.slots.items():
             parameter = flat[slot.offset : slot.offset + slot.size].reshape(slot.shape)
             is_matrix = len(slot.shape) == 2

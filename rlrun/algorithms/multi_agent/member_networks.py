@@ -29,7 +29,7 @@ class MemberNetworks:
         self.networks = tuple(networks)
 
     def load(self, flat: Floats) -> None:
-        """Loads acting parameters [num_parameters], which may be a read-only view of the object store."""
+        """Loads the flat acting parameters, which may be a read-only array in Ray's object store."""
         for network in self.networks:
             network.load(flat)
 

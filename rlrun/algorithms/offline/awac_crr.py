@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SampledValueSettings(ConfigModel):
-    """Mixin for configs of `WeightedRegressionConfig`: state values are means over sampled actions."""
+    """Mixin for subclasses of `WeightedRegressionConfig`: state values are estimated from sampled actions."""
 
     num_sampled_actions: PositiveInt = 1
     """Number of the actor's actions whose values estimate the state value; Discrete actions need none."""

@@ -91,7 +91,7 @@ class R2D2(Algorithm[R2D2Config]):
 
     @override
     def loss(self, outputs: RecurrentQNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Squared n-step TD error of rescaled Q values over S sequences of L steps (paper, sections 2.1 and 2.3).
+        """Squared n-step TD error of rescaled Q values over S sequences of L steps.
 
         Double Q-learning: the network selects the next action, the target network evaluates it. Both are unrolled over
         the whole sequence.

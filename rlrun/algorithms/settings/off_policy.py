@@ -61,7 +61,7 @@ class OffPolicyConfig(AlgorithmConfig):
 
 
 class ActorCriticSettings(ConfigModel):
-    """Mixin for configs of `OffPolicyConfig`: learning rates of an actor and its critics (Q functions).
+    """Mixin for subclasses of `OffPolicyConfig`: learning rates of an actor and its critics (Q functions).
 
     List it before `OffPolicyConfig` among the base classes, so that its fields take precedence.
     """
@@ -86,7 +86,7 @@ actor_critic_defaults = defaults(
 
 
 class ActionNoiseSettings(ConfigModel):
-    """Mixin for configs of `OffPolicyConfig`: exploration noise added to the actions of a deterministic actor."""
+    """Mixin for subclasses of `OffPolicyConfig`: exploration noise added to the actions of a deterministic actor."""
 
     exploration: NoiseKind | ImportPath = "gaussian"
     """Exploration noise of actions in training: Gaussian, independent at each step, or an Ornstein-Uhlenbeck process;
@@ -99,7 +99,7 @@ class ActionNoiseSettings(ConfigModel):
 
 
 class CriticEnsembleSettings(ConfigModel):
-    """Mixin for configs of `OffPolicyConfig`: number of critics, and their use in targets and by the actor."""
+    """Mixin for subclasses of `OffPolicyConfig`: number of critics, and their use in targets and by the actor."""
 
     num_critics: PositiveInt = 2
     """Number of critics (Q functions), N."""
@@ -146,7 +146,7 @@ class AsynchronyConfig(ConfigModel):
 
 
 class DistributedReplaySettings(ConfigModel):
-    """Mixin for configs of `OffPolicyConfig`: settings of distributed replay as in Ape-X, for any loss.
+    """Mixin for subclasses of `OffPolicyConfig`: settings of distributed replay as in Ape-X, for any loss.
 
     List it before `OffPolicyConfig` among the base classes, so that its defaults take precedence.
     """

@@ -75,7 +75,7 @@ class OnPolicyConfig(AlgorithmConfig):
     def gathered_by(self) -> str | None:
         """Name of the setting that merges fragments of several workers before they reach the learner.
 
-        None if there is none.
+        None if no setting merges fragments.
         """
         return None
 
@@ -112,7 +112,7 @@ class OnPolicyConfig(AlgorithmConfig):
 
 
 class EpochsSettings(ConfigModel):
-    """Mixin for configs of `OnPolicyConfig`: epochs of minibatch SGD over each batch.
+    """Mixin for subclasses of `OnPolicyConfig`: epochs of minibatch SGD over each batch.
 
     List it before `OnPolicyConfig` among the base classes.
     """

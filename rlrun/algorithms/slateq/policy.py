@@ -52,7 +52,7 @@ class SlateNetworks:
         choice: The network that outputs the choice model's coefficients.
         slates: Masks of all slates, [M, N]; None if there are too many.
         slate_size: Number of items in a slate.
-        views: Parameters by name.
+        views: Parameters of the online networks by name.
         target_views: Parameters of the target networks by name.
     """
 

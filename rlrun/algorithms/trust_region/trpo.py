@@ -52,7 +52,7 @@ class TRPO(Algorithm[TRPOConfig]):
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Objectives: the policy's step, which assigns parameters, and the regression of the value network."""
+        """Objectives: the natural gradient step of the policy, and the regression of the value network."""
         from rlrun.algorithms.trust_region.natural_gradient import NaturalGradientStep
 
         prefix = value_prefix(policy)
@@ -97,7 +97,7 @@ class TRPO(Algorithm[TRPOConfig]):
 
 
 def value_prefix(policy: Policy) -> str:
-    """Name prefix of the value network's parameters, which depends on whether there is an action decoder."""
+    """Name prefix of the value network's parameters, which depends on whether the policy has an action decoder."""
     names = (slot.name for slot in policy.parameters.slots)
     return "value_" if any(name.startswith("value_") for name in names) else "network.value_"
 

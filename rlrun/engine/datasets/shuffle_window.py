@@ -39,7 +39,7 @@ class ShuffleWindow:
         self._view: DataView | None = None
 
     def draw(self, number: int, generator: np.random.Generator) -> SampleBatch:
-        """Draws `number` items of L steps each, [number, L, ...]; may also replace a file in the window."""
+        """Draws `number` transitions or sequences of L steps each, [number, L, ...]; may also replace a file."""
         if self._view is None:
             self._view = self._make_view(self._data if self._size is None else self._part(self._size, generator))
         batch = self._view.gather(generator.integers(len(self._view), size=number))

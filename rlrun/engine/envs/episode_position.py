@@ -160,5 +160,5 @@ class _HashedSeed(ISeedSequence):
 
 
 def generator_of(words: Words) -> np.random.Generator:
-    """Returns ``Generator(PCG64(SeedSequence(key)))`` for a key, given the eight words of its `hash_keys` [8]."""
+    """Returns ``Generator(PCG64(SeedSequence(key)))`` for a key, given the key's eight hash words from `hash_keys`."""
     return np.random.Generator(np.random.PCG64(_HashedSeed(words)))  # type: ignore[arg-type]  # not in NumPy's stubs

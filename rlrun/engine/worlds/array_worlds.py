@@ -202,7 +202,7 @@ class ArrayVectorWorld:
         return self._rows()
 
     def owners(self, policy: str) -> Sequence[str]:
-        """Returns the id of each slot's agent, [B]; here, a slot always holds the same agent."""
+        """Returns the id of the agent in each of the B slots, [B], which is the same in all episodes."""
         return self._groups[policy].owners
 
     def places(self) -> list[EpisodePosition]:

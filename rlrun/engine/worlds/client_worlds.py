@@ -64,7 +64,7 @@ class ClientWorld(World):
 
     @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
-        """Returns the observations, rewards and ends that the client sent after its receipt of the actions."""
+        """Returns the observations, rewards and ends that the client sent after it received the actions."""
         assert self._episodes is not None
         pending_step = self._episodes.take(self._number)
         return WorldStep(

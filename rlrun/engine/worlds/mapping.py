@@ -77,7 +77,7 @@ class PolicyMapping:
         return policy
 
     def seatings(self, agents: Sequence[str]) -> list[dict[str, list[str]]]:
-        """Returns the agents of each policy, in one episode for patterns, or in each of many for a function.
+        """Returns each policy's agents: for one episode if patterns map agents, or for many if a function does.
 
         Raises:
             UsageError: No pattern matches an agent, or the function returns an unknown name.

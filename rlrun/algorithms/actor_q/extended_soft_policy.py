@@ -89,7 +89,7 @@ def extended_actor(
 
 
 def with_layers(spec: NetworkSpec, model: ExtendedModelConfig) -> NetworkSpec:
-    """Copy of a network spec with the kinds of layers that the settings choose."""
+    """Copies a network spec, with batch renormalization and residual layers as the settings choose."""
     return replace(spec, renormalizes=model.batch_renorm, residual=model.residual)
 
 

@@ -43,13 +43,13 @@ class Choice:
         self.width = self.num_outputs = self.space.num_outputs
 
     def outputs(self, raw: Floats) -> Floats:
-        """Log-probabilities [B, A] from the actor's raw outputs, mixed with the uniform distribution."""
+        """Log-probabilities [envs, num_actions] from the actor's raw outputs, mixed with the uniform distribution."""
         powers = np.exp(raw - raw.max(-1, keepdims=True))
         mixed: Floats = powers / powers.sum(-1, keepdims=True) * (1 - UNIFORM_SHARE) + UNIFORM_SHARE / self.width
         return np.log(mixed)
 
     def seen(self, actions: Actions) -> Floats:
-        """One-hot encoding [B, A] of Discrete actions [B], as inputs of the world model."""
+        """One-hot encoding [envs, num_actions] of Discrete actions [envs], as inputs of the world model."""
         one_hot: Floats = (actions[:, None] == np.arange(self.width)).astype(np.float32)
         return one_hot
 
@@ -58,17 +58,17 @@ class Choice:
         return generator.random((*shape, 1), np.float32)
 
     def outputs_of(self, raw: Tensor) -> Tensor:
-        """Log-probabilities [..., A] from the actor's raw outputs (torch)."""
+        """Log-probabilities [..., num_actions] from the actor's raw outputs (torch)."""
         return (raw.softmax(-1) * (1 - UNIFORM_SHARE) + UNIFORM_SHARE / self.width).log()
 
     def recorded(self, actions: Tensor) -> Tensor:
-        """One-hot encoding [..., A] of recorded Discrete actions [...], for the world model (torch)."""
+        """One-hot encoding [..., num_actions] of recorded Discrete actions [...], for the world model (torch)."""
         from torch.nn.functional import one_hot
 
         return one_hot(actions, self.width).float()
 
     def imagined(self, outputs: Tensor, noise: Tensor) -> Tensor:
-        """Samples imagined one-hot actions, [..., A] (torch)."""
+        """Samples imagined one-hot actions, [..., num_actions] (torch)."""
         from rlrun.algorithms.dreamer.world_model import drawn
 
         return drawn(outputs.exp(), noise.squeeze(-1))
@@ -105,17 +105,17 @@ class BoundedNormal:
         self.num_outputs = 2 * self.width
 
     def outputs(self, raw: Floats) -> Floats:
-        """Means and log standard deviations, concatenated [B, 2 * D], from the actor's raw outputs."""
+        """Means and log standard deviations, concatenated [envs, 2 * action_size], from the actor's raw outputs."""
         low, high = STD_BOUNDS
         stds = low + (high - low) / (1 + np.exp(-(raw[..., self.width :] + STD_SHIFT)))
         return np.concatenate([np.tanh(raw[..., : self.width]), np.log(stds)], -1)
 
     def seen(self, actions: Actions) -> Floats:
-        """Clips actions [B, D] to [-1, 1], as inputs of the world model."""
+        """Clips actions [envs, action_size] to [-1, 1], as inputs of the world model."""
         return actions.clip(-1, 1)
 
     def draw_noise(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        """Samples standard normal noise for imagined actions, [*shape, D]."""
+        """Samples standard normal noise for imagined actions, [*shape, action_size]."""
         return generator.standard_normal((*shape, self.width), np.float32)
 
     def outputs_of(self, raw: Tensor) -> Tensor:
@@ -127,11 +127,11 @@ class BoundedNormal:
         return torch.cat([means.tanh(), (low + (high - low) * (deviations + STD_SHIFT).sigmoid()).log()], -1)
 
     def recorded(self, actions: Tensor) -> Tensor:
-        """Recorded actions [..., D] as inputs of the world model (torch)."""
+        """Recorded actions [..., action_size] as inputs of the world model (torch)."""
         return actions.clamp(-1, 1)
 
     def imagined(self, outputs: Tensor, noise: Tensor) -> Tensor:
-        """Samples imagined actions, [..., D] (torch)."""
+        """Samples imagined actions, [..., action_size] (torch)."""
         means, log_stds = outputs.chunk(2, -1)
         return means + log_stds.exp() * noise
 

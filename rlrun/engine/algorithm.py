@@ -216,7 +216,7 @@ class Algorithm(Generic[C]):
         """Config of the rollout workers; custom workers may return any picklable dataclass of their own.
 
         Args:
-            config: Config of the default worker, which steps envs with behavior policies.
+            config: Config of the default worker, which steps envs with policies.
         """
         return config
 

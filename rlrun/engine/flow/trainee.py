@@ -28,7 +28,7 @@ class Filters:
 
     Attributes:
         moments: Count, mean and variance of all data so far, by name.
-        is_frozen: Whether the moments of observations no longer change, as in a later stage of an experiment.
+        is_frozen: Whether the statistics of observations no longer change, as in a later stage of an experiment.
     """
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ class Trainee:
         is_sparse: Whether fragments may have many empty rows, in slots without an agent; minibatches leave these rows
             out.
         make_goals: Factory of the env's `GoalFunctions`, for replays with hindsight; None in worlds.
-        world: View of the multi-agent world; None for a single-agent env.
+        world: Facts about the multi-agent world; None for a single-agent env.
     """
 
     name: str

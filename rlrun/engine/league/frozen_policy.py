@@ -19,7 +19,7 @@ class FrozenPolicy:
     """Frozen policy of another run, for use as an opponent in a league.
 
     Attributes:
-        make: Factory of the behavior policy, whose weights are not yet loaded.
+        make: Function that creates the policy for acting; its weights are loaded later.
         weights: Weights and saved observation filter.
         copied: Serialized copy of the frozen policy, for checkpoints of the league's run.
     """

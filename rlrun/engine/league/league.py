@@ -51,8 +51,8 @@ class League:
     Args:
         settings: Settings of the pool and its ratings.
         seats: Settings of each seat by name.
-        trainees: The trainees by policy.
-        make_seats: Factories of the seats' behavior policies, without a lineup, by seat.
+        trainees: Policies in training, by name.
+        make_seats: Functions that create the policies playing in the seats, by seat; opponents are set later.
         matches: Plays the rating games.
         saved: Opponents from checkpoints, by the path in the seats' settings.
         seed: Seed of the rating games.

@@ -88,7 +88,7 @@ class ScriptedPlayer:
     """Lets a scripted opponent play evaluation games, through the same interface as a policy.
 
     Args:
-        path: The opponent, see `ScriptedOpponent`.
+        path: Name or import path of the opponent.
         dtype: Data type of an action in the world's action space.
         shape: Shape of an action.
         seed: Seed of the opponent's random choices.
@@ -108,7 +108,7 @@ class ScriptedPlayer:
     def actions(
         self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None
     ) -> NDArray[Any]:
-        """Actions for the world, [B, ...], with zeros in inactive slots; the argument `generator` is ignored."""
+        """Actions of B slots, with zeros where no agent acts; the script draws random numbers by itself."""
         number = len(leaves(observations)[0])
         slots = list(range(number)) if acts is None else acts.nonzero()[0].tolist()
         actions = np.zeros((number, *self._shape), self._dtype)

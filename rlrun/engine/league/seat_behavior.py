@@ -292,7 +292,7 @@ class _ScriptPlayer:
     """Opponent that acts by a script.
 
     Args:
-        path: The opponent, see `ScriptedOpponent`.
+        path: Name or import path of the opponent.
         space: Conversion between the policies' own actions and the world's actions.
     """
 

@@ -41,7 +41,7 @@ class GradientSum:
         name: Name of the computation, unique in its learner.
         objectives: The one objective, as a list.
         statistics: Names of the statistics, in order; known after the first call.
-        carried: Names of the tensors for later objectives; known after the first call.
+        carried: Names of the tensors passed to later losses; known after the first call.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class GradientSums:
         policy: Policy whose loss is differentiated.
         objectives: The learner's losses, with their parameters and optimizers.
         precision: Floating-point precision of the networks' forward and backward passes.
-        execution: Executor of the gradient computations.
+        execution: Backend that computes the gradients.
         microbatch_size: Steps per microbatch (gradient accumulation, to save memory); None for the whole minibatch.
         as_means: Whether to return means over the valid steps followed by their number, instead of sums.
     """

@@ -49,7 +49,7 @@ class LocalLearner:
         objectives: Objectives, in the order in which they run.
         sgd_steps: Number of minibatch updates so far.
         weights_version: Version of the weights: number of batches learned so far.
-        update_executor: Executor of the updates; fixed for a run, since results differ in the last bits.
+        update_executor: Backend of the updates; fixed for a run, since results differ in the last bits.
         last_batch: Last batch learned, for diagnostics; None before the first.
 
     Raises:
@@ -194,7 +194,7 @@ class LocalLearner:
             scheduled: Current values of scheduled settings by name, including learning rates.
 
         Returns:
-            Concatenated gradient sums of the objectives with a loss; see `GradientSum`.
+            Gradients and statistics of all losses, summed over valid steps, in one vector.
         """
         self.last_batch = batch
         draws = self.policy.draws(self._generator, *batch["valid"].shape)

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Loss:
-    """Result of a loss function: scalar loss, statistics and replay priorities.
+    """Result of a loss function: the loss, statistics to report, and replay priorities.
 
     Attributes:
         total: Loss to minimize, a scalar.
         statistics: Statistics to report by name, each a scalar; the learner averages them over minibatches.
-        priorities: New replay priorities of the rows (absolute TD errors), [S], or None. At most one objective of a
+        priorities: New replay priority (absolute TD error) of each sequence, or None. At most one objective of a
             learner computes priorities.
-        carry: Detached tensors by name for later objectives on the same minibatch; see `Objective.needs`.
-        assign: New values of parameters set without gradients, by parameter name; see `Objective.assigns`.
+        carry: Detached tensors by name, which later losses read on the same minibatch.
+        assign: New values, by parameter name, of parameters that are set without gradients.
     """
 
     total: Tensor

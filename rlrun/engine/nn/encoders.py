@@ -53,7 +53,7 @@ def mlp(
     activation: Activation,
     layer: Normalization | Callable[[int, int], nn.Linear] | None = None,
 ) -> nn.Sequential:
-    """Creates an MLP, with normalization, if any, and activation after each layer.
+    """Creates a multi-layer perceptron: linear layers, each followed by normalization (if any) and an activation.
 
     Args:
         inputs: Number of input features.

@@ -56,13 +56,13 @@ class ObservationLeaf:
         shape: Shape of the entry in the env's observation.
         sizes: Number of values of each integer: one for each choice, or one for all integers, (n,).
         starts: Smallest value of each integer, in the layout of `sizes`.
-        is_normalized: Whether the leaf's numbers are normalized by running moments.
+        is_normalized: Whether the entry's numbers are normalized by running mean and variance.
         scale: Factor that scales the numbers of a vector, an image or entities to 0..1.
         low: Lower bound of the numbers, subtracted before scaling.
         conv: Convolutions of an image; None if the policy defines its own.
         pooling: Pooling of entities.
         mask: Key of the entity mask in the same Dict; "" if all entities are present.
-        own: Custom encoder of the leaf; None without one.
+        own: User's encoder of the entry; None without one.
     """
 
     kind: Literal[

@@ -57,7 +57,7 @@ def observation_leaves(
     Args:
         space: The observation space.
         settings: Encodings, by path, of entries for which the default is not wanted.
-        normalize: Whether numbers are normalized by running moments instead of scaled. This applies to all Boxes
+        normalize: Whether numbers are normalized by running statistics instead of scaled. This applies to all Boxes
             encoded as vectors, including integers, without bounds in the settings.
         encoders: Import paths of custom encoders, by path of the entry; each encoder is created and run once for
             validation.
@@ -67,8 +67,8 @@ def observation_leaves(
         A tree of `ObservationLeaf` with the structure of the space.
 
     Raises:
-        UsageError: A part of the space has no encoding, settings name a part that does not exist, or an encoder does
-            not fit its part.
+        UsageError: An entry of the space has no encoding, settings name one that does not exist, or an encoder does
+            not fit its entry.
     """
     encoders = encoders or {}
     reading = _Reading(settings, encoders, conv, normalize)

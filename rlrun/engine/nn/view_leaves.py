@@ -27,7 +27,7 @@ def view_leaves(
     Args:
         observed: Entries of the env's observations and how each is encoded.
         action_space: Action space of the env.
-        views: Settings of the history.
+        views: Settings of the past steps that the network sees.
 
     Returns:
         A tree of `ObservationLeaf`.

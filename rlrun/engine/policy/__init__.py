@@ -1,1 +1,1 @@
-"""Policies: learner side (torch) and behavior policies of rollout workers (NumPy)."""
+"""Policies: their learning side (torch), and their acting side in rollout workers (NumPy)."""

@@ -243,7 +243,7 @@ class BehaviorPolicy:
 
         Updates the recurrent state and the recent steps in the slots that act.
 
-        Recurrent state and views are updated in the slots that act.
+        Recurrent state and recent steps are updated in the slots that act.
         """
         return self._heads(observations, None, acts)["outputs"]
 

@@ -37,7 +37,7 @@ def behavior_log_probs(behavior: BehaviorPolicy, outputs: Floats, actions: Actio
     """Log-probabilities of sampled actions in the env's units, one per action; None if the policy does not know them.
 
     Args:
-        behavior: The behavior policy that sampled the actions.
+        behavior: The policy that sampled the actions.
         outputs: Network outputs from which the actions were sampled, [..., K].
         actions: The policy's own actions, [..., *action_shape].
     """

@@ -1,4 +1,4 @@
-"""Uniformly random behavior policy (NumPy)."""
+"""Policy that acts uniformly at random (NumPy)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from rlrun.engine.policy.weights import Weights
 
 
 class RandomExploration(Exploration):
-    """Exploration by uniformly random allowed actions.
+    """Exploration by uniformly random allowed actions, without a network.
 
     Args:
         space: The env's action space.

@@ -134,7 +134,7 @@ class ViewMemory:
         Closing observations are those that follow the fragment's last step.
 
         Args:
-            batch: The fragment's columns; the closing row is filled.
+            batch: The fragment's columns; the row after the last step is filled.
             starts: Mask of the slots whose closing observation starts an episode, [B].
             shown: Mask of the slots that have a closing observation, [B].
         """
@@ -178,7 +178,7 @@ class ViewMemory:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the view memory from `state()`."""
+        """Restores the memory of recent steps from `state()`."""
         self._steps, self._given = np.array(state["steps"], np.int32), np.array(state["given"], np.float64)
         self._seen, self._history = map_tree(np.array, dict(state["seen"])), map_tree(np.array, dict(state["history"]))
         self._nothing = self.before_episode(self._seen.get(VIEW_FRAMES)) if self._seen else {}

@@ -29,7 +29,7 @@ def policy_in_json(behavior: WorkerBehavior, weights: Weights) -> dict[str, Any]
     """Converts a policy to JSON: its dense layers, and how their outputs become env actions.
 
     Args:
-        behavior: The behavior policy.
+        behavior: The policy that acts.
         weights: The policy's weights and filter statistics.
 
     Returns:

@@ -37,7 +37,7 @@ class LockstepRecorder:
         seeds: Seeds of the env slots' episodes.
         env_name: Name in messages: the env's id and the worker.
         policy: Name of the policy.
-        behavior: The behavior policy.
+        behavior: The policy that acts.
         length: T, steps in a fragment.
         max_replay_s: Seconds that a resumed run may spend on replaying the current episodes.
 

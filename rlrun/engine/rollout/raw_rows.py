@@ -68,7 +68,7 @@ def raw_rows(config: WorkerConfig, behavior: WorkerBehavior, policy: str, record
 
     Args:
         config: Settings of the worker.
-        behavior: The behavior policy that acted.
+        behavior: The policy that acted.
         policy: Name of the policy.
         recorded: The fragment.
     """
@@ -87,7 +87,7 @@ def raw_columns(
     """Returns the raw columns of a recorded fragment, and removes from it those needed for data sets only.
 
     Args:
-        behavior: The behavior policy that acted.
+        behavior: The policy that acted.
         batch: The fragment as recorded.
         further: Names of additional columns to keep.
         has_log_probs: Whether the log-probabilities of the actions are included, if they are known.

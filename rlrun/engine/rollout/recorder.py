@@ -45,16 +45,16 @@ class Recorded:
         episodes: Episodes of the env or the worlds that ended in the fragment, in the order of their ends.
         env_steps: Number of env or world steps in the fragment.
         agent_episodes: By policy, agents' episodes that ended in the fragment; empty for single-agent envs.
-        closing: By policy, target rows [N] and slots [N] of final observations that are only in the closing row; each
+        closing: By policy, target rows [N] and slots [N] of final observations recorded only after the last step; each
             must be copied to the row after the episode's last step.
         missing_finals: Number of agents' episodes truncated without a final observation.
         dropped_rewards: Number of rewards for agents that had ended, or were never born.
         began: Episode number and step of each env or world before the fragment.
         begins: By policy, mask [B] of slots whose first row starts an episode or follows dropped steps.
         agent_rows: By policy, the rows of agents' episodes in worlds; empty unless requested.
-        closes: By policy, mask [B] of slots with an observation in the closing row; empty for single-agent envs.
+        closes: By policy, mask [B] of slots with an observation after the last step; empty for single-agent envs.
         env_step_s: Seconds in `step` of the env, or the worlds.
-        inference_s: Seconds in calls of behavior policies.
+        inference_s: Seconds in forward passes of policies.
     """
 
     batches: dict[str, SampleBatch]

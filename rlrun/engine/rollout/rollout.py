@@ -50,7 +50,7 @@ class Rollout:
         missing_finals: Number of agents' episodes truncated without a final observation.
         dropped_rewards: Number of rewards for agents that had ended, or were never born.
         filter_deltas: By policy, new statistics of the policy's filters, by name.
-        weights_versions: By policy, version of the weights of the behavior policy.
+        weights_versions: By policy, the version of the weights with which it acted.
         sample_s: Duration of the collection in seconds.
         raw: By policy, the `RawRows` for a data set; empty if the run writes none.
         hooks: Answers of the worker's hooks (`HookAnswers`); None without hooks.

@@ -72,7 +72,7 @@ class SlotFragment(ABC):
         columns: Recorded info entries by name, one row per world step, [T, B].
         closes: Mask [B] of slots with an observation after the last step.
         carried: Open steps of the previous fragment; after `close`, open steps at the end of this fragment.
-        inference_s: Seconds in calls of the behavior policy.
+        inference_s: Seconds in forward passes of the policy.
     """
 
     def __init__(self, form: RowForm, owners: SlotOwners, states: NDArray[Any] | None, carried: PendingSteps) -> None:

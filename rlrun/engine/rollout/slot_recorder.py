@@ -290,14 +290,14 @@ class RecordedSlots:
     """Memory of one policy's slots between two fragments: agents, logged actions and unfinished steps.
 
     Args:
-        behavior: The behavior policy.
+        behavior: The policy that acts.
         worlds: The worlds.
         policy: Name of the policy.
         length: T, steps in a fragment.
         marks_logged: Whether fragments have a column `LOGGED`.
 
     Attributes:
-        behavior: The behavior policy.
+        behavior: The policy that acts.
         owners: The agents in the slots.
     """
 

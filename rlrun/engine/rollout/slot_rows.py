@@ -27,7 +27,7 @@ class RowForm:
     """Shapes and names of the arrays that a policy's fragment is recorded in.
 
     Attributes:
-        behavior: The behavior policy.
+        behavior: The policy that acts.
         space: Space of observations.
         length: T, steps in a fragment.
         slots: B, number of slots.
@@ -98,7 +98,7 @@ class RowBuffers:
         Args:
             rows: Target row, or one target row for each slot.
             slots: The slots, as a mask [B] or as indices.
-            observations: Observations of all slots, leaves [B, ...].
+            observations: Observations of all slots, a tree of [B, ...].
             states: The worlds' states, [W, ...].
         """
         for leaf, observed in zip(leaves(self.observed), leaves(observations), strict=True):

@@ -7,7 +7,7 @@ restarted worker continues with its next undelivered fragment; with synchronous 
 that was delivered. A worker's random draws must therefore depend on the fragment number. New weights and env arguments
 arrive as `Orders`.
 
-`RolloutWorker` is the worker that steps envs with behavior policies.
+`RolloutWorker` is the worker that steps envs with policies.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ class TrainedMinibatch(NamedTuple):
     """Result of SGD on replay minibatches: the indices of their rows, and the rows' new priorities.
 
     Attributes:
-        indices: Indices of the minibatches' rows in the replay, [S].
-        priorities: New priorities of the rows, [S]; empty if the loss has none, or after several minibatches.
+        indices: Indices of the minibatches' rows in the replay buffer.
+        priorities: New priorities of the rows; empty if the loss has none, or after several minibatches.
         number: Number of minibatches.
     """
 

@@ -93,7 +93,7 @@ class StoreToReplay(StatefulOperator):
 
 
 class NormalizeObservations(Operator):
-    """Normalizes a minibatch's raw observations by the current running moments."""
+    """Normalizes a minibatch's raw observations by their current running mean and variance."""
 
     def __init__(self, trainee: Trainee) -> None:
         self.trainee = trainee

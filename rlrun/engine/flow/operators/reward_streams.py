@@ -122,14 +122,14 @@ def with_constraint(learned: Flow[Any], bound: ConstraintConfig, algorithm: str)
 
 
 class IntrinsicRewards(StatefulOperator):
-    """Adds `intrinsic_rewards` [T, B] and the curiosity networks' inputs to fragments; input: (worker index, fragment).
+    """Adds intrinsic rewards and the curiosity networks' inputs to fragments; takes pairs (worker index, fragment).
 
     Observations are normalized by running moments, and clipped to [-5, 5]. Rewards are divided by the running standard
     deviation of their discounted returns, which continue across episode ends, with a separate running return for each
     env slot of each worker. Entries without a step are ignored.
 
     Args:
-        trainee: The trainee, whose policy has curiosity's networks.
+        trainee: The policy in training, which has curiosity's networks.
         config: Settings of curiosity.
 
     Source:
@@ -198,7 +198,7 @@ class IntrinsicRewards(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the running observation moments and intrinsic returns."""
+        """Returns the running statistics of observations and of discounted intrinsic returns."""
         return {
             "observations": {name: moments.state() for name, moments in self._moments.items()},
             "returns": self._returns.state(),

@@ -60,7 +60,7 @@ def value_moments(batch: SampleBatch) -> Moments:
 
 
 def value_metrics(moments: Moments) -> dict[str, float]:
-    """Computes the mean value and explained variance from moments of `value_moments`; empty without steps."""
+    """Computes the mean value and explained variance from the statistics of `value_moments`; empty without steps."""
     if not moments.count:
         return {}
     (value_mean, target_mean, _), (_, variance, error_variance) = moments.mean, moments.variance

@@ -31,7 +31,7 @@ class ReplayUpdateSettings(Protocol):
 
     @property
     def normalize_observations(self) -> bool:
-        """Whether minibatches are normalized by the current running moments of observations."""
+        """Whether minibatches are normalized by the current mean and variance of observations."""
 
     @property
     def target_update_interval(self) -> int:

@@ -51,7 +51,7 @@ class MinibatchSettings(Protocol):
 
     @property
     def normalize_observations(self) -> bool:
-        """Whether observations are normalized by the moments of the data sets."""
+        """Whether observations are normalized by mean and variance of the data sets."""
 
 
 def data_minibatches(trainee: Trainee, config: MinibatchSettings, view: ViewFactory) -> Flow[SampleBatch]:

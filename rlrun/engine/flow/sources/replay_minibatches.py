@@ -35,7 +35,7 @@ def replay_minibatches(
         minibatch_size: Rows in each minibatch.
         training_intensity: Minibatches per step stored after `learning_starts`.
         learning_starts: Number of steps stored before the first minibatch.
-        normalize_observations: Whether observations, stored raw, are normalized by the current running moments.
+        normalize_observations: Whether observations, stored raw, are normalized by their running mean and variance.
         at_most: Function that returns the maximum number of minibatches, with consecutive rows, in the next item.
     """
     ratio = ReplayRatio(training_intensity, learning_starts)

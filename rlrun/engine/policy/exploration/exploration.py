@@ -107,8 +107,6 @@ class Exploration(ABC):
         """Draws the random numbers that the network consumes in one step, [B, network_noise]; None if it consumes none.
 
         Used where no fragment is recorded, as in evaluation.
-
-        None if there is no such noise.
         """
         return None
 

@@ -15,7 +15,7 @@ from rlrun.engine.messages.errors import UsageError
 
 
 def check_input(config: AlgorithmConfig | None, to_come: Collection[str] = ()) -> Spaces | None:
-    """Opens the data sets in an algorithm's settings, and returns their spaces if no env is stepped.
+    """Opens the data sets that an algorithm's settings name; returns their spaces if no env is stepped.
 
     Args:
         config: The settings; None if they are not valid.

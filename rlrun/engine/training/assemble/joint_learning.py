@@ -26,7 +26,7 @@ def learning_together(
 ) -> tuple[dict[str, Branch], Flow[Any]]:
     """Builds the dataflow of each policy, and the joint flow in which all learn from the same rollout workers.
 
-    The trainees learn from copies of one stream of joint rollouts. No trainee is ahead of another by more than one
+    The policies learn from copies of one stream of joint rollouts. No policy is ahead of another by more than one
     fragment, so that each learns from recent fragments.
     """
     branches = {policy: Branch(trainee, None) for policy, trainee in trainees.items()}

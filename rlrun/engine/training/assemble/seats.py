@@ -30,7 +30,7 @@ class Seats:
 
     Args:
         policies: The policies, with the settings of the seats.
-        world: Spaces and views of the policies and seats.
+        world: Spaces of the policies and seats, and facts about the world.
         start_learners: By policy, a function that returns the learner, which is started by the first call.
         copied: Frozen opponents copied into a saved run, by checkpoint path; others are loaded from their paths.
 

@@ -220,7 +220,7 @@ def sections_of(content: Content) -> dict[str, Any]:
     """Returns a checkpoint's sections, after validating that its tensors belong to them.
 
     Raises:
-        CheckpointError: The state is malformed, or tensors belong to none of the trainees.
+        CheckpointError: The state is malformed, or tensors belong to none of the policies.
     """
     sections = content.state
     trainees = sections.get("trainees")

@@ -54,7 +54,7 @@ def load(
     A dataflow is then restored only if its plan is unchanged.
 
     Args:
-        start: Starts the training; see `Training.start`.
+        start: Function that starts the training's workers and learners.
         policies: Policies of the training.
         content: The checkpoint.
         for_training: Whether the training continues; else workers and dataflow are not restored, and no worker starts.

@@ -34,7 +34,7 @@ class MoveBySymmetries(StatefulOperator):
     """Data augmentation: transforms observation, mask and visits of each row by a random symmetry of the board.
 
     Args:
-        trainee: Trainee with the rules of the game and the root seed of the random symmetries.
+        trainee: The policy in training, with the rules of the game and the root seed of the random symmetries.
     """
 
     def __init__(self, trainee: Trainee) -> None:
@@ -70,7 +70,7 @@ class RaiseBar(StatefulOperator):
     The threshold is one of the trainee's `Filters`, which are broadcast with the weights.
 
     Args:
-        trainee: Trainee whose threshold is set.
+        trainee: The policy in training whose threshold is set.
         percentile: Percentile of the returns, 0 to 100.
         newest: Number of recent returns in the percentile.
 
@@ -118,7 +118,7 @@ class BroadcastAccepted(StatefulOperator):
     The first weights are sent without a match.
 
     Args:
-        trainee: Trainee whose weights are evaluated and broadcast.
+        trainee: The policy in training whose weights are evaluated and broadcast.
         play: Function that plays a match between new and accepted weights, and returns the score of the new ones.
         every: Env steps between matches.
         share: Minimum score, as a fraction of the points, for new weights to be accepted.

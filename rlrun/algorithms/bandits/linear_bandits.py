@@ -53,7 +53,7 @@ def regressed_rewards(fragments: Flow[SampleBatch], trainee: Trainee, config: Li
 
     Args:
         fragments: Stream of the workers' fragments.
-        trainee: Trainee with a `LinearBanditPolicy`.
+        trainee: The policy in training, with a `LinearBanditPolicy`.
         config: Settings of the linear bandit.
     """
     return (

@@ -32,7 +32,7 @@ class RegressRewards(StatefulOperator):
     The regressions are float64. Coefficients and roots of inverse Gram matrices are loaded in float32 for acting.
 
     Args:
-        trainee: Trainee with a `LinearBanditPolicy`.
+        trainee: The policy in training, with a `LinearBanditPolicy`.
         ridge: Ridge penalty on the squared norm of the coefficients.
     """
 

@@ -118,7 +118,7 @@ def asynchronous_fragments(
     """Stream of fragments from asynchronous workers; fragments for replay shards stay in Ray's object store.
 
     Args:
-        trainee: Trainee to which the workers belong.
+        trainee: The policy in training to which the workers belong.
         asynchrony: Settings of the concurrency of workers, replay and learner.
         on_worker: Operators that workers apply to each fragment.
     """
@@ -137,7 +137,7 @@ def store_and_learn_concurrently(
 
     Args:
         fragments: Stream of the workers' fragments.
-        trainee: Trainee with learner, workers and clock.
+        trainee: The policy in training, with learner, workers and clock.
         config: The algorithm's settings.
         asynchrony: Settings of the concurrency of workers, replay and learner.
     """

@@ -42,7 +42,7 @@ def generations(items: Flow[Any], trainee: Trainee) -> Flow[Returns]:
 
     Args:
         items: Stream of each worker's evaluation results.
-        trainee: Trainee to which the candidates belong.
+        trainee: The policy in training to which the candidates belong.
     """
     gathered = items.zip_with_worker().combine(GatherWorkers(trainee))
     return gathered.for_each(joined_returns).for_each(ReportReturns())

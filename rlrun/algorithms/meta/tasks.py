@@ -24,7 +24,7 @@ class TrainOnTasks(Operator):
     A row holds all steps of a task, ordered by phase (between inner gradient steps), episode and time.
 
     Args:
-        trainee: Trainee whose learner is updated.
+        trainee: The policy in training whose learner is updated.
         phases: Number of phases of a task: inner gradient steps plus 1.
         episodes: Number of episodes in each phase; each is a column of the batch.
         num_epochs: Number of updates per batch.

@@ -65,7 +65,7 @@ class FitModel(StatefulOperator):
     transitions end the fit. Each member is then restored to its best parameters, and the best members become elites.
 
     Args:
-        trainee: Trainee whose learner updates the ensemble.
+        trainee: The policy in training whose learner updates the ensemble.
         replay: Replay of collected transitions.
         config: Settings of the ensemble.
         learning_starts: Stored steps before the first fit.

@@ -75,7 +75,7 @@ class ImagineTasks(StatefulOperator):
     after T steps. The batch is [T, tasks * phases * episodes], with the phases of a task adjacent.
 
     Args:
-        trainee: Trainee with the policy and the ensemble.
+        trainee: The policy in training, with the policy and the ensemble.
         fit: Operator that fits the ensemble to a replay, from which initial states are sampled.
         inner_steps: Number of inner gradient steps per adaptation.
         inner_lr: Step size of the inner gradient steps.
@@ -194,7 +194,7 @@ class SendAdapted(StatefulOperator):
     restores the workers' adapted weights.
 
     Args:
-        trainee: Trainee whose weights are adapted and sent to the workers.
+        trainee: The policy in training whose weights are adapted and sent to the workers.
         every: Number of batches of tasks between two broadcasts.
         inner_steps: Number of inner gradient steps per adaptation.
         inner_lr: Step size of the inner gradient steps.

@@ -120,7 +120,7 @@ class Algorithm(Generic[C]):
 
     @classmethod
     def name(cls) -> str:
-        """Name or import path by which a spec refers to this class."""
+        """Name of the algorithm in a spec: a short name, or the class's import path."""
         path = f"{cls.__module__}:{cls.__qualname__}"
         return next((name for name, built_in in BUILT_IN.items() if built_in == path), path)
 

@@ -49,7 +49,7 @@ Answer = Mapping[str, float] | Stop | None
 
 @dataclass
 class RunningEpisode:
-    """State of an agent's episode in progress.
+    """State of an episode in progress of one agent, as hooks see it.
 
     Attributes:
         slot: Index of the worker's env slot; in multi-agent worlds, of the policy's agent slot.
@@ -94,7 +94,7 @@ class EpisodeStep(NamedTuple):
 
 @dataclass(frozen=True)
 class Fragment:
-    """Counts of one fragment of a rollout worker.
+    """Counts of one rollout fragment, as hooks see it: env steps and ended episodes.
 
     Attributes:
         worker: Index of the worker; 0 is the trial's own process.
@@ -162,7 +162,7 @@ class Hook:
 
 
 def hook_class(path: str) -> type[Hook]:
-    """Imports a hook's class.
+    """Imports a hook's class by its import path.
 
     Args:
         path: `package.module:Class`.
@@ -184,12 +184,12 @@ def hook_class(path: str) -> type[Hook]:
 
 
 def subscribed(hook: type[Hook], events: Sequence[str]) -> tuple[str, ...]:
-    """Names of the given events that a hook's class handles (overrides)."""
+    """Names of those of the given events that a hook's class overrides."""
     return tuple(event for event in events if getattr(hook, event) is not getattr(Hook, event))
 
 
 def worker_hooks(hooks: Sequence[Mapping[str, Mapping[str, Any]]]) -> tuple[Mapping[str, Mapping[str, Any]], ...]:
-    """Hooks that subscribe to events of rollout workers.
+    """Settings of those hooks that subscribe to events of rollout workers.
 
     Args:
         hooks: Settings of each hook by its import path.
@@ -198,7 +198,7 @@ def worker_hooks(hooks: Sequence[Mapping[str, Mapping[str, Any]]]) -> tuple[Mapp
 
 
 def make_hook(path: str, settings: Mapping[str, Any]) -> Hook:
-    """Creates a hook.
+    """Creates a hook from its class and settings.
 
     Args:
         path: `package.module:Class`.

@@ -59,7 +59,7 @@ class Clock:
 
     @property
     def env_steps_this_iteration(self) -> int:
-        """Env steps since the iteration began."""
+        """Number of env steps taken since the iteration began."""
         return self.env_steps - self._env_steps_began_at
 
     @property
@@ -73,7 +73,7 @@ class Clock:
         return self._counts.env_steps
 
     def value(self, name: str) -> float:
-        """Returns the current value of a scheduled setting."""
+        """Returns the value of a scheduled setting, such as a learning rate, at the current step."""
         return value_at(self.schedules[name], self.steps)
 
     def scheduled(self) -> dict[str, float]:

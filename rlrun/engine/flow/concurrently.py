@@ -116,7 +116,7 @@ class Concurrently(Node):
     @property
     @override
     def stateful(self) -> bool:
-        """Always true: checkpoints include whose turn it is."""
+        """Always true: checkpoints save which flow has its turn."""
         return True
 
     @override

@@ -101,7 +101,7 @@ class StatefulOperator(Operator):
 
     @abstractmethod
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the operator's state."""
+        """Restores the operator's state from `state()`."""
 
 
 class WorkerOperator(Operator):
@@ -276,7 +276,7 @@ class Flow(Iterator[T_co]):
             self._wait(polled)
 
     def take(self, number: int) -> list[T_co]:
-        """Pulls a number of items, or fewer at the end of the stream."""
+        """Pulls the given number of items, or fewer if the stream ends, and returns them."""
         return [item for _, item in zip(range(number), self, strict=False)]
 
     def state(self, *, without: Sequence[Flow[Any]] = ()) -> dict[str, Any]:

@@ -149,7 +149,7 @@ class Node(ABC):
 
 
 class Source(Node):
-    """Node without inputs; subclasses define `next_item`."""
+    """Graph node without inputs: a subclass defines where items come from, in `next_item`."""
 
     kind = "source"
 
@@ -170,7 +170,7 @@ class Source(Node):
 
 
 class OperatorNode(Node):
-    """Node that applies an operator to each item.
+    """Graph node that applies an operator to each item of its input.
 
     Attributes:
         operator: The operator.
@@ -197,7 +197,7 @@ class OperatorNode(Node):
     @property
     @override
     def stateful(self) -> bool:
-        """Whether the operator has state."""
+        """Whether the operator has state to save in checkpoints."""
         return self.memory is not None
 
     @override
@@ -244,7 +244,7 @@ class ForEach(OperatorNode):
 
     @override
     def poll(self) -> Polled:
-        """Returns the next item after this operator.
+        """Returns the operator's result for the next item.
 
         Adjacent `ForEach` operators upstream are applied in the same loop.
         """
@@ -270,7 +270,7 @@ class ForEach(OperatorNode):
 
 
 class Filter(OperatorNode):
-    """Filter node: passes the items for which a predicate holds."""
+    """Graph node that passes on only the items for which a predicate holds."""
 
     kind = "filter"
 
@@ -316,7 +316,7 @@ class Combine(OperatorNode):
     @property
     @override
     def stateful(self) -> bool:
-        """Always true: checkpoints hold the queued items."""
+        """Always true: checkpoints save the outputs that are queued."""
         return True
 
     @override
@@ -331,7 +331,7 @@ class Combine(OperatorNode):
 
 
 class ZipWithWorker(Node):
-    """Maps each item to a pair (worker index, item)."""
+    """Graph node that maps each item to a pair of worker index and item."""
 
     kind = "zip_with_worker"
 
@@ -403,7 +403,7 @@ class Duplicate(Node):
     @property
     @override
     def stateful(self) -> bool:
-        """Always true: checkpoints hold the queued items."""
+        """Always true: checkpoints save the items that some copies have not pulled yet."""
         return True
 
     @override
@@ -419,7 +419,7 @@ class Duplicate(Node):
 
 
 class Copy(Node):
-    """Graph node for one copy of a duplicated stream."""
+    """Graph node of one copy of a stream that was split by `Duplicate`."""
 
     kind = "copy"
 

@@ -43,7 +43,7 @@ class Filters:
             self.moments[name] = self.moments[name].merged(delta) if name in self.moments else delta
 
     def state(self) -> dict[str, Any]:
-        """Returns the running statistics for checkpoints."""
+        """Returns the running means and variances, for checkpoints."""
         return {name: moments.state() for name, moments in self.moments.items()}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
@@ -125,17 +125,17 @@ class Trainee:
 
     @property
     def learner(self) -> Learner:
-        """The learner: parameters and their optimizers."""
+        """The learner, which holds the policy's parameters and their optimizers; created on first access."""
         return self.start_learner()
 
     @property
     def policy(self) -> Policy:
-        """The policy trained by the learner."""
+        """The learner's side of the policy, which computes network outputs for losses; created on first access."""
         return self.learner.policy
 
     @property
     def spaces(self) -> Spaces:
-        """Observation and action space."""
+        """Observation and action space of the policy; read from an env on first access."""
         return self.get_spaces()
 
     def weights(self, *, optimizer: bool = False) -> Weights:

@@ -27,7 +27,7 @@ class Moments:
 
     @classmethod
     def empty(cls, shape: tuple[int, ...]) -> Moments:
-        """Moments of an empty set, for arrays of a given shape."""
+        """Moments of an empty set of samples, which are arrays of a given shape."""
         return cls(0.0, np.zeros(shape), np.zeros(shape))
 
     @classmethod
@@ -66,12 +66,12 @@ class Moments:
         return self.squares / self.count if self.count >= 2 else np.ones_like(self.mean)
 
     def state(self) -> dict[str, object]:
-        """Moments as plain data, for a checkpoint."""
+        """Count, mean and squared deviations as plain data, for a checkpoint."""
         return {"count": self.count, "mean": self.mean, "squares": self.squares}
 
     @classmethod
     def from_state(cls, state: dict[str, object]) -> Moments:
-        """Restores moments from `state()`.
+        """Restores count, mean and squared deviations from `state()`.
 
         Raises:
             ValueError: The state is malformed.

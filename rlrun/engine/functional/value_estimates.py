@@ -1,4 +1,4 @@
-"""Explained variance of value estimates.
+"""Explained variance, which measures how well values predict returns.
 
 The functions accept NumPy arrays and torch tensors.
 """

@@ -123,18 +123,18 @@ class RecordedArray(NDArrayOperatorsMixin):
         return self.copy_to(np.empty(self.shape, dtype), self.array)
 
     def argmax(self, axis: int) -> RecordedArray:
-        """Indices of the maxima along an axis."""
+        """Indices of the array's maxima along an axis."""
         return self._call(self.array.argmax, axis, np.asarray(self.array.argmax(axis)))
 
     def mean(self, axis: int, keepdims: bool = False) -> RecordedArray:
-        """Means along an axis."""
+        """Means of the array along an axis."""
         total = self.array.sum(axis, keepdims=keepdims)
         self._calls.append(partial(np.add.reduce, self.array, axis, None, total, keepdims))
         means: RecordedArray = RecordedArray(total, self._calls) / self.shape[axis]
         return means
 
     def copy_to(self, target: Array, source: Any, where: Array | None = None) -> RecordedArray:
-        """Copies the entries where a mask is true to another array."""
+        """Copies numbers into an array where a mask is true, everywhere without a mask, and records the call."""
         call = partial(np.copyto, target, constant(source, [target]), "unsafe")
         if where is not None:
             call = partial(np.copyto, target, constant(source, [target]), "same_kind", where)

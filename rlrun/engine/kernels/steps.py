@@ -430,7 +430,7 @@ def write_argsort(x: Array, axis: int, out: Array) -> None:
 
 
 def letters(dtype: np.dtype[Any]) -> str:
-    """Abbreviation of a dtype in the names of kernels.
+    """Abbreviation of a dtype, as it occurs in the names of C kernels.
 
     Raises:
         NoKernel: No kernel has the dtype.
@@ -440,7 +440,7 @@ def letters(dtype: np.dtype[Any]) -> str:
 
 
 def is_unit(stride: int, length: int, array: Array) -> bool:
-    """Whether elements along a dimension are adjacent in memory."""
+    """Whether the array's elements along a dimension are adjacent in memory."""
     return length == 1 or stride == array.itemsize
 
 

@@ -132,7 +132,7 @@ class MinibatchUpdates:
     def step_through(
         self, selection: Selection, settings: Mapping[str, Tensor], objectives: Collection[str] | None
     ) -> NDArray[np.float32]:
-        """Updates on several minibatches in turn.
+        """Updates the parameters on several minibatches in turn.
 
         Consecutive minibatches on which the same losses have their turn run in one call.
 

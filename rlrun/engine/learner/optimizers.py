@@ -30,7 +30,7 @@ class Optimizer(Protocol):
         """Names of the optimizer's state tensors, all zero before the first update."""
 
     def step(self, parameters: Tensor, gradient: Tensor, state: OptimizerState, lr: Tensor) -> None:
-        """Applies one optimizer step to parameters and state in place.
+        """Applies one optimizer step to parameters and optimizer state, in place.
 
         Args:
             parameters: Flat parameters, [N].

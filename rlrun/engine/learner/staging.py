@@ -48,7 +48,7 @@ class Staging:
         return staged
 
     def order(self, order: NDArray[np.int64]) -> Tensor:
-        """Copies shuffled row indices to the device."""
+        """Copies the shuffled row indices of an epoch to the learner's device."""
         return self._moved(torch.from_numpy(order))
 
     def settings(self, values: Mapping[str, float]) -> dict[str, Tensor]:

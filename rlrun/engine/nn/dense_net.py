@@ -13,24 +13,24 @@ Floats = NDArray[np.float32]
 
 
 def tanh(x: Floats) -> Floats:
-    """Tanh activation, in place."""
+    """Applies the tanh activation to an array, in place."""
     np.tanh(x, out=x)
     return x
 
 
 def relu(x: Floats) -> Floats:
-    """ReLU activation, in place."""
+    """Applies the ReLU activation to an array, in place."""
     np.maximum(x, 0, out=x)
     return x
 
 
 def elu(x: Floats) -> Floats:
-    """ELU activation: x if positive, else exp(x) - 1."""
+    """Applies the ELU activation: x if positive, else exp(x) - 1."""
     return np.where(x > 0, x, np.expm1(np.minimum(x, 0)))
 
 
 def silu(x: Floats) -> Floats:
-    """SiLU activation: x * sigmoid(x)."""
+    """Applies the SiLU activation: x * sigmoid(x)."""
     activated: Floats = x / (1 + np.exp(-x))
     return activated
 

@@ -68,7 +68,7 @@ class LogStds:
 
 @dataclass(frozen=True)
 class Head:
-    """Description of a network's output head.
+    """Description of an output head of a network, such as action logits or state values.
 
     Attributes:
         name: Name of the head in the network's outputs.
@@ -198,7 +198,7 @@ class NetworkSpec:
 
     @property
     def heads(self) -> tuple[Head, ...]:
-        """Heads of all towers, in order."""
+        """Output heads of all towers, in the order of the towers."""
         return tuple(head for tower in self.towers for head in tower.heads)
 
     def core_layers(self, tower: Tower) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from rlrun.engine.nn.torch_network import WrappedModule
 
 @dataclass(frozen=True)
 class NoisyLayer:
-    """Parameter names and sizes of a noisy dense layer.
+    """Parameter names and sizes of a noisy dense layer, whose weights have learned standard deviations.
 
     Attributes:
         weight: Name of the weights [outputs, inputs] in the module.
@@ -79,7 +79,7 @@ class NoisyNet(WrappedModule):
 
     @override
     def forward(self, *arguments: Any) -> Any:
-        """Forward pass with the mean parameters, without noise."""
+        """Runs the network with the means of its parameters, without noise."""
         return self.net(*arguments)
 
     def drawn(self, views: Mapping[str, Tensor], noise: Tensor) -> dict[str, Tensor]:

@@ -238,12 +238,12 @@ def beside(means: Floats, log_stds: Floats) -> Floats:
 
 
 def trunk_layers(spec: NetworkSpec, tower: Tower) -> list[tuple[str, Activation | None]]:
-    """Hidden layers of a tower, as pairs of name and activation."""
+    """Hidden layers between a tower's encoder and heads, as pairs of name and activation."""
     return [(f"{tower.prefix}trunk.{2 * i}", spec.activation) for i in range(len(spec.hiddens))]
 
 
 def stream_layers(spec: NetworkSpec, head: Head, name: str) -> list[tuple[str, Activation | None]]:
-    """Layers of a head, as pairs of name and activation."""
+    """Layers of an output head, as pairs of name and activation."""
     if head.hiddens is None:
         return [(name, None)]
     own: list[tuple[str, Activation | None]] = [(f"{name}.{2 * i}", spec.activation) for i in range(len(head.hiddens))]

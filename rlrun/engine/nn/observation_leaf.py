@@ -111,7 +111,7 @@ class ObservationLeaf:
 
     @property
     def channels_last(self) -> bool:
-        """Whether an image's last axis holds its channels."""
+        """Whether the last axis of an image holds its channels."""
         return len(self.shape) > 2 and self.shape[-1] <= self.shape[-3]
 
     @property

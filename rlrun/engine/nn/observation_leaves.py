@@ -265,7 +265,7 @@ def _entity_mask_places(tree: ObservationTree, places: Any, beside: Mapping[str,
 
 
 def is_masked(tree: ObservationTree) -> bool:
-    """Whether observations include an action mask."""
+    """Whether the observation has an action mask among its entries."""
     return isinstance(tree, dict) and ACTION_MASK in tree and tree[ACTION_MASK].kind == "mask"
 
 

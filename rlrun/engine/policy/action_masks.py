@@ -124,5 +124,5 @@ class MaskedOutputs(TransformedOutputs):
 
     @override
     def transformed(self, outputs: Floats, inputs: Mapping[str, Any]) -> Floats:
-        """Network outputs [B, num_actions] with -1e9 for forbidden actions."""
+        """Logits or Q values [B, num_actions] of a batch, with -1e9 for forbidden actions."""
         return masked(outputs, inputs["obs"])

@@ -56,11 +56,11 @@ class FlatParameters:
         return {slot.name: part.view(slot.shape) for slot, part in zip(slots, parts, strict=True)}
 
     def named(self, flat: NDArray[np.float32]) -> dict[str, NDArray[np.float32]]:
-        """Splits a flat vector into a state dict: arrays by parameter name, for checkpoints."""
+        """Splits a flat vector into a dict of parameters by name, for checkpoints."""
         return {slot.name: flat[slot.offset : slot.offset + slot.size].reshape(slot.shape) for slot in self.slots}
 
     def from_named(self, named: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float32]:
-        """Flattens a state dict to one vector of all parameters.
+        """Concatenates parameters, given as arrays by name, to one flat vector.
 
         Raises:
             ValueError: If names or shapes differ from the module's.

@@ -12,12 +12,12 @@ class PolicyConfig(Protocol):
 
     @property
     def model(self) -> ModelConfig:
-        """Network settings."""
+        """Settings of the policy's network."""
 
     @property
     def normalize_observations(self) -> bool:
-        """Whether observations are normalized by running statistics."""
+        """Whether observations are normalized by their running mean and variance."""
 
     @property
     def value_heads(self) -> tuple[str, ...]:
-        """Names of the additional reward streams, each with a value head."""
+        """Names of the additional reward streams, such as intrinsic rewards; each has a value head."""

@@ -71,7 +71,7 @@ class ZeroNetwork:
         self.num_outputs = num_outputs
 
     def load(self, flat: Floats) -> None:
-        """Ignores the parameters: the placeholder network has none."""
+        """Ignores the given parameters, since this placeholder network has none."""
 
     def __call__(
         self,

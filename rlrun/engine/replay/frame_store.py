@@ -83,7 +83,7 @@ class FrameStore(Store):
     @property
     @override
     def num_bytes(self) -> int:
-        """Allocated bytes, including stacks that are stored completely."""
+        """Bytes allocated for all frames, including those of stacks that are stored completely."""
         return self._frames.nbytes + self._runs.nbytes + sum(older.nbytes for older in self._older.values())
 
     @override

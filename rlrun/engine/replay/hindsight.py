@@ -65,7 +65,7 @@ class Hindsight:
 
     @property
     def num_bytes(self) -> int:
-        """Allocated bytes of the table that gives each step's position in its episode."""
+        """Bytes allocated for the table of each step's position in its episode."""
         return self._places.num_bytes
 
     def check(self, fragment: SampleBatch) -> None:
@@ -175,7 +175,7 @@ class EpisodePlaces:
 
     @property
     def num_bytes(self) -> int:
-        """Allocated bytes of the table."""
+        """Bytes allocated for the table."""
         return sum(column.nbytes for column in self._columns.values())
 
     def insert(self, inserted: Inserted) -> None:

@@ -1,4 +1,4 @@
-"""Replay buffers in the trial's process."""
+"""Replay buffers in the trial's own process."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Experience(Protocol):
 
     @property
     def num_bytes(self) -> int:
-        """Allocated bytes of the replay buffer."""
+        """Bytes allocated by the replay buffer."""
 
     def add(self, stream: int, fragment: SampleBatch) -> int:
         """Stores a fragment of T steps in B env slots, and returns its number of valid steps."""

@@ -115,7 +115,7 @@ class PrioritizedSampler(RowSampler):
     @property
     @override
     def num_bytes(self) -> int:
-        """Allocated bytes of the priorities and their sums."""
+        """Bytes allocated for the priorities and their sums."""
         return self._tree.num_bytes
 
     @override

@@ -99,7 +99,7 @@ class ReadySteps:
         return found
 
     def has(self, indices: Indices) -> NDArray[np.bool_]:
-        """Mask of those of the given indices whose steps can be sampled."""
+        """Mask that tells, for each given index, whether its step can be sampled."""
         ready: NDArray[np.bool_] = self.flags.reshape(-1).take(indices)
         return ready
 

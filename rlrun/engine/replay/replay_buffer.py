@@ -1,4 +1,4 @@
-"""Replay buffer of single n-step transitions."""
+"""Replay buffer that stores and samples single n-step transitions."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class ReplayBuffer:
 
     @property
     def num_bytes(self) -> int:
-        """Allocated bytes of the ring buffer and the sampler."""
+        """Bytes allocated for the stored experience and the sampler."""
         initial = 0 if self._initial_priorities is None else self._initial_priorities.nbytes
         places = 0 if self._hindsight is None else self._hindsight.num_bytes
         return self._ring.num_bytes + initial + places + (0 if self._sampler is None else self._sampler.num_bytes)

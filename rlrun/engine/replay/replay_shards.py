@@ -52,7 +52,7 @@ class ReplayShard:
         self._buffer = make_buffer()
 
     def add(self, stream: int, fragment: SampleBatch | BatchRef) -> tuple[int, int]:
-        """Adds a fragment to the shard's replay buffer.
+        """Stores a worker's fragment in this shard's replay buffer.
 
         Returns:
             Number of valid steps in the fragment (0 if the fragment was lost with its worker), and allocated bytes.

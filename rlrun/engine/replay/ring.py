@@ -300,7 +300,7 @@ class ReplayRing:
 
     @property
     def num_bytes(self) -> int:
-        """Allocated bytes of all columns."""
+        """Bytes allocated for all columns of the buffer."""
         stores = [store for stores in self._flat_stores.values() for store in stores]
         return int(self.ready.flags.nbytes + sum(store.num_bytes for store in stores))
 

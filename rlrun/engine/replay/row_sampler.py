@@ -45,7 +45,7 @@ class RowSampler(ABC):
 
     @abstractmethod
     def add(self, indices: Indices, priorities: NDArray[Any] | None) -> None:
-        """Adds rows that can be sampled from now on.
+        """Receives the indices of newly stored rows, which can be sampled from now on.
 
         Args:
             indices: Indices of the rows, [N], in the order of their env steps.

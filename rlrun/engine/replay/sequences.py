@@ -83,7 +83,7 @@ class SequenceReplay:
 
     @property
     def num_bytes(self) -> int:
-        """Allocated bytes of columns, recurrent states and the sampler."""
+        """Bytes allocated for the stored experience, recurrent states and the sampler."""
         own = 0 if self._sampler is None else self._sampler.num_bytes
         return self._ring.num_bytes + self._ready.nbytes + self._recurrent.nbytes + own
 

@@ -32,12 +32,12 @@ class Store(ABC):
 
     @abstractmethod
     def read(self, indices: Indices) -> NDArray[Any]:
-        """Returns copies of the values at the given flat indices."""
+        """Copies of the column's values at the given flat indices."""
 
     @property
     @abstractmethod
     def num_bytes(self) -> int:
-        """Allocated bytes of the column."""
+        """Bytes allocated for the column."""
 
     @abstractmethod
     def state(self, rows: int) -> dict[str, Any]:

@@ -46,12 +46,12 @@ class SumTree:
 
     @property
     def total(self) -> float:
-        """Sum of all leaves."""
+        """Sum of all values in the tree."""
         return float(self._summed_top()[-1])
 
     @property
     def num_bytes(self) -> int:
-        """Allocated bytes of all levels."""
+        """Bytes allocated for the values and all sums."""
         return sum(level.nbytes for level in self._levels)
 
     def set(self, indices: Indices, values: Floats | float) -> None:

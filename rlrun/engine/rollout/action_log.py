@@ -84,7 +84,7 @@ class ActionLog:
         return [LogTail(newest[first:, slot].copy(), lengths[slot]) for slot, first in enumerate(firsts)]
 
     def load(self, actions: Sequence[NDArray[Any]]) -> None:
-        """Restores the actions that `latest` returned."""
+        """Restores the log from the actions that `latest` returned."""
         longest = max(len(own) for own in actions)
         rows = np.zeros((longest, len(actions), *actions[0].shape[1:]), actions[0].dtype)
         for slot, own in enumerate(actions):

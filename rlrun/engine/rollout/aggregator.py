@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AggregatorConfig:
-    """Settings of one aggregator; picklable.
+    """Settings of one aggregator, which concatenates fragments of several workers; picklable.
 
     Attributes:
         index: Index of the aggregator.
@@ -129,5 +129,5 @@ class Aggregator:
         return self.workers.load_states(states, due)
 
     def close(self) -> None:
-        """Terminates the aggregator's workers."""
+        """Ends the processes of the aggregator's workers."""
         self.workers.close()

@@ -59,7 +59,7 @@ class DemonstratedEpisode:
 
     @property
     def has_log_probs(self) -> bool:
-        """Whether the log-probability of each action is known."""
+        """Whether the log-probabilities of the episode's actions are known."""
         return None not in self.log_probs
 
     def flags(self) -> dict[str, Any]:

@@ -39,7 +39,7 @@ class EpisodeSums:
         self.columns = {name: np.zeros(slots) for name in columns}
 
     def of(self, slot: int) -> dict[str, Any]:
-        """Returns the running sums of one env slot as plain data."""
+        """Returns the return and length so far of one env slot's episode, as plain data."""
         return {
             "episode_return": float(self.returns[slot]),
             "episode_length": int(self.lengths[slot]),

@@ -117,7 +117,7 @@ class EvaluationResult:
 
     @property
     def len_mean(self) -> float:
-        """Mean length of the episodes in steps."""
+        """Mean number of steps per episode."""
         return float(np.mean(self.lengths))
 
     @cached_property

@@ -50,7 +50,7 @@ class HookAnswers:
         return {f"{HOOKS}{name}": total / count for name, (total, count) in taken.items()}
 
     def state(self) -> dict[str, Any]:
-        """Returns the sums and the reason to stop, for a checkpoint."""
+        """Returns the sums of metrics and the reason to stop, for a checkpoint."""
         return {"stop": self.stop, "sums": {name: list(own) for name, own in self._sums.items()}}
 
     def load_state(self, state: Mapping[str, Any]) -> None:

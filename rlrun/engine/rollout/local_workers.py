@@ -72,5 +72,5 @@ class LocalWorkers:
         return self.sampler.load_state(state)
 
     def close(self) -> None:
-        """Closes the worker."""
+        """Closes the worker and its envs."""
         self.sampler.close()

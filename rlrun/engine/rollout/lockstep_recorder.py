@@ -232,7 +232,7 @@ class LockstepRecorder:
         return {self._policy: ~kept}
 
     def close(self) -> None:
-        """Closes the envs."""
+        """Closes the vector env."""
         self._env.close()
 
 

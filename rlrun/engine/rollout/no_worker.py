@@ -30,11 +30,11 @@ class NoWorker:
         raise RuntimeError("a training from data alone steps no env: its dataflow must not begin with rollouts")
 
     def state(self) -> dict[str, Any]:
-        """State for a checkpoint, which is empty."""
+        """Empty state for a checkpoint, since nothing is collected."""
         return {"unsaved": []}
 
     def place(self) -> dict[str, Any]:
-        """State for a restart of the worker, which is empty."""
+        """Empty state for a restart of the worker, since nothing is collected."""
         return self.state()
 
     def load_state(self, state: Any) -> int:

@@ -113,7 +113,7 @@ class Recorder(Protocol):
         ...
 
     def close(self) -> None:
-        """Closes the env or the worlds."""
+        """Closes the env or the multi-agent worlds."""
         ...
 
 

@@ -138,7 +138,7 @@ class RemoteWorkers:
         return sum(self._actors.answers_of_all("load_state", [(state,) for state in states]))
 
     def close(self) -> None:
-        """Terminates the worker actors."""
+        """Ends the workers' processes."""
         self._actors.close()
 
     def _take_in(self) -> None:

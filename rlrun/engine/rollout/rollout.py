@@ -17,7 +17,7 @@ DEFAULT_POLICY = "default"
 
 @dataclass(frozen=True)
 class Episode:
-    """Statistics of a finished episode.
+    """Statistics of a finished episode: return, length and sums of other numbers.
 
     Attributes:
         episode_return: Undiscounted sum of raw rewards.

@@ -228,7 +228,7 @@ class RolloutWorker:
         return sum(int(slots.sum()) for slots in began_anew.values())
 
     def close(self) -> None:
-        """Closes the envs."""
+        """Closes the worker's envs."""
         self._recorder.close()
 
 

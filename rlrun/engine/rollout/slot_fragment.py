@@ -92,7 +92,7 @@ class SlotFragment(ABC):
 
     @property
     def ends(self) -> Flags:
-        """Mask [T, B] of world steps that ended a slot's episode."""
+        """Mask [T, B] of the world steps with which the episode in a slot ended."""
         ended: Flags = self._terminateds | self._truncateds
         return ended
 
@@ -119,7 +119,7 @@ class SlotFragment(ABC):
 
     @abstractmethod
     def actions_by_step(self) -> NDArray[Any]:
-        """Returns the actions by world step, [T, B, ...]."""
+        """Returns the actions that B slots took at each of T world steps, [T, B, ...]."""
 
     @abstractmethod
     def close(self, rows: SlotRows, states: NDArray[Any] | None) -> Closed:

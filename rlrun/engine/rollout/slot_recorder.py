@@ -282,7 +282,7 @@ class SlotRecorder:
         return anew
 
     def close(self) -> None:
-        """Closes the worlds."""
+        """Closes the multi-agent worlds."""
         self._worlds.close()
 
 

@@ -44,7 +44,7 @@ class RowForm:
 
     @cached_property
     def idle(self) -> Any:
-        """Actions that fill the B slots in which no agent acts."""
+        """Placeholder actions for B slots, used where no agent acts."""
         return self.behavior.action_space.to_env(self.blank_fragment()["actions"][0])
 
     def blank_fragment(self) -> SampleBatch:
@@ -134,7 +134,7 @@ class SlotOwners:
         self._agents, self._infos = {}, {}
 
     def note_ends(self, t: int, ended: Flags, owners: Sequence[str], infos: Mapping[int, Mapping[str, Any]]) -> None:
-        """Records the agents whose episodes ended in a step.
+        """Records which agents' episodes ended in a step.
 
         Args:
             t: Index of the step within the fragment.

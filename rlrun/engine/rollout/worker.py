@@ -54,7 +54,7 @@ class Worker(Protocol):
         ...
 
     def sample(self) -> Rollout:
-        """Collects the next fragment.
+        """Collects the next fragment of experience.
 
         For each policy, `Rollout.batches` holds a `SampleBatch` or any other picklable object. The number
         `Rollout.fragment` grows by one with each fragment.

@@ -47,7 +47,7 @@ class WorkerBehavior(Protocol):
 
     @property
     def weights_version(self) -> int:
-        """Version of the weights loaded last, -1 before the first."""
+        """Version of the weights that were loaded last; -1 before the first."""
         ...
 
     @property
@@ -87,7 +87,7 @@ class WorkerBehavior(Protocol):
         ...
 
     def state(self) -> dict[str, Any]:
-        """Returns the state kept between steps, such as recurrent state."""
+        """Returns the state that the policy keeps between steps, such as recurrent state, for a checkpoint."""
         ...
 
     def load_state(self, state: dict[str, Any]) -> None:

@@ -66,7 +66,7 @@ class StartedWorkers(Protocol):
         ...
 
     def close(self) -> None:
-        """Terminates the workers."""
+        """Ends the workers, and their processes if they have any."""
         ...
 
 

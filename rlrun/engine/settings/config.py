@@ -245,7 +245,7 @@ Model = TypeVar("Model", bound=ConfigModel)
 
 
 def is_config(annotation: Any) -> TypeGuard[type[ConfigModel]]:
-    """Whether a type annotation is a config class."""
+    """Whether a type annotation is a config class, i.e. a subclass of `ConfigModel`."""
     return isinstance(annotation, type) and issubclass(annotation, ConfigModel)
 
 

@@ -43,7 +43,7 @@ class Metric:
         return "<" in self.name
 
     def matches(self, reported: str) -> bool:
-        """Whether a key of a result is a value of this metric."""
+        """Whether a key of a result is the name of this metric, or matches its placeholder."""
         if not self.is_pattern:
             return reported == self.name
         parts = re.split(r"(<[^>]*>)", self.name)

@@ -73,7 +73,7 @@ class ComputeGradients(WorkerOperator):
 
     @override
     def begin(self) -> None:
-        """Creates the worker's learner."""
+        """Creates the learner with which this worker computes gradients."""
         self._started()
 
     @override

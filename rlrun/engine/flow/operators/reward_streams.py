@@ -71,7 +71,7 @@ class LagrangianAdvantages(StatefulOperator):
 
     @override
     def metrics(self) -> dict[str, float]:
-        """Returns the current Lagrange multiplier."""
+        """Returns the current Lagrange multiplier, as a metric."""
         return {MULTIPLIER.name: self.multiplier}
 
     @override
@@ -152,7 +152,7 @@ class IntrinsicRewards(StatefulOperator):
 
     @override
     def metrics(self) -> dict[str, float]:
-        """Returns the mean intrinsic reward since the last call."""
+        """Returns the mean intrinsic reward over the steps since the last call."""
         seen, self._rewards = self._rewards, Moments.empty(())
         return {INTRINSIC_REWARD.name: float(seen.mean)} if seen.count else {}
 

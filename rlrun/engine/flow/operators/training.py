@@ -1,4 +1,4 @@
-"""SGD on batches of experience."""
+"""Operator that runs SGD on batches of experience."""
 
 from __future__ import annotations
 

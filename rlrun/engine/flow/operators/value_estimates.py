@@ -36,7 +36,7 @@ class MeasureValues(Operator):
 
     @override
     def metrics(self) -> dict[str, float]:
-        """Returns the metrics over the batches since the last call."""
+        """Returns mean value and explained variance over the batches since the last call."""
         moments, self._moments = self._moments, NO_VALUES
         return value_metrics(moments)
 

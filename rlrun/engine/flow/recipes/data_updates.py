@@ -29,7 +29,7 @@ class ReplayAndDataSettings(MinibatchSettings, Protocol):
 
     @property
     def training_intensity(self) -> float:
-        """Minibatches per env step after learning starts."""
+        """Number of minibatches per env step, once learning has started."""
 
     @property
     def learning_starts(self) -> int:
@@ -45,15 +45,15 @@ class DataUpdateSettings(ReplayUpdateSettings, Protocol):
 
     @property
     def gamma(self) -> float:
-        """Discount factor."""
+        """Discount factor of returns."""
 
     @property
     def n_step(self) -> int:
-        """Number of steps n of an n-step return, at most."""
+        """Number of rewards in an n-step return, at most."""
 
     @property
     def clip_rewards(self) -> float | None:
-        """Bound to which each reward is clipped; None for none."""
+        """Bound on the absolute value of each reward; None for no clipping."""
 
     @property
     def further_columns(self) -> tuple[str, ...]:

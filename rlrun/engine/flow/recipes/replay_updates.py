@@ -19,11 +19,11 @@ class ReplayUpdateSettings(Protocol):
 
     @property
     def minibatch_size(self) -> int:
-        """Number of rows in a minibatch."""
+        """Number of transitions, or sequences, in a minibatch."""
 
     @property
     def training_intensity(self) -> float:
-        """Minibatches per env step after learning starts."""
+        """Number of minibatches per env step, once learning has started."""
 
     @property
     def learning_starts(self) -> int:

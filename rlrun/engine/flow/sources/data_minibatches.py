@@ -166,7 +166,7 @@ class DataMinibatches(StatefulSource[SampleBatch]):
 
     @override
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the state of the random draws.
+        """Restores the state of the random draws from `state()`.
 
         Raises:
             DataSetError: A data set was altered since the state was saved.

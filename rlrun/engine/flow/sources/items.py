@@ -94,7 +94,7 @@ class StatefulItems(ItemSource):
     @property
     @override
     def stateful(self) -> bool:
-        """Always true: checkpoints hold the source's position."""
+        """Always true: checkpoints save the position of the iterator."""
         return True
 
     @override

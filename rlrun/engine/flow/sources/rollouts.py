@@ -65,7 +65,7 @@ class RolloutSource(Source):
     @property
     @override
     def stateful(self) -> bool:
-        """Always true: checkpoints hold the queued batches."""
+        """Always true: checkpoints save the batches that have not been pulled yet."""
         return True
 
     @override

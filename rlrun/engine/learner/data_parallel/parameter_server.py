@@ -205,7 +205,7 @@ class ParameterShard:
         """Returns at once; a caller can check that the process still answers."""
 
     def close(self) -> None:
-        """Does nothing: whoever started the process ends it."""
+        """Does nothing: the process is ended by the one that started it."""
 
 
 class ParameterServers:

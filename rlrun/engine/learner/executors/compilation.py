@@ -67,7 +67,7 @@ def traced(
 
 
 def loaded(package: Path) -> CompiledUpdate:
-    """Loads a compiled package as a function.
+    """Loads an ahead-of-time compiled package as a Python function.
 
     Torch's public `aoti_load_package` would first check the processor, which runs a C++ compiler for seconds. This
     check is unnecessary, since the processor is part of the package's name.

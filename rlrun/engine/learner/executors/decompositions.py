@@ -51,7 +51,7 @@ def is_view(operation: Any) -> bool:
 
 
 def erf(x: Tensor) -> Tensor:
-    """Error function to float32 accuracy, by the rational approximation x P(x^2) / Q(x^2) with clamped x.
+    """Computes the error function to float32 accuracy, as x P(x^2) / Q(x^2) with clamped x.
 
     Source:
         Coefficients of Eigen's `generic_fast_erf_float`.
@@ -72,7 +72,7 @@ def polynomial(x: Tensor, coefficients: Sequence[float]) -> Tensor:
 
 
 def variance(x: Tensor, dims: list[int] | None, correction: float = 1.0) -> Tensor:
-    """Variance over given axes, or over all axes."""
+    """Computes the variance of a tensor over given axes, or over all axes."""
     centered = x - x.mean(dims, keepdim=True)
     total = (centered * centered).sum(dims)
     return total / max(x.numel() / total.numel() - correction, 0.0)
@@ -92,12 +92,12 @@ def layer_norm(
 
 
 def largest(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """Maximum along an axis, and its index."""
+    """Computes the maximum of a tensor along an axis, and its index."""
     return x.amax(dim, keepdim), x.argmax(dim, keepdim)
 
 
 def smallest(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """Minimum along an axis, and its index."""
+    """Computes the minimum of a tensor along an axis, and its index."""
     return x.amin(dim, keepdim), (-x).argmax(dim, keepdim)
 
 

@@ -27,7 +27,7 @@ Kernel = Callable[..., None]
 
 
 def ufunc_kernel(function: np.ufunc) -> Kernel:
-    """Creates the kernel of an operation that is one NumPy ufunc."""
+    """Creates the NumPy implementation of an operation that is a single ufunc."""
 
     def kernel(emit: Emit, out: Array, first: Any, second: Any = None) -> None:
         operands = [first] if second is None else [first, second]
@@ -259,7 +259,7 @@ def total(emit: Emit, out: Array, x: Array, dims: Sequence[int] | None = None, k
 
 
 def reduction_kernel(function: np.ufunc) -> Kernel:
-    """Creates the kernel of a ufunc reduction over given axes, or over all axes."""
+    """Creates the NumPy implementation of an operation that reduces an array by a ufunc over given axes, or all."""
 
     def kernel(emit: Emit, out: Array, x: Array, dims: Sequence[int] | None = None, keepdim: bool = False) -> None:
         axes = None if dims is None or not len(dims) else tuple(dims)
@@ -413,7 +413,7 @@ def add_product(emit: Emit, out: Array, first: Array, second: Array, value: floa
 
 
 def in_place(function: np.ufunc) -> Kernel:
-    """Creates the kernel of a ufunc that overwrites its first operand."""
+    """Creates the NumPy implementation of an operation that overwrites its first operand."""
 
     def kernel(emit: Emit, out: Array, other: Any) -> None:
         emit(function, out, constant(other, [out], out), out)

@@ -282,7 +282,7 @@ class Plan:
         self._constants.add(node)
 
     def add(self, index: int, node: Node) -> None:
-        """Assigns memory and calls to the node with the given index.
+        """Assigns memory and NumPy calls to the operation with the given index in the graph.
 
         Raises:
             NoKernel: There is no kernel for the node's operation.

@@ -86,7 +86,7 @@ class ParameterNoise(ABC):
         return {}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the noise from `state()`."""
+        """Restores the state of the noise from `state()`."""
         return
 
 
@@ -207,7 +207,7 @@ class AdaptiveNoise(ParameterNoise):
 
     @override
     def parameters(self) -> Floats:
-        """Flat parameter vector plus isotropic Gaussian noise."""
+        """Flat vector of the network's parameters plus isotropic Gaussian noise."""
         varied: Floats = self._flat + np.float32(self.std) * standard_normal(self._draw, len(self._flat))
         return varied
 
@@ -230,7 +230,7 @@ class AdaptiveNoise(ParameterNoise):
 
 
 def learned_noise(layers: Sequence[NoisyLayer], slots: Mapping[str, ParameterSlot]) -> LearnedNoise:
-    """Creates the noise of a noisy network.
+    """Creates the parameter noise with which a noisy network (NoisyNet) explores.
 
     Args:
         layers: The noisy layers.

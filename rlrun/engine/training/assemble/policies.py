@@ -154,7 +154,7 @@ class Policies:
 
     @property
     def title(self) -> str:
-        """Title for display: the names of the algorithms."""
+        """Names of the algorithms, as a title for display."""
         return " + ".join(dict.fromkeys(algorithm.name() for algorithm in self.algorithms.values()))
 
     @property
@@ -255,7 +255,7 @@ class Policies:
 
     @property
     def trained(self) -> tuple[str, ...]:
-        """Names of the policies that learn."""
+        """Names of the policies that learn, rather than act with fixed weights."""
         return self.train or tuple(self.algorithms)
 
     @property

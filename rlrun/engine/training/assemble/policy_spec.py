@@ -1,4 +1,4 @@
-"""Spec of one policy in a multi-agent world."""
+"""Spec of one policy in a multi-agent world: its algorithm and settings."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class EpisodeMetrics:
         self._last: deque[Episode] = deque(maxlen=WINDOW)
 
     def add(self, episodes: Iterable[Episode]) -> None:
-        """Adds newly finished episodes, in the order in which they ended."""
+        """Adds episodes that have finished, in the order in which they ended."""
         for episode in episodes:
             self.episodes += 1
             self._append(episode)
@@ -53,7 +53,7 @@ class EpisodeMetrics:
 
     @property
     def last(self) -> Sequence[Episode]:
-        """The last 100 finished episodes."""
+        """The last 100 finished episodes, or all if fewer have finished."""
         return tuple(self._last)
 
     def _info_names(self) -> list[str]:

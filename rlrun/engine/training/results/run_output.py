@@ -24,7 +24,7 @@ ENV_COLUMN = ColumnForm(np.dtype(np.float32))
 
 
 def begin_output(folder: Path, *, is_own: bool) -> None:
-    """Creates the folder of a run's data sets.
+    """Creates the folder to which a run writes its data sets.
 
     Args:
         folder: The folder.

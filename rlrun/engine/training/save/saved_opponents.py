@@ -137,7 +137,7 @@ def saved_spaces(named: str) -> tuple[str, str] | None:
 
 
 def copied_opponents(sections: Mapping[str, Any]) -> dict[str, SavedOpponent]:
-    """Returns the frozen opponents that a checkpoint holds copies of.
+    """Returns the frozen opponents of which a checkpoint holds copies.
 
     Raises:
         CheckpointError: The section is malformed.

@@ -137,7 +137,7 @@ def store_and_learn_concurrently(
 
     Args:
         fragments: Stream of the workers' fragments.
-        trainee: The policy in training, with learner, workers and clock.
+        trainee: The policy in training, with its learner, workers and step clock.
         config: The algorithm's settings.
         asynchrony: Settings of the concurrency of workers, replay and learner.
     """

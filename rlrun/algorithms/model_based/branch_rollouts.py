@@ -31,7 +31,7 @@ class BranchRollouts(StatefulOperator):
     member of the ensemble predicts each step.
 
     Args:
-        trainee: The policy in training, with policy and ensemble.
+        trainee: The policy in training and its dynamics ensemble.
         fit: Operator that fits the ensemble to a replay, from which initial states are sampled.
         imagined: Replay of imagined transitions.
         act: Function for `Learner.evaluate`: the actor's outputs [S, L, K] for a batch's `obs`.

@@ -46,7 +46,7 @@ def imagined_step(
     """Samples predicted transitions on the learner; termination rules and reward functions are applied in this process.
 
     Args:
-        trainee: The policy in training, with the ensemble.
+        trainee: The policy in training and its dynamics ensemble.
         form: Encoding of transitions as inputs and targets.
         space: Conversion of policy actions to env actions, for rules.
         obs: Observations, [R, L, D].

@@ -75,7 +75,7 @@ class ImagineTasks(StatefulOperator):
     after T steps. The batch is [T, tasks * phases * episodes], with the phases of a task adjacent.
 
     Args:
-        trainee: The policy in training, with the policy and the ensemble.
+        trainee: The policy in training and its dynamics ensemble.
         fit: Operator that fits the ensemble to a replay, from which initial states are sampled.
         inner_steps: Number of inner gradient steps per adaptation.
         inner_lr: Step size of the inner gradient steps.

@@ -37,7 +37,7 @@ class JoinTeams(StatefulOperator):
     truncated, else terminated.
 
     Args:
-        trainee: The policy in training, with the team's policy.
+        trainee: The team's policy in training.
         reward: Team reward; `once` is the mean reward of the members that acted.
         shows_given: Whether joint observations include each member's reward from the previous step, as `GIVEN`.
     """

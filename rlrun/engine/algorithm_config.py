@@ -170,7 +170,7 @@ class AlgorithmConfig(ConfigModel):
 
     @property
     def value_heads(self) -> tuple[str, ...]:
-        """Names of the additional reward streams, each of which has a value head, in order."""
+        """Names of the additional reward streams (such as intrinsic rewards), in the order of their value heads."""
         return tuple(stream.name for stream in self.reward_streams.further)
 
     @property

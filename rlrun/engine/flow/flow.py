@@ -88,7 +88,7 @@ class Operator(ABC):
         return None
 
     def close(self) -> None:
-        """Releases the operator's resources, such as processes; no-op by default."""
+        """Releases the operator's resources, such as processes; does nothing by default."""
         return
 
 

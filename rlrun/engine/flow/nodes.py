@@ -144,7 +144,7 @@ class Node(ABC):
         return
 
     def close(self) -> None:
-        """Releases the node's resources, such as processes; no-op by default."""
+        """Releases the node's resources, such as processes; does nothing by default."""
         return
 
 

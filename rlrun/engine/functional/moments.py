@@ -62,7 +62,7 @@ class Moments:
 
     @property
     def variance(self) -> Doubles:
-        """Population variance; 1 before the second sample, for a neutral scale."""
+        """Population variance of the samples; 1 for fewer than two samples, as a neutral scale."""
         return self.squares / self.count if self.count >= 2 else np.ones_like(self.mean)
 
     def state(self) -> dict[str, object]:

@@ -58,8 +58,8 @@ def mlp(
     Args:
         inputs: Number of input features.
         hiddens: Widths of the layers.
-        activation: Activation.
-        layer: Normalization before the activation, or function that creates a layer from (inputs, outputs).
+        activation: Activation function after each layer.
+        layer: Kind of normalization, or a function that creates a linear layer from its numbers of inputs and outputs.
     """
     linear = layer if callable(layer) else LINEAR_LAYERS[layer]
     layers: list[nn.Module] = []

@@ -38,7 +38,7 @@ class Policy(ABC):
 
     @property
     def descended(self) -> str:
-        """Name prefix of the parameters that the algorithm's main loss trains; by default it trains all parameters."""
+        """Name prefix of the parameters that `Algorithm.loss` trains; "" for all, the default."""
         return ""
 
     @abstractmethod

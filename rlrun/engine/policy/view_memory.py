@@ -39,7 +39,7 @@ class ViewMemory:
 
     Args:
         leaves_of: Network inputs made of the current observation and past steps, a tree of `ObservationLeaf`.
-        action_space: Gymnasium space of actions in the policy's own representation.
+        action_space: The policy's action space, which converts between its own actions and those of the env.
 
     Attributes:
         has_frames: Whether the network sees stacked observations.
@@ -189,7 +189,7 @@ def padding_of(leaves_of: ObservationTree, action_space: ActionSpace, observed: 
 
     Args:
         leaves_of: Network inputs made of the current observation and past steps, a tree of `ObservationLeaf`.
-        action_space: Gymnasium space of actions in the policy's own representation.
+        action_space: The policy's action space, which converts between its own actions and those of the env.
         observed: Example tree of observations without the action mask, for the dtypes.
     """
     found: dict[str, Any] = {}

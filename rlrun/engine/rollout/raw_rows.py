@@ -35,7 +35,7 @@ class RawRows:
 
     Attributes:
         columns: `obs` [T + 1, B, ...], and the other columns [T, B, ...]; actions are those of the env.
-        begins: Mask [B] of slots whose first row starts an episode or follows dropped steps.
+        begins: Mask [B] of slots whose first row begins an episode instead of going on with one.
         agent_rows: Rows of agents' episodes in a world, in order for each slot; None if each env has one agent.
         closes: Mask [B] of slots with an observation after the last step; None for all.
     """

@@ -50,7 +50,7 @@ class Recorded:
         missing_finals: Number of agents' episodes truncated without a final observation.
         dropped_rewards: Number of rewards for agents that had ended, or were never born.
         began: Episode number and step of each env or world before the fragment.
-        begins: By policy, mask [B] of slots whose first row starts an episode or follows dropped steps.
+        begins: By policy, mask [B] of slots whose first row begins an episode instead of going on with one.
         agent_rows: By policy, the rows of agents' episodes in worlds; empty unless requested.
         closes: By policy, mask [B] of slots with an observation after the last step; empty for single-agent envs.
         env_step_s: Seconds in `step` of the env, or the worlds.

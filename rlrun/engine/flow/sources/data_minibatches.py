@@ -209,7 +209,7 @@ class ViewedSet(DataSet):
     Args:
         data: The data set.
         leaves_of: Network inputs made of the current observation and past steps, a tree of `ObservationLeaf`.
-        action_space: Gymnasium space of actions in the policy's own representation.
+        action_space: The policy's action space, which converts between its own actions and those of the env.
     """
 
     def __init__(self, data: DataSet, leaves_of: ObservationTree, action_space: ActionSpace) -> None:

@@ -29,9 +29,9 @@ class Policies:
     """Policies of a training, with their algorithms and the mapping of agents to policies.
 
     Attributes:
-        algorithms: Algorithms with their settings, by policy. Their sampling settings are ignored in favor of
+        algorithms: Algorithms with their settings, by policy. Their settings of how to collect are ignored in favor of
             `sampling`.
-        sampling: Sampling settings of all policies.
+        sampling: Settings of how experience is collected, for all policies.
         slots: Maximum number of simultaneous agents of each policy in a world; by default the number of possible agents
             mapped to the policy.
         mapping: Policies by pattern of agent ids, or `module:function`; see `rlrun.engine.worlds.mapping`. None if one

@@ -12,15 +12,13 @@ temporary folder, and run there by this Python. Records are kept by what `rlrun/
 documents or tests only is recorded already. Numbers differ between machines and between versions of torch, so that
 records of another machine are refused.
 
-A later revision may have renamed settings and results: `SETTINGS` and `RESULTS` hold their present names. Objects that
-a spec names by `module:Name` are looked up in `golden_names.yaml`.
+A later revision may have renamed settings and results: `SETTINGS` and `RESULTS` hold their present names.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
-import importlib.util
 import json
 import math
 import os
@@ -41,27 +39,14 @@ RUNS = Path(__file__).with_suffix(".yaml")
 STORE = Path.home() / ".cache" / "rlrun-golden"
 WORKING_TREE = "."
 
-OFF_POLICY = frozenset(
-    ("apex", "apex_ddpg", "ddpg", "dqn", "gorila", "qtopt", "r2d2", "r2d3", "sac", "td3"),
-)
-SETTINGS: tuple[tuple[frozenset[str], str, str], ...] = (
-    (OFF_POLICY, "train_batch_size", "minibatch_size"),
-    (frozenset(("r2d2", "r2d3")), "model.lstm", "model.core_width"),
-    (OFF_POLICY | {"vdn", "qmix", "maddpg"}, "replay.prioritized", "replay.sampling"),
-)
+SETTINGS: tuple[tuple[frozenset[str], str, str], ...] = ()
 """Of which algorithms a setting is renamed, its path below `config` in golden_runs.yaml, and its new path.
 
 A revision that does not know the old one is given the new one.
 """
-VALUES: Mapping[str, Mapping[Any, Any]] = {"replay.sampling": {False: "uniform", True: "prioritized"}}
-"""New values of renamed settings, by new path."""
 DATA = "golden-data"
 """Data set that is recorded in the unpacked revision, for runs that name it as `input`."""
-RESULTS: Mapping[str, str] = {
-    "learner/beyond_huber": "learner/huber_excess",
-    "learner/critics/beyond_huber": "learner/critics/huber_excess",
-    "policies/default/learner/beyond_huber": "policies/default/learner/huber_excess",
-}
+RESULTS: Mapping[str, str] = {}
 """Former names of results and their present ones."""
 
 Record = dict[str, Any]
@@ -272,7 +257,7 @@ def trained(name: str, spec: Record) -> list[Record]:
 
 def entry_here(spec: Record) -> Record:
     """Returns a run as an entry of a spec file, in the words of the rlrun that is imported here."""
-    entry = present_names({key: value for key, value in spec.items() if key not in ("counts", "halfway")})
+    entry = {key: value for key, value in spec.items() if key not in ("counts", "halfway")}
     for part in learning_parts(entry):
         part["config"] = renamed_settings(part["algorithm"], part["config"], known_settings(part["algorithm"]))
     return dict(entry)
@@ -283,50 +268,15 @@ def learning_parts(entry: Record) -> list[Record]:
     return list(entry["policies"].values()) if "policies" in entry else [entry]
 
 
-def present_names(spec: Any) -> Any:
-    """Returns part of a spec with the objects it names called as the imported rlrun calls them."""
-    if isinstance(spec, dict):
-        return {present_names(key): present_names(value) for key, value in spec.items()}
-    if isinstance(spec, list):
-        return [present_names(value) for value in spec]
-    module, colon, name = spec.partition(":") if isinstance(spec, str) else ("", "", "")
-    is_former = module in moved_modules() and not _exists(module)
-    return public_name(f"{moved_modules()[module]}{colon}{name}" if is_former else spec)
-
-
-def public_name(value: Any) -> Any:
-    """Returns the public name of an object in a private module, if the imported rlrun has one; else the value."""
-    if not isinstance(value, str) or not value.startswith("rlrun.") or ":" not in value:
-        return value
-    registry = importlib.import_module("rlrun.engine.settings.registry")
-    return registry.public_path(value) or value if hasattr(registry, "public_path") else value
-
-
-@cache
-def moved_modules() -> Mapping[str, str]:
-    """Returns former modules of the package with the present ones."""
-    import yaml
-
-    return dict(yaml.safe_load(Path(__file__).with_name("golden_names.yaml").read_text()))
-
-
-def _exists(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # of the package around it
-        return False
-
-
 @cache
 def known_settings(algorithm: str) -> dict[str, Any]:
     """Returns the settings that the imported rlrun prints for an algorithm, with their defaults."""
-    import yaml
     from click.testing import CliRunner
 
     from rlrun.cli.main import cli
 
-    done = CliRunner().invoke(cli, ["config", algorithm], catch_exceptions=False)
-    return dict(yaml.safe_load(done.stdout))
+    done = CliRunner().invoke(cli, ["config", algorithm, "--json"], catch_exceptions=False)
+    return dict(json.loads(done.stdout)["settings"])
 
 
 def renamed_settings(algorithm: str, config: Record, known: Record) -> Record:
@@ -340,7 +290,7 @@ def renamed_settings(algorithm: str, config: Record, known: Record) -> Record:
             target = config
             for key in new_above:
                 target = target.setdefault(key, {})
-            target[new_last] = VALUES[new][value] if new in VALUES else value
+            target[new_last] = value
     return dict(config)
 
 

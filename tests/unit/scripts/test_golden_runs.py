@@ -92,17 +92,6 @@ def test_a_setting_is_renamed_for_a_revision_that_does_not_know_its_old_name(
     }
 
 
-def test_an_object_is_called_as_the_imported_package_calls_it(golden: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    moved, kept = "rlrun.no_such_room.envs:Grid", "rlrun.toys:DeepSea"
-    places = {"rlrun.no_such_room.envs": "rlrun.toys.grid", "rlrun.toys.tabular_mdps": "rlrun.toys.shallow_sea"}
-    monkeypatch.setattr(golden, "moved_modules", lambda: places)
-    env = {"id": kept, "wrappers": [{"id": moved, "kwargs": {"size": 2}}]}
-    assert golden.present_names({"env": env, "stop": 3}) == {
-        "env": {"id": kept, "wrappers": [{"id": "rlrun.toys.grid:Grid", "kwargs": {"size": 2}}]},
-        "stop": 3,
-    }
-
-
 def test_a_base_with_the_same_code_is_refused(golden: Any, monkeypatch: pytest.MonkeyPatch, wording) -> None:
     monkeypatch.setattr(golden, "tree_of", lambda revision: "one tree")
     monkeypatch.setattr(golden, "code_of", lambda tree: "one package")

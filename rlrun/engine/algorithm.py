@@ -230,7 +230,7 @@ class Algorithm(Generic[C]):
         return ()
 
     def collect(self, trainee: Trainee) -> Flow[Any]:
-        """Stream of the experience to learn from.
+        """Stream of experience to learn from, as collected by the rollout workers.
 
         By default, each round has one fragment of every worker, collected with the latest weights.
         """

@@ -190,7 +190,7 @@ class AlgorithmConfig(ConfigModel):
 
     @classmethod
     def fixed_schedules(cls) -> dict[str, float]:
-        """Values, by name, of settings that this config class fixes although they have a schedule elsewhere."""
+        """Values, by name, of settings that are constants in this config class but accept schedules in others."""
         return {name: getattr(cls, name) for name, field in cls.fixed_fields.items() if _is_schedule(field)}
 
     @classmethod
@@ -212,7 +212,7 @@ def _of_learning(config: AlgorithmConfig) -> dict[str, Any]:
 
 @fixed("it is of how a policy learns, and belongs under policies.NAME.config", **_of_learning(AlgorithmConfig()))
 class WorldSamplingSettings(AlgorithmConfig):
-    """Settings of how experience is collected that all policies of a multi-agent world share."""
+    """Settings for the collection of experience, which all policies of a multi-agent world share."""
 
 
 def _is_schedule(field: Any) -> bool:

@@ -22,7 +22,7 @@ def item(graph: Graph, array: Traced, key: Any) -> Traced:
 
 
 def part(array: Traced, key: Any) -> Traced:
-    """Records basic indexing of an array (by integers, slices, None and an ellipsis) in its graph."""
+    """Records the indexing of an array (by integers, slices, None or an ellipsis) in the graph."""
     axis, sizes = 0, []
     for each in _whole(array, key):
         if each is None:
@@ -36,7 +36,7 @@ def part(array: Traced, key: Any) -> Traced:
 
 
 def sliced(array: Traced, axis: int, chosen: range) -> Traced:
-    """Records a slice of an array along one axis in its graph."""
+    """Records the slicing of an array along one axis in the graph."""
     if chosen == range(array.shape[axis]):
         return array
     if array.graph.is_batch(array.shape[axis]):
@@ -156,7 +156,7 @@ def expand_dims(graph: Graph, array: Any, axis: int) -> Any:
 
 
 def split(graph: Graph, array: Traced, places: Any, axis: int = 0) -> list[Traced]:
-    """Records a call of `numpy.split` in the graph; the parts along the axis are views."""
+    """Records a call of `numpy.split` in the graph; the parts are views of the array."""
     at, found, start = axis % array.ndim, [], 0
     for own in np.split(array.array, places, at):
         end = start + own.shape[at]
@@ -192,7 +192,7 @@ def put_along_axis(graph: Graph, array: Traced, indices: Any, values: Any, axis:
 
 
 def take_along_axis(graph: Graph, array: Any, indices: Any, axis: int) -> Traced:
-    """Records a call of `numpy.take_along_axis` in the graph; the sizes along the other axes must be equal."""
+    """Records a call of `numpy.take_along_axis` in the graph; the other axes are broadcast to the indices."""
     whole, numbers = example(array), broadcast(graph, indices, example(indices).shape, np.dtype(np.int64))
     sizes = tuple(whole.shape[i] if i == axis % whole.ndim else size for i, size in enumerate(numbers.shape))
     source = broadcast(graph, array, sizes, whole.dtype)

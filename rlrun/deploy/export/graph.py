@@ -25,7 +25,7 @@ class OnnxNode:
         inputs: Names of the values that it reads.
         output: Name of the value that it computes.
         attributes: Attributes of the operator.
-        array: Value of the output for the example inputs, [B, ...].
+        array: Output computed from the example inputs of the recording, [B, ...].
     """
 
     operator: str
@@ -37,9 +37,9 @@ class OnnxNode:
 
 @dataclass
 class Graph:
-    """Graph of operators in execution order.
+    """Graph of operators in execution order, recorded while a policy runs on example inputs.
 
-    Shapes are those of example inputs with `batch` rows: a dimension divisible by `batch` scales with the batch size.
+    The example inputs have `batch` rows: a dimension divisible by `batch` scales with the batch size.
 
     Attributes:
         batch: B, number of rows of the example inputs, chosen to divide no other dimension.
@@ -105,7 +105,7 @@ class Graph:
 
 
 def needed(graph: Graph) -> tuple[list[OnnxNode], set[str]]:
-    """Operator calls on which an output depends, in order, and the names of the values that are read."""
+    """Operator calls that a graph's outputs depend on, in execution order, and the names of all values involved."""
     used, nodes = set(graph.outputs.values()), []
     for node in reversed(graph.nodes):
         if node.output in used:
@@ -115,13 +115,13 @@ def needed(graph: Graph) -> tuple[list[OnnxNode], set[str]]:
 
 
 def read_inputs(graph: Graph) -> dict[str, Array]:
-    """Example inputs on which an output depends: the observation, and possibly others."""
+    """Inputs that a graph's outputs depend on, and the first one in any case, as recorded arrays by name."""
     _, used = needed(graph)
     first = next(iter(graph.inputs))
     return {name: array for name, array in graph.inputs.items() if name == first or name in used}
 
 
 def output_arrays(graph: Graph) -> dict[str, Array]:
-    """Values of a graph's outputs for the example inputs, by name."""
+    """Arrays, by name, that a graph's outputs had when the graph was recorded."""
     arrays = {node.output: node.array for node in graph.nodes} | graph.inputs | graph.constants
     return {name: arrays[value] for name, value in graph.outputs.items()}

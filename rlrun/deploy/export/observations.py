@@ -67,7 +67,7 @@ def of_env(training: Training, policy: str, env: EnvConfig, seed: int) -> Observ
 
 
 def of_data(data_set: DataSet, spaces: Spaces) -> ObservationStream:
-    """First observations of a data set, arranged in `SLOTS` streams in which episodes follow one another.
+    """First observations of a data set, arranged in `SLOTS` parallel streams of consecutive episodes.
 
     Raises:
         UsageError: The data set has different spaces, or too few observations.

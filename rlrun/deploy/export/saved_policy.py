@@ -49,12 +49,12 @@ class Export:
 
     @property
     def inputs(self) -> dict[str, Array]:
-        """Example inputs of the exported policy, by name."""
+        """Inputs on which the exported policy was recorded, as arrays by name."""
         return read_inputs(self.policy.graph)
 
     @property
     def outputs(self) -> dict[str, Array]:
-        """Outputs of the exported policy for its example inputs, by name."""
+        """Outputs of the exported policy, as arrays by name, for the inputs on which it was recorded."""
         return output_arrays(self.policy.graph)
 
 

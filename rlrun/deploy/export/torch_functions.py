@@ -24,7 +24,7 @@ def recorded(graph: Graph, function: Callable[..., Any], *inputs: Any) -> Any:
 
     Args:
         graph: The graph.
-        function: Function of trees of tensors, to a tuple of tensors.
+        function: Function that takes trees of tensors and returns a tuple of tensors.
         inputs: Trees of traced arrays.
 
     Returns:

@@ -75,8 +75,8 @@ class Traced(NDArrayOperatorsMixin):
         graph: The graph.
         name: Name of the array's value in the graph.
         array: Example value.
-        view_of: Array of which this is a view, and two functions: from the array to the view's value, and from the
-            array and a new value of the view to the array's new value. None for an array that is not a view.
+        view_of: Array of which this is a view, and two functions: one computes the view's value from the array, the
+            other the array's new value from the array and the view's new value. None if this is not a view.
     """
 
     def __init__(self, graph: Graph, name: str, array: Array, view_of: View | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Decisions of a served policy: actions, network outputs for them, and memories of sessions."""
+"""Decisions of a served policy: actions, the network outputs behind them, and the memories of sessions."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Asked:
 
     Attributes:
         observations: Raw observations, a tree of [N, ...].
-        num_rows: N, 1 in a session.
+        num_rows: Number of observations, N; always 1 in a session.
         details: Whether to return the network's outputs too.
         session: The client's episode; None outside of sessions.
         prev_reward: Reward of the session's last action.
@@ -147,8 +147,8 @@ class Decisions:
     def decide(self, asked: Sequence[Asked]) -> list[Answer]:
         """Answers requests; all requests outside of sessions share one forward pass of the network.
 
-        If one of them fails, its error is raised, and all sessions remain as they were. Numbers that are not finite do
-        not count as an error.
+        If a request fails, its error is raised, and all sessions remain as they were. Overflow and NaN in
+        the computation do not count as errors.
         """
         served, memories = self.served, dict[Session, Mapping[str, Any]]()
         alone = [one for one in asked if one.session is None]

@@ -247,7 +247,7 @@ class Batches:
         return await waiting
 
     def close(self) -> None:
-        """Ends the thread, after its running batch."""
+        """Ends the thread that computes answers, once it has completed its current batch."""
         self._thread.shutdown()
 
     def _compute(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -1,4 +1,4 @@
-"""Saved policy without its training: picklable, and without Ray or (for dense networks) torch."""
+"""Saved policy, detached from its training: picklable, and usable without Ray or (for dense networks) torch."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class ServedPolicy:
             actions: Whether the policy's actions are greedy or sampled; None for the kind recorded in the checkpoint.
 
         Raises:
-            UsageError: There is no such policy, or it does not search.
+            UsageError: There is no such policy, or `simulations` is given for a policy without tree search.
         """
         acting, manifest = training.acting.policy(name), read_manifest(checkpoint)
         if simulations is not None:

@@ -113,7 +113,7 @@ def _start(num_cpus: int, object_store_bytes: int, *, quiet: bool) -> None:
 
 
 def stop() -> None:
-    """Stops or leaves the Ray of this process, and removes the session folder of a Ray that was started here."""
+    """Shuts down or disconnects from Ray; removes the session folder if this process started the Ray instance."""
     import ray
 
     global _folder
@@ -129,7 +129,7 @@ def is_bound_to_this_machine() -> bool:
 
 
 def has_token() -> bool:
-    """Whether Ray finds a user's authentication token: in the environment, a file named there, or the home folder."""
+    """Whether the user has an authentication token for Ray, given by an environment variable or in the home folder."""
     if os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH"):
         return True
     return (Path.home() / ".ray" / "auth_token").exists()

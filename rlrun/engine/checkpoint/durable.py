@@ -61,7 +61,7 @@ def write_pieces(path: Path, pieces: Iterable[bytes], size: int) -> None:
 
 
 def append_line(path: Path, line: bytes) -> None:
-    """Appends a line to a file durably; a line truncated by an earlier kill stays separate.
+    """Appends a line to a file durably; begins a new line if a kill has cut off the previous one.
 
     Args:
         path: The file; created if missing.

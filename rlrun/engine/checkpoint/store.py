@@ -148,7 +148,7 @@ class CheckpointStore:
         return None
 
     def best(self, metric: str | None = None) -> Path | None:
-        """Path of the checkpoint with the highest value of a metric (the newest of equals); None if none has a value.
+        """Path of the checkpoint with the highest value of a metric (in a tie, the newest); None if none has a value.
 
         Args:
             metric: Name of the metric; None for the store's `best` metric.

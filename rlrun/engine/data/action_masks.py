@@ -28,7 +28,7 @@ def has_action_mask(observation_space: gymnasium.Space[Any]) -> bool:
 
 
 def mask_of(observations: Any) -> Any | None:
-    """Action mask [..., A] contained in observations, as an array or tensor; None if there is no mask."""
+    """Mask over A actions contained in observations, an array or tensor [..., A]; None if there is no mask."""
     return observations.get(ACTION_MASK) if isinstance(observations, dict) else None
 
 

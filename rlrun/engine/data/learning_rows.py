@@ -1,4 +1,4 @@
-"""Reshaping of batches [T, B] to learner rows [S, L]: single steps, sequences, or whole fragments (NumPy)."""
+"""Reshaping of batches, T steps of B envs, to S learner rows of L steps: single steps, sequences or fragments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlrun.engine.messages.errors import UsageError
 
 
 def learning_rows(batch: SampleBatch, *, seq_len: int | None, whole_fragments: bool) -> SampleBatch:
-    """Reshapes a batch [T, B] to learner rows [S, L, ...]: single steps, sequences or whole fragments.
+    """Reshapes a batch, T steps of B envs, to S learner rows of L steps: single steps, sequences or fragments.
 
     Args:
         batch: Batch with closing rows (the observations after the last steps).
@@ -41,8 +41,8 @@ def learning_rows(batch: SampleBatch, *, seq_len: int | None, whole_fragments: b
 def has_empty_rows(batch: SampleBatch) -> bool:
     """Whether a batch [T, B] has rows with neither a step nor an episode's final observation.
 
-    Row 0 without a step may hold the final observation of an episode of the previous fragment. This is assumed if a
-    step follows row 0 in the slot.
+    If row 0 of a slot holds no step, it may hold the final observation of an episode from the previous fragment. This
+    is assumed if a step follows in the slot.
     """
     filled = filled_rows(batch["valid"], batch["terminateds"] | batch["truncateds"])[:-1]
     filled[0] |= filled[min(1, len(filled) - 1)]
@@ -71,7 +71,7 @@ def without_empty_rows(rows: SampleBatch, *, at_least: int) -> SampleBatch:
 
 
 def whole_fragment_rows(batch: SampleBatch) -> SampleBatch:
-    """Reshapes a batch [T, B] to one packed row per env slot, with the final bootstrap observation.
+    """Reshapes a batch [T, B] to B rows, each with all steps of an env slot and its final bootstrap observation.
 
     For a recurrent network each row begins with a step, and `state` [S, state_size] is the state before that step.
     """
@@ -79,7 +79,7 @@ def whole_fragment_rows(batch: SampleBatch) -> SampleBatch:
 
 
 def target_rows(batch: SampleBatch) -> tuple[SampleBatch, Packing]:
-    """Reshapes a batch to one row per env slot for value targets; also returns the map of results back to [T, B]."""
+    """Joins each env slot's steps to one row, for value targets; `unpack` of the returned packing restores [T, B]."""
     batch = viewed(batch)
     is_recurrent = "state" in batch
     packing = Packing(batch["valid"], batch["terminateds"], batch["truncateds"], to_front=is_recurrent)

@@ -1,4 +1,4 @@
-"""Registry of leaf spaces: array form, bounds and network encoding of each space type.
+"""Registry of leaf spaces (all but Dict and Tuple): array form, bounds and network encoding of each type.
 
 Dict and Tuple are trees of other spaces. Each other type of space has one entry in `KINDS`, from which batches, checks
 of observations and network encodings are derived.

@@ -17,7 +17,7 @@ Array = NDArray[Any]
 
 
 def uniform_choices(draws: Array, number: int, mask: Array | None = None) -> NDArray[np.int64]:
-    """Uniform samples from the allowed choices 0 to `number` - 1, [N].
+    """Samples one of the allowed choices (0 to `number` - 1) uniformly in each of N rows, [N].
 
     Args:
         draws: Uniform random numbers in [0, 1), [N].
@@ -28,7 +28,7 @@ def uniform_choices(draws: Array, number: int, mask: Array | None = None) -> NDA
 
 
 def uniform_allowed(fractions: Array, mask: Array) -> NDArray[np.int64]:
-    """Uniform samples from the allowed actions, [B]; 0 where no action is allowed.
+    """Samples one of the allowed actions uniformly in each of B rows, [B]; 0 where no action is allowed.
 
     Args:
         fractions: Uniform random numbers in [0, 1), [B].

@@ -56,7 +56,7 @@ def with_new_observation(tree: Any, observed: Any) -> Any:
 
 
 def split(observed: Any, name: str) -> dict[str, Any]:
-    """Splits an env observation into two entries: the network's input, under a given name, and the action mask."""
+    """Splits an env observation into the network's input, stored under a given name, and the action mask, if any."""
     if not isinstance(observed, dict) or ACTION_MASK not in observed:
         return {name: observed}
     seen = {key: part for key, part in observed.items() if key != ACTION_MASK}

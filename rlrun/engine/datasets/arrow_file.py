@@ -47,7 +47,7 @@ def file_pieces(columns: Mapping[str, NDArray[Any]], forms: Mapping[str, ColumnF
 
 
 def arrow_batch(columns: Mapping[str, NDArray[Any]], forms: Mapping[str, ColumnForm]) -> Any:
-    """Converts columns [N, ...] to an Arrow record batch."""
+    """Converts columns of N rows, [N, ...], to an Arrow record batch."""
     import pyarrow as pa
 
     return pa.record_batch([_to_arrow(columns[name], form) for name, form in forms.items()], schema=_schema(forms))

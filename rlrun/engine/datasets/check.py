@@ -145,7 +145,7 @@ def _no_agent(agents: NDArray[Any], manifest: Manifest) -> NDArray[np.bool_]:
 
 
 class AcrossFiles:
-    """Comparison of episodes across all files of a data set: gaps in their numbers, and duplicates."""
+    """Search across all files of a data set for gaps in the episode numbers, and for duplicate episodes."""
 
     def __init__(self) -> None:
         self._next: int | None = 0
@@ -157,7 +157,7 @@ class AcrossFiles:
         self._next = None
 
     def compare(self, entry: FileEntry, columns: Columns) -> Iterator[DataFinding]:
-        """Yields the gaps before a file's episodes, and the episodes that already occurred in the set."""
+        """Yields a finding for each gap in a file's episode numbers, and for each repeated number or episode."""
         content = [column for name, column in columns.items() if name.partition("/")[0] in ("obs", "actions")]
         for start, end in episode_rows(columns["valid"]):
             number, place = int(columns["episode"][start]), f"{entry.name}: episode {columns['episode'][start]}"

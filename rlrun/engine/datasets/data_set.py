@@ -22,7 +22,7 @@ Indices = NDArray[np.int64]
 
 
 class EpisodeBounds(NamedTuple):
-    """Bounds of the episodes of a data set, in the order of its rows.
+    """Bounds of the E episodes of a data set, in the order of its rows.
 
     Attributes:
         starts: Row of each episode's first step, [E].
@@ -193,7 +193,7 @@ class DataSet:
         return before
 
     def rows_of_steps(self, steps: Indices) -> Indices:
-        """Row numbers of steps given by step number (from 0 to `num_steps` - 1), which skips final observations.
+        """Converts step numbers (from 0 to `num_steps` - 1) to row numbers, which also count final observations.
 
         Args:
             steps: Step numbers, [N].

@@ -70,7 +70,7 @@ def episodes_of(found: DataSet, chosen: Mask | None = None) -> Iterator[EpisodeR
 
     Args:
         found: The opened data set.
-        chosen: Mask [E] of the episodes to yield; None for all.
+        chosen: Mask over the episodes that selects those to yield; None for all.
     """
     number = 0
     for columns in found.files():
@@ -89,7 +89,7 @@ def copy_of(sets: Sequence[DataSet], chosen: Sequence[Mask | None]) -> EpisodeSo
 
     Args:
         sets: The data sets.
-        chosen: For each set, the mask [E] of its episodes to take; None for all.
+        chosen: For each set, a mask over its episodes that selects those to take; None for all.
 
     Raises:
         UsageError: The sets differ in spaces or columns.

@@ -78,7 +78,7 @@ class DataSettings(ConfigModel):
 
     @property
     def is_offline(self) -> bool:
-        """Whether the data sets provide all of each minibatch."""
+        """Whether minibatches come from data sets alone, without experience from an env."""
         return self.input is not None and total_share(self.input) == 1
 
     @property

@@ -81,7 +81,7 @@ def require_same(sets: Sequence[DataSet], identities: Sequence[Mapping[str, Any]
 
 
 def within_data(space: gymnasium.Space[Any], sets: Iterable[DataSet]) -> gymnasium.Space[Any]:
-    """Bounds an unbounded Box action space by the range of actions in data sets; other spaces are unchanged."""
+    """Replaces infinite bounds of a Box action space by the lowest and highest actions found within the data sets."""
     if not isinstance(space, gymnasium.spaces.Box) or space.is_bounded():
         return space
     low, high = np.full(space.shape, np.inf), np.full(space.shape, -np.inf)

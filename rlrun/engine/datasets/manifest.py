@@ -1,4 +1,4 @@
-"""Manifest of a data set: spaces, columns, and rows, size, digest and moments of every file.
+"""Manifest of a data set: its spaces and columns, and the row count, size, digest and moments of each file.
 
 ``manifest.json`` holds `format` (1), `spaces` (see `rlrun.engine.data.space_json`), `columns`, `agents`, `about` and
 `files`. `about` has notes of the recorder, such as the env, for human readers only: no env is created from them.

@@ -83,7 +83,7 @@ class OpenEpisodes:
     ) -> Iterator[WholeEpisode]:
         """Adds the next rows of all slots, [T, B, ...], and yields the episodes that they complete.
 
-        Arguments are those of `SetWriter.add_slots`. In the shared columns, each slot has T + 1 consecutive rows.
+        Arguments are those of `SetWriter.add_slots`.
         """
         columns = self._flat(rows, len(slots))
         valid = columns["valid"].reshape(len(slots), -1)

@@ -16,17 +16,17 @@ from rlrun.engine.functional.returns import discounted_returns
 
 
 class DataView(Protocol):
-    """Interface that presents a data set as numbered items of a minibatch: transitions, or sequences of steps."""
+    """Interface to a data set as numbered items, of which minibatches consist: transitions, or sequences of steps."""
 
     def __len__(self) -> int:
         """Number of items, each of which is drawn with equal probability."""
 
     def gather(self, items: Indices) -> SampleBatch:
-        """Reads S items of L steps each by their numbers [S], as columns [S, L, ...]; nothing is normalized."""
+        """Reads the S items with given numbers, L steps each, as columns [S, L, ...]; nothing is normalized."""
 
 
 class Steps:
-    """Data set read as single steps without next observations: columns `obs`, `actions` and `valid`, [S, 1].
+    """Data set read as single steps without next observations: `obs`, `actions` and `valid`, [S, 1] for S steps.
 
     Args:
         data: The data set.
@@ -45,7 +45,7 @@ class Steps:
 
 
 class Transitions:
-    """Data set read as n-step transitions [S, 1], with the columns of `ReplayBuffer.sample`.
+    """Data set read as n-step transitions: the columns of `ReplayBuffer.sample`, [S, 1] for S transitions.
 
     `rewards` is the discounted sum over n steps, or fewer where the episode ends earlier. `next_obs` is the observation
     after them, and `discounts` its discount, 0 after a terminated episode. Truncated and cut episodes bootstrap from
@@ -55,7 +55,7 @@ class Transitions:
         data: The data set.
         gamma: Discount factor.
         n_step: Maximum length n of a transition; None for the rest of the episode, whose sum of rewards is the return.
-        clip_rewards: Bound to which each reward is clipped; None for none.
+        clip_rewards: Bound to which each reward is clipped; None for no clipping.
         further: Names of additional columns to read: `next_actions` (the actions taken at `next_obs`) with `next_valid`
             (false where the episode ends without such an action), and `returns` (the discounted sum of rewards to the
             episode's end, without a bootstrap). Returns are used as lower bounds of values, which they are not if
@@ -191,7 +191,7 @@ class Sequences:
         return LocatedSteps(rows, steps, is_step)
 
     def read(self, rows: Indices, names: Sequence[str]) -> SampleBatch:
-        """Reads the sequences' columns for the rows of a data set with the given numbers [S, L]."""
+        """Reads the named columns of the data set's rows with given numbers [S, L], as a batch [S, L, ...]."""
         flat = self.data.rows(rows.ravel(), names)
         return flat.map(lambda leaf: leaf.reshape(*rows.shape, *leaf.shape[1:]))
 
@@ -218,7 +218,7 @@ def clipped(rewards: NDArray[np.float64], bound: float | None) -> NDArray[np.flo
 
 
 def returns_to_go(data: DataSet, gamma: float, clip_rewards: float | None = None) -> NDArray[np.float64]:
-    """Discounted return from each row to the end of its episode, without bootstrap, [N]; 0 in rows without a step.
+    """Discounted return, without bootstrap, from each of N rows to its episode's end, [N]; 0 in rows without a step.
 
     Args:
         data: The data set.

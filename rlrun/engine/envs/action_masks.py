@@ -21,7 +21,7 @@ class OffersActionMasks(Protocol):
     """Protocol of a vector env whose method `action_masks` returns the legal actions in the current states."""
 
     def action_masks(self) -> NDArray[Any]:
-        """Returns the action masks of all env slots, [B, A]."""
+        """Returns the masks over the A actions in the current states of all B env slots, [B, A]."""
         ...
 
 

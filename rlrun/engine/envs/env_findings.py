@@ -65,7 +65,7 @@ def refusal_finding(refusal: str) -> EnvFinding:
 
 
 def type_findings(config: EnvConfig, spaces: Spaces, seed: int) -> Iterator[EnvFinding]:
-    """Yields findings on observations whose dtypes differ from the space's, which the loop backend casts."""
+    """Yields findings on observations whose dtypes differ from the space's, so that the loop backend casts them."""
     env, random, own_seed = make_env(config, seed=seed), RandomActions(spaces, ACTION_SEED), EpisodeSeeds(seed, 0)
     found: dict[str, str] = {}
     place = EpisodePosition(0, own_seed.seed(0, 0), 0)
@@ -164,7 +164,7 @@ def _leaf_space(space: gymnasium.Space[Any], path: str) -> gymnasium.Space[Any]:
 
 
 def reward_findings(rewards: NDArray[np.float64]) -> Iterator[EnvFinding]:
-    """Yields the finding on the scale of rewards [N]: all zero, large, tiny or fine."""
+    """Yields the finding on the scale of an array of rewards: all zero, large, tiny or fine."""
     size, least, most = float(np.abs(rewards).mean()), float(rewards.min()), float(rewards.max())
     found = f"{least:.4g} to {most:.4g}, mean absolute {size:.4g}"
     if not rewards.any():

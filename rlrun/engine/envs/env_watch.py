@@ -114,7 +114,7 @@ class Watched:
     def look(self) -> None:
         """Checks whether the watched env code makes progress.
 
-        If there is none, reports the hang or ends the code after the timeout.
+        If the code makes no progress, the hang is reported; after the timeout the code is ended.
         """
         latest = () if self._find_places is None else self._find_places()
         now = time.monotonic()

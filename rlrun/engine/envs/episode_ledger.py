@@ -51,7 +51,7 @@ class EpisodeLedger:
         return seed
 
     def chosen(self, slot: int, seed: int) -> EpisodePosition:
-        """Returns the position of an env slot whose next episode starts with a given seed; nothing is recorded."""
+        """Returns the position at the start of an env slot's next episode, with a chosen seed, without beginning it."""
         return EpisodePosition(self._episodes[slot] + 1, seed, 0)
 
     def return_to(self, slot: int, place: EpisodePosition) -> None:

@@ -77,12 +77,12 @@ class EpisodeSeeds:
         return (words[:, 0] >> np.uint32(1)).astype(np.int64).reshape(slots.shape)
 
     def position_after(self, env_index: int, began: EpisodePosition, resets: NDArray[np.bool_]) -> EpisodePosition:
-        """Returns the position of an env slot after t steps.
+        """Returns the position of an env slot after some steps.
 
         Args:
-            env_index: The env slot.
+            env_index: Index of the env slot.
             began: Position before the first step.
-            resets: Mask of the steps that were resets to the next episode, [t].
+            resets: Mask of the steps that were resets to the next episode, one entry for each step.
         """
         steps, episode = len(resets), began.episode + int(np.count_nonzero(resets))
         if episode == began.episode:

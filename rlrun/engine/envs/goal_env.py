@@ -22,7 +22,7 @@ PROBED_ROWS = 16
 class GoalEnv:
     """Goal functions of an env, called on an env instance that is never stepped.
 
-    The env has `compute_reward(achieved_goal, desired_goal, info)` of goals [N, ...], as Gymnasium-Robotics' envs have,
+    The env has `compute_reward(achieved_goal, desired_goal, info)` for goals [N, ...], as Gymnasium-Robotics' envs do,
     and may have `compute_terminated` with the same arguments. `info` is empty, since replay buffers do not store infos.
 
     Args:

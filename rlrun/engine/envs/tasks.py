@@ -153,7 +153,7 @@ class Lessons:
 
 
 class EpisodeTasks:
-    """Tasks of one env slot's episodes: sampled by seeds and merged over the curriculum's arguments.
+    """Tasks of one env slot's episodes, sampled by seed; a task's arguments override those of the curriculum.
 
     Args:
         tasks: Source of the tasks, as in `Tasks`; None for a single task.

@@ -1,4 +1,4 @@
-"""Trials of RL^2 meta-learning: several episodes of one task joined to one, and the object-level values of RL^3."""
+"""Trials of RL^2 meta-learning: several episodes of one task joined into one, and the object-level values of RL^3."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TRIAL_DRAWS = 0x77A1
 
 
 class Trials(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """Env wrapper for RL^2 meta-learning: joins several consecutive episodes of one task to one episode (a trial).
+    """Env wrapper for RL^2 meta-learning: joins several consecutive episodes of one task into one (a trial).
 
     All episodes of a trial start with the trial's reset options, which define the task; their seeds are derived from
     the trial's seed. The step that ends an episode returns the first observation of the next episode, with `done` 1.

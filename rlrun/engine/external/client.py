@@ -97,7 +97,7 @@ class Client:
         threading.Thread(target=self._send_heartbeats, daemon=True).start()
 
     def start_episode(self) -> str:
-        """Starts an episode as soon as the server has a free world for it; returns the episode's id."""
+        """Starts an episode, after waiting until a world of the server is free for it; returns the episode's id."""
         with self._starting:
             while True:
                 try:
@@ -145,7 +145,7 @@ class Client:
         return present
 
     def get_weights(self, version: int | None = None, agent: str | None = None) -> dict[str, Any]:
-        """Returns the policy's weights and their `version`; only the version if it equals the given version."""
+        """Returns the policy's weights and their `version`, without the weights if the given version is current."""
         message = {"verb": "get_weights", "client": self._client, "version": version}
         return self._ask(message if agent is None else {**message, "agent": agent})
 
@@ -162,7 +162,7 @@ class Client:
         truncated: bool = False,
         info: dict[str, float] | None = None,
     ) -> None:
-        """Ends one agent of an episode that continues; takes the same arguments as `end_episode`."""
+        """Ends an episode for one agent, while other agents continue; `end_episode` describes the arguments."""
         self._say("end_agent", episode, agent, observation=observation, truncated=truncated, info=info or {})
 
     def end_episode(

@@ -66,7 +66,7 @@ class ClientEpisodes:
         return self.ask_all([message])[0]
 
     def ask_all(self, messages: Sequence[dict[str, Any]]) -> list[Future[Answer]]:
-        """Receives the messages of a request in order, like `ask`; the world's thread is woken only once."""
+        """Receives the messages of a request in order, like `ask`; wakes the thread that steps the worlds only once."""
         with self._changed:
             if len(messages) > 1:
                 read_together(self._spaces, messages)
@@ -97,7 +97,7 @@ class ClientEpisodes:
             self._published[name] = version, policy
 
     def answer(self, world: int, name: str, action: Any) -> LoggedAction | None:
-        """Answers the request of an agent with an action; returns the action that the client took itself, if any.
+        """Answers a request with the action for an agent; returns the action that the client chose itself, if any.
 
         A client that chose the action itself receives the current version of the weights instead.
         """

@@ -39,7 +39,7 @@ class ClientRequests:
     Args:
         running: Clients and their running episodes.
         spaces: Spaces of each agent that a client's episode may have, by id.
-        published: Weights by which clients may act by themselves, by agent; read at each request.
+        published: Each agent's weights, with which clients may choose actions themselves; read at each request.
         client_timeout_s: Seconds of silence after which a client counts as dead, which clients are told.
         no_logged_actions: Reason why actions chosen by clients are refused; "" if they are accepted.
         clock: Monotonic clock in seconds.

@@ -153,7 +153,7 @@ def observation_of(spaces: Spaces, data: Any, *, is_final: bool = False) -> Any:
 
 
 def read_together(spaces: Mapping[str, Spaces], messages: Sequence[dict[str, Any]]) -> None:
-    """Converts the observations of several messages at once to rows of one array, if they are plain real vectors.
+    """Converts the observations in several messages to rows of one array, in place, if all are vectors of numbers.
 
     Args:
         spaces: Spaces of each agent by id.

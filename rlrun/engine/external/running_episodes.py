@@ -57,10 +57,10 @@ class RunningEpisodes:
         self._waiting: deque[tuple[ConnectedClient, Future[Answer]]] = deque()
 
     def connect(self) -> ConnectedClient:
-        """Adds a client.
+        """Adds a client to the register.
 
         Raises:
-            MessageRefused: There are too many.
+            MessageRefused: There are too many clients.
         """
         if len(self.clients) >= MOST_CLIENTS:
             raise MessageRefused("busy", f"there are {MOST_CLIENTS:,} clients already")
@@ -88,7 +88,7 @@ class RunningEpisodes:
         return [answer for answer in found if answer is not None and not answer.done()]
 
     def note_update(self, episode: ClientEpisode, name: str) -> None:
-        """Records that a world has received a message about an agent or, for the name "", its episode's end."""
+        """Records that an episode's world has a message to process, about an agent or (name "") about the episode."""
         self.awaited.discard((episode.id, ""))
         self.awaited.discard((episode.id, name))
         self.wakes |= not self.updated or not self.awaited

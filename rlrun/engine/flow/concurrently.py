@@ -75,7 +75,7 @@ class Concurrently(Node):
 
     @override
     def poll(self) -> Polled:
-        """Returns the next item of a flow that is delivered, after giving the other flows their turns.
+        """Returns the next item of a branch whose items are delivered, after giving other branches their turns.
 
         Returns `Pending` after a round of turns without an output item, so that the caller can poll other branches.
         Without this rule, a branch that always has items could be polled forever while an output branch waits for

@@ -161,7 +161,7 @@ class OperatorTiming:
         path: Path of the operator in the plan.
         name: Name of the operator.
         kind: How it processes items, such as `for_each` or `combine`.
-        seconds: Seconds spent in the operator itself, without those before it.
+        seconds: Seconds spent in the operator itself, not in the operators before it.
         items: Number of items processed.
         learns: Whether that time counts as SGD.
         spans: (Start, end) of each call, if these are recorded, on the clock of `time.perf_counter`.

@@ -408,7 +408,7 @@ class Duplicate(Node):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the longest of the copies' queues, and the length of each (shorter queues are its last items)."""
+        """Returns the longest of the copies' queues, and the length of each; the others are ends of the longest."""
         longest = max(self._waiting, key=lambda waiting: len(waiting))
         return {"items": saved_items(longest), "lengths": [len(waiting) for waiting in self._waiting]}
 

@@ -1,4 +1,4 @@
-"""Operators on remote workers that keep large fragments there, or lower the process priority."""
+"""Operators that run on remote workers: to leave large fragments there, and to lower the process priority."""
 
 from __future__ import annotations
 

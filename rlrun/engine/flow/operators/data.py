@@ -63,7 +63,7 @@ class AddData(StatefulOperator):
 
 
 class DropDataPriorities(Operator):
-    """Drops the new priorities of rows that come from recorded data, since these are not in the replay buffer."""
+    """Drops the new replay priorities of rows from recorded data, since these rows are not in the replay buffer."""
 
     @override
     def __call__(self, item: TrainedMinibatch) -> TrainedMinibatch:

@@ -45,8 +45,8 @@ class ComputeGradients(WorkerOperator):
 
     Args:
         make_learner: Picklable function that creates a learner.
-        whole_fragments: Whether losses are over whole fragments with their closing observations, [B, T + 1], instead of
-            single steps.
+        whole_fragments: Whether losses are over whole fragments (T steps of B env slots) with closing observations,
+            [B, T + 1], instead of single steps.
         seq_len: Steps per sequence of a recurrent policy; None for single steps.
     """
 

@@ -184,12 +184,12 @@ def hook_class(path: str) -> type[Hook]:
 
 
 def subscribed(hook: type[Hook], events: Sequence[str]) -> tuple[str, ...]:
-    """Names of those of the given events that a hook's class overrides."""
+    """Selects, from the names of events (methods of `Hook`), those that a hook's class overrides."""
     return tuple(event for event in events if getattr(hook, event) is not getattr(Hook, event))
 
 
 def worker_hooks(hooks: Sequence[Mapping[str, Mapping[str, Any]]]) -> tuple[Mapping[str, Mapping[str, Any]], ...]:
-    """Settings of those hooks that subscribe to events of rollout workers.
+    """Selects the hooks that override an event of rollout workers; returns their settings.
 
     Args:
         hooks: Settings of each hook by its import path.

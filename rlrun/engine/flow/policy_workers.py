@@ -1,4 +1,4 @@
-"""Access of a policy's dataflow to the rollout workers: fragments, weights and observation statistics."""
+"""Connects a policy's dataflow to the rollout workers: fragments, weights and observation statistics."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class PolicyWorkers:
         """Flow of multi-agent fragments: dicts with one batch per policy.
 
         Args:
-            others: The same access for the other policies.
+            others: The `PolicyWorkers` of the other policies.
             on_worker: Operators on the workers for each policy, starting with this one.
             mode: Whether fragments are delivered in synchronous rounds, as in `rollouts`.
         """
@@ -179,7 +179,7 @@ class OperatorChain:
         return taken
 
     def for_worker(self, worker: int) -> OperatorChain:
-        """Returns the operators for one worker, whenever the worker starts or restarts."""
+        """Returns a chain of operators for one worker, by its index; called whenever the worker starts or restarts."""
         return OperatorChain(
             operator.for_worker(worker) if isinstance(operator, WorkerOperator) else operator
             for operator in self.operators

@@ -24,7 +24,7 @@ class KernelFunction:
     besides its arguments are read from the same memory in each call.
 
     Args:
-        function: Function of trees of arrays to a tree of arrays.
+        function: Function from trees of arrays to a tree of arrays.
         examples: Arguments with the shapes and dtypes of later calls; not modified.
 
     Raises:
@@ -134,7 +134,7 @@ class RecordedArray(NDArrayOperatorsMixin):
         return means
 
     def copy_to(self, target: Array, source: Any, where: Array | None = None) -> RecordedArray:
-        """Copies numbers into an array where a mask is true, everywhere without a mask, and records the call."""
+        """Copies `source` into the array `target` where the mask is true (None: everywhere), and records the call."""
         call = partial(np.copyto, target, constant(source, [target]), "unsafe")
         if where is not None:
             call = partial(np.copyto, target, constant(source, [target]), "same_kind", where)
@@ -195,7 +195,7 @@ def memory(value: Any) -> Any:
 
 
 def constant(operand: Any, arrays: Sequence[Array]) -> Array:
-    """Converts a number to an array, with the dtype that NumPy would give it next to other arrays."""
+    """Converts a number to an array, with the dtype to which NumPy promotes it in an operation with other arrays."""
     if isinstance(operand, np.ndarray):
         return operand
     number = np.asarray(operand, np.result_type(operand, *(each.dtype for each in arrays)))

@@ -381,7 +381,7 @@ class ElementwiseGroup:
         self._columns = shape[1] if len(shape) == 2 else self._columns
 
     def table(self) -> NDArray[Any]:
-        """Table of the group's operations for `kernels.c`; an operand that is one row or column sets the row length."""
+        """Table of the group's operations for `kernels.c`, all as loops over rows of the same length."""
         columns = self._columns or 1
         for step, (shape, strides) in zip(self.steps, self._shapes, strict=True):
             step["shape"] = (1, 1, self._size // columns, columns)
@@ -445,7 +445,7 @@ def is_unit(stride: int, length: int, array: Array) -> bool:
 
 
 def place_of(array: Array) -> tuple[object, ...]:
-    """Address, dtype, sizes and strides of an array, as C takes them."""
+    """Address, dtype, and (size, stride) of each dimension longer than 1: equal if two arrays are the same memory."""
     dims = [dim for dim in zip(array.shape, array.strides, strict=True) if dim[0] != 1]
     return address(array), array.dtype, dims
 

@@ -129,7 +129,7 @@ class League:
         return {path: Member(path, path, own.weights) for path, own in self._saved.items()}
 
     def lineups(self) -> dict[str, Weights]:
-        """Returns each seat's current opponents and their probabilities, in the form in which workers get weights."""
+        """Returns each seat's current opponents and their probabilities, as `Weights` for the rollout workers."""
         present = {policy: self._present(policy) for policy in self._trainees}
         saved = self._saved_members()
         return {
@@ -184,7 +184,7 @@ class League:
         return self._payoffs.elo(self.pool.members[0].name)
 
     def state(self) -> dict[str, Any]:
-        """Returns the opponent pool and the payoff matrix for checkpoints; also ratings, for readers only."""
+        """Returns the opponent pool and the payoff matrix for checkpoints, with a table of ratings for information."""
         return {
             "pool": self.pool.state(),
             "payoffs": self._payoffs.state(),

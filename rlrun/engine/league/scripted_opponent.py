@@ -59,12 +59,12 @@ class ScriptedOpponent:
             _check(found, settings, path)
 
     def decide(self, observations: Any, noise: NDArray[np.float32], slots: list[int]) -> list[Any]:
-        """Chooses actions, in the world's action space, for those of B slots that act.
+        """Chooses the next action of each agent that acts, in the world's action space; B slots hold one agent each.
 
         Args:
             observations: Observations of all slots, [B, ...].
             noise: A number from 0 to 1 for each slot, [B].
-            slots: The slots that act.
+            slots: Indices of the slots whose agents act.
 
         Raises:
             TrainingFailed: The opponent raises an exception, or returns something other than numbers.
@@ -170,7 +170,7 @@ def _check(found: Callable[..., Any], settings: Mapping[str, Any], path: str) ->
 
 
 def undecided(observations: Any, acts: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Mask of those of B slots that act and have a legal action, so that the opponent must decide.
+    """Mask [B] of the slots in which an agent acts and has a legal action, so that the opponent must decide.
 
     An action mask without legal actions marks an episode's final observation.
     """

@@ -28,14 +28,14 @@ class GradientSum:
     """Gradient of one loss on a minibatch, multiplied by the number of valid steps so that parts can be added.
 
     Every loss is a mean over valid steps, so weighted gradients of microbatches or of learners' shares add up to the
-    gradient of the whole minibatch. Assigned values and statistics are weighted in the same way.
+    gradient of the whole minibatch. Statistics, and values that the loss assigns to parameters, are weighted likewise.
 
     Args:
         policy: Policy whose loss is differentiated.
         objective: Loss to differentiate, and its parameters.
         precision: Floating-point precision of the networks' forward and backward passes.
-        weighed: Whether to multiply by the number of valid steps; otherwise the result is the means, followed by this
-            number.
+        weighed: Whether to multiply by the number of valid steps; otherwise the result holds means over these steps,
+            followed by this number.
 
     Attributes:
         name: Name of the computation, unique in its learner.
@@ -131,7 +131,7 @@ class GradientSums:
         parameters: Parameters,
         scheduled: Mapping[str, Tensor],
     ) -> Iterator[tuple[Objective, Tensor]]:
-        """Yields each loss with its gradient on a minibatch, computed when it is asked for.
+        """Yields each loss with its gradient on a minibatch; a gradient is computed when the caller iterates to it.
 
         A gradient uses the parameters at that time, so updates between losses take effect.
 

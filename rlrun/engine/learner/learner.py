@@ -121,7 +121,7 @@ class LearnerFactory(Protocol):
 
 
 def load_update(learner: Learner, flat: NDArray[np.float32]) -> None:
-    """Replaces a learner's parameters by those of a gradient-free update, counted as one minibatch and one version."""
+    """Loads new parameters, found without gradients, into a learner, and counts them as one update and version."""
     learner.load_flat(flat)
     learner.sgd_steps += 1
     learner.weights_version += 1

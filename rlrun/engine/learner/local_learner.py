@@ -153,7 +153,7 @@ class LocalLearner:
         objectives: Collection[str] | None = None,
         minibatches: int = 1,
     ) -> NDArray[np.float32]:
-        """Trains on one or more minibatches in turn; each loss whose turn it is takes one update per minibatch.
+        """Trains on one or more minibatches in turn; on each, every loss that is due makes one update.
 
         Args:
             batch: Rows of experience [sequences, steps, ...].
@@ -207,8 +207,8 @@ class LocalLearner:
         """Updates the parameters with gradients that another learner computed.
 
         Args:
-            gradients: Concatenated gradient sums of objectives. Each consists of the gradient, assigned values and
-                statistics, all multiplied by a weight, followed by the weight.
+            gradients: Concatenated gradient sums of objectives. Each consists of the gradient, the values to assign to
+                parameters and the statistics, all multiplied by a weight, followed by the weight.
             statistics: Names of the statistics in each sum, by the objective's name: another learner's
                 `statistics_of_gradients`. Gradients of an objective without a loss have none.
             scheduled: Current values of scheduled settings by name, including learning rates.

@@ -40,7 +40,7 @@ SUMS = {
 
 
 class MinibatchUpdates:
-    """Updates a policy's parameters on one minibatch after another, by the losses whose turn it is.
+    """Updates a policy's parameters on one minibatch after another, by the losses that are due on each.
 
     Args:
         policy: Policy to train.
@@ -109,7 +109,7 @@ class MinibatchUpdates:
     def step(
         self, batch: SampleBatch, settings: Mapping[str, Tensor], objectives: Collection[str] | None = None
     ) -> Tensor:
-        """Starts the update on one minibatch; returns the sequences' priorities without waiting for the device.
+        """Starts the update on one minibatch without waiting for the device; returns new priorities of its sequences.
 
         Args:
             batch: A minibatch on the device, columns [sequences, steps, ...].
@@ -134,7 +134,7 @@ class MinibatchUpdates:
     ) -> NDArray[np.float32]:
         """Updates the parameters on several minibatches in turn.
 
-        Consecutive minibatches on which the same losses have their turn run in one call.
+        Consecutive minibatches on which the same losses are due run in one call.
 
         Args:
             selection: The rows of the minibatches.
@@ -219,7 +219,7 @@ class MinibatchUpdates:
 
 
 class ObjectiveCounts:
-    """Counts the minibatches seen by each loss of a learner, and decides whose turn it is.
+    """Counts the minibatches seen by each loss of a learner, and decides which losses are due (`Objective.every`).
 
     Args:
         objectives: The learner's objectives, in order.

@@ -30,7 +30,7 @@ class StatisticTotals:
         return grown.numpy()
 
     def total_of(self, statistic: str) -> tuple[float, int]:
-        """Sum of one statistic and its number of minibatches; waits for the device."""
+        """Sum of one statistic, and the number of minibatches added up in it; waits for the device."""
         found = [(total[names.index(statistic)], n) for names, (total, n) in self._totals.items() if statistic in names]
         return sum(float(total) for total, _ in found), sum(count for _, count in found)
 

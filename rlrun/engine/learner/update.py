@@ -33,7 +33,7 @@ class Parameters:
     """Parameters of a policy's networks and of its target network, as flat vectors.
 
     Attributes:
-        flat: All parameters.
+        flat: All P parameters, [P].
         target: Parameters of the target network, [P]; None without a target network.
     """
 
@@ -90,7 +90,7 @@ class Computation(Protocol):
 
 
 class Update:
-    """Parameter update on one minibatch by all losses whose turn it is.
+    """Parameter update on one minibatch by all losses that are due on it.
 
     Args:
         policy: Policy to update.
@@ -166,7 +166,7 @@ class Update:
 
 
 def with_shared_tensors(batch: SampleBatch, objective: Objective, carried: Mapping[str, Tensor]) -> SampleBatch:
-    """Adds tensors that earlier losses computed to a batch, as columns `<objective>/<name>`, for a later loss."""
+    """Returns a loss's batch extended by tensors of earlier losses, as columns `<objective>/<name>`."""
     if not objective.needs:
         return batch
     needed = {name: tensor for name, tensor in carried.items() if name.partition("/")[0] in objective.needs}
@@ -179,7 +179,7 @@ def shared_tensors(objective: Objective, loss: Loss) -> dict[str, Tensor]:
 
 
 def assigned_values(objective: Objective, loss: Loss) -> list[Tensor]:
-    """Values that a loss sets parameters to, concatenated to one vector in the order of `Objective.assigns`.
+    """New values of the parameters that a loss sets directly, as one vector in the order of `Objective.assigns`.
 
     Raises:
         ValueError: The loss assigns other parameters than the objective declares.
@@ -193,20 +193,20 @@ def assigned_values(objective: Objective, loss: Loss) -> list[Tensor]:
 
 
 def present_values(policy: Policy, objective: Objective, flat: Tensor) -> Tensor:
-    """Current values of the parameters that a loss assigns, concatenated to one vector."""
+    """Current values of the parameters that a loss sets directly (`Objective.assigns`), as one vector."""
     slots = [policy.parameters.slot(name) for name in objective.assigns]
     return torch.cat([flat[slot.offset : slot.offset + slot.size] for slot in slots])
 
 
 def assign(policy: Policy, objective: Objective, flat: Tensor, values: Tensor) -> None:
-    """Writes new values, in one vector, to the parameters that a loss assigns."""
+    """Writes new values, given as one vector, to the parameters that a loss sets directly instead of by gradients."""
     slots = [policy.parameters.slot(name) for name in objective.assigns]
     for slot, value in zip(slots, torch.split(values, [slot.size for slot in slots]), strict=True):
         flat[slot.offset : slot.offset + slot.size].copy_(value)
 
 
 def num_assigned(policy: Policy, objective: Objective) -> int:
-    """Total number of elements of the parameters that a loss assigns."""
+    """Total number of elements of the parameters that a loss sets directly (`Objective.assigns`)."""
     return sum(policy.parameters.slot(name).size for name in objective.assigns)
 
 

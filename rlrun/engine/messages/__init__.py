@@ -1,1 +1,1 @@
-"""Messages: exceptions, wording of mistakes, and names used by other libraries."""
+"""Messages to users: exceptions, explanations of mistakes in configs, and names used by other libraries."""

@@ -62,7 +62,7 @@ class OtherAlgorithm:
 
     Attributes:
         advice: Message on what to write instead, or that rlrun has no such algorithm.
-        ours: Name of rlrun's algorithm with the same settings, "" without one.
+        ours: Name of rlrun's algorithm with the same settings; "" if there is none.
     """
 
     advice: str
@@ -71,7 +71,7 @@ class OtherAlgorithm:
 
 @cache
 def table() -> Mapping[str, Any]:
-    """Loads the table of other libraries' names, in sections such as `settings`: their name -> rlrun's counterpart."""
+    """Loads the table from other libraries' names to rlrun's, with a section per kind of name, such as `settings`."""
     import yaml
 
     data: Mapping[str, Any] = yaml.safe_load(TABLE.read_text("utf-8"))
@@ -126,7 +126,7 @@ def setting_for(name: str, has: Has) -> Counterpart | None:
 
 
 def entry_key_for(name: str) -> str:
-    """Dotted key in an experiment that accepts another library's value unchanged; "" if there is none.
+    """Dotted experiment key that replaces another library's setting, with the same values; "" if there is none.
 
     Args:
         name: Name of the setting in the other library.

@@ -69,7 +69,7 @@ class WrappedNetwork:
 
 
 class TransformedOutputs(WrappedNetwork, ABC):
-    """Wrapper of an acting network that changes its head `outputs`, for example by masking.
+    """Wrapper of an acting network that changes the output head named `outputs`, for example by masking actions.
 
     Args:
         network: Wrapped network.
@@ -88,4 +88,4 @@ class TransformedOutputs(WrappedNetwork, ABC):
 
     @abstractmethod
     def transformed(self, outputs: Floats, inputs: Mapping[str, Any]) -> Floats:
-        """Computes the new head `outputs` from the wrapped network's, [B, K], and its inputs."""
+        """Computes the changed K outputs of B env slots, [B, K], from the wrapped network's outputs and inputs."""

@@ -81,7 +81,7 @@ class ViewsConfig(ConfigModel):
 
     @property
     def any(self) -> bool:
-        """Whether the network's input includes past steps in addition to the current observation."""
+        """Whether any past steps enter the network, in addition to the current observation."""
         return bool(self.prev_actions or self.prev_rewards or self.obs > 1)
 
 
@@ -261,7 +261,7 @@ class StateValueModelConfig(ModelConfig):
 
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
 class NormalizedValueModelConfig(StateValueModelConfig):
-    """Settings of separate networks for policy and value function, without a recurrent core.
+    """Settings of separate feed-forward networks for policy and value function; values are normalized.
 
     Both networks have the same inputs.
     """
@@ -292,7 +292,7 @@ class TeamQModelConfig(ModelConfig):
 class CriticsModelConfig(ModelConfig):
     """Settings of the networks of an actor and its critics (Q functions).
 
-    With a core, actions enter a Q function after the core, followed by dense layers of the same widths.
+    With a recurrent core, actions enter a Q function after the core, followed by dense layers of the same widths.
     """
 
     critic_normalization: Normalization | None = None
@@ -326,6 +326,6 @@ class SoftModelConfig(CriticsModelConfig):
     """Settings of the networks of a stochastic actor and its Q functions, as in SAC.
 
     `log_std_init` only has an effect with use_sde, since otherwise standard deviations are outputs of the network.
-    Noise entries with deviation 1 would shift the mean by the norm of all features, which would saturate every action
-    at first.
+    Its default is low, since gSDE multiplies the noise by all features: noise with standard deviation 1 would saturate
+    every action at first.
     """

@@ -87,8 +87,8 @@ class NetworkModule(nn.Module):
             inputs: `obs`, a tree of [S, L, ...], and the additional inputs that the spec names, [S, L, width].
             state: Recurrent state before each sequence's first step, [S, state_size]; None without a core.
             episode_starts: Whether a step starts an episode, [S, L], which resets the recurrent state.
-            steps: With a core: indices of the steps in each sequence at which heads and vectors are evaluated, [S, N];
-                None for all L.
+            steps: With a core: indices, [S, N], of the steps in each sequence for which outputs are computed;
+                additional inputs are then [S, N, width]. None for all L.
 
         Returns:
             Outputs by head, [S, L, K] or [S, N, K] of float32, and the recurrent state after the last steps.

@@ -165,11 +165,11 @@ class NetworkSpec:
         return not attends and all(leaf.is_dense for tower in self.towers for leaf in leaves(self.leaves_of(tower)))
 
     def leaves_of(self, tower: Tower) -> Any:
-        """Observation entries that the given tower sees, a tree of `ObservationLeaf`."""
+        """Observation entries that the given tower (subnetwork) sees, a tree of `ObservationLeaf`."""
         return self.leaves if tower.leaves is None else tower.leaves
 
     def inputs(self, tower: Tower) -> int:
-        """Number of features that enter a tower's first hidden layer."""
+        """Number of features that enter the first hidden layer of the given tower (independent subnetwork)."""
         encoded: int = sum(leaf.width for leaf in leaves(self.leaves_of(tower)))
         return encoded + (self.vector_width if self.core is None else 0)
 
@@ -179,26 +179,26 @@ class NetworkSpec:
         return sum(width for _, width in self.vectors)
 
     def trunk_features(self, tower: Tower) -> int:
-        """Number of features that leave a tower's hidden layers, before a recurrent core."""
+        """Number of features that the hidden layers of a tower (subnetwork) compute, before a recurrent core."""
         return self.hiddens[-1] if self.hiddens else self.inputs(tower)
 
     def features_of(self, tower: Tower) -> int:
-        """Number of features that enter a tower's heads."""
+        """Number of features that enter the output heads of the given tower (independent subnetwork)."""
         return self.trunk_features(tower) if self.core is None else self.core.width + self.vector_width
 
     @property
     def features(self) -> int:
-        """Number of features that enter the heads of the first tower, which computes the actions."""
+        """Number of features that enter the heads of the first tower (subnetwork), which computes the actions."""
         return self.features_of(self.towers[0])
 
     @property
     def state_size(self) -> int:
-        """Number of floats in the network's recurrent state: the sum over its towers."""
+        """Number of floats in the network's recurrent state, summed over its towers (independent subnetworks)."""
         return 0 if self.core is None else self.core.state_size * len(self.towers)
 
     @property
     def heads(self) -> tuple[Head, ...]:
-        """Output heads of all towers, in the order of the towers."""
+        """Output heads of the network, grouped by tower (independent subnetwork)."""
         return tuple(head for tower in self.towers for head in tower.heads)
 
     def core_layers(self, tower: Tower) -> tuple[str, ...]:
@@ -239,7 +239,7 @@ def network_spec(
 
 
 def core_of(model: ModelConfig) -> Core | None:
-    """Describes the recurrent core that the settings ask for; None for a feed-forward network."""
+    """Returns the description of the recurrent core in the given settings; None for a feed-forward network."""
     if model.core is None:
         return None
     if model.core == "gtrxl":
@@ -275,7 +275,7 @@ def shares_value(model: ModelConfig, leaves_of: ObservationTree) -> bool:
 
 
 def chosen_by_observation(model: ModelConfig, leaves_of: ObservationTree) -> dict[str, Any]:
-    """Values, by name, that null network settings take for the given observation space."""
+    """Network settings that the spec leaves null, with the values chosen for the given observations."""
     chosen: dict[str, Any] = {}
     if model.hiddens is None:
         chosen["hiddens"] = list(hidden_widths(model, leaves_of))

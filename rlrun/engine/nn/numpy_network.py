@@ -238,12 +238,12 @@ def beside(means: Floats, log_stds: Floats) -> Floats:
 
 
 def trunk_layers(spec: NetworkSpec, tower: Tower) -> list[tuple[str, Activation | None]]:
-    """Hidden layers between a tower's encoder and heads, as pairs of name and activation."""
+    """Hidden layers between encoder and heads of a tower (subnetwork), as pairs of name and activation."""
     return [(f"{tower.prefix}trunk.{2 * i}", spec.activation) for i in range(len(spec.hiddens))]
 
 
 def stream_layers(spec: NetworkSpec, head: Head, name: str) -> list[tuple[str, Activation | None]]:
-    """Layers of an output head, as pairs of name and activation."""
+    """Dense layers of an output head, or of one stream of a dueling head, as pairs of name and activation."""
     if head.hiddens is None:
         return [(name, None)]
     own: list[tuple[str, Activation | None]] = [(f"{name}.{2 * i}", spec.activation) for i in range(len(head.hiddens))]

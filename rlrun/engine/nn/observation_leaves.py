@@ -88,7 +88,7 @@ def observation_leaves(
 
 
 def described_leaves(tree: ObservationTree) -> list[tuple[str, str]]:
-    """Path of each observation entry, with a description of its encoding in a few words."""
+    """Pairs (path, encoding) of all observation entries, with the encoding described in a few words."""
     return [(path, leaf.describe()) for path, leaf in named_leaves(tree)]
 
 
@@ -275,7 +275,7 @@ def has_privileges(model: ModelConfig) -> bool:
 
 
 def encoded_leaves(tree: ObservationTree) -> ObservationTree:
-    """Observation entries that the network encodes: all except the action mask and the action features."""
+    """Observation entries that the main network encodes: all but the action mask and the features of actions."""
     if not isinstance(tree, dict):
         return tree
     apart = [key for key, part in tree.items() if isinstance(part, ObservationLeaf) and part.kind in APART]

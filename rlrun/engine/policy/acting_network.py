@@ -1,4 +1,4 @@
-"""Factory of acting networks for rollout workers: NumPy where supported, torch otherwise (torch)."""
+"""Creation of the networks that rollout workers act with, in NumPy where supported and otherwise in torch."""
 
 from __future__ import annotations
 

@@ -55,8 +55,8 @@ def policy_leaves(
         A tree of `ObservationLeaf` with the structure of the observation space.
 
     Raises:
-        UsageError: If an observation part or its encoder is not supported, if action mask or action features do not
-            match the action space, or if actor and critics cannot see different parts.
+        UsageError: If an observation entry or its encoder is not supported, if action mask or action features do not
+            match the action space, or if actor and critics cannot see different entries.
     """
     check_action_mask(observation_space, action_space)
     if has_privileges(model) and (model.shared_value or model.module is not None):
@@ -83,7 +83,7 @@ def policy_leaves(
 
 
 def masked(outputs: Floats, observations: Any) -> Floats:
-    """Network outputs [..., num_actions] with -1e9 for actions that the observations forbid (NumPy)."""
+    """Network outputs [..., num_actions] with -1e9 for actions that the observed action masks forbid (NumPy)."""
     mask = mask_of(observations)
     if mask is None:
         return outputs
@@ -94,7 +94,7 @@ def masked(outputs: Floats, observations: Any) -> Floats:
 
 
 def masked_tensor(outputs: Tensor, observations: Any) -> Tensor:
-    """Network outputs [..., num_actions] with a constant -1e9 for actions that the observations forbid (torch)."""
+    """Network outputs [..., num_actions] with -1e9, which has no gradient, for forbidden actions (torch)."""
     import torch
 
     mask = mask_of(observations)
@@ -112,9 +112,6 @@ def allowed_argmax(values: Tensor, observations: Any) -> Tensor:
 
     Returns indices instead of masked values: the final observation of an episode may allow no action, yet its value may
     be a bootstrap target.
-
-    The values themselves are not masked, since the mask of a final observation, whose value may be a target, may allow
-    no action.
     """
     return masked_tensor(values, observations).argmax(-1)
 

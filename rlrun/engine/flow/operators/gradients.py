@@ -78,7 +78,7 @@ class ComputeGradients(WorkerOperator):
 
     @override
     def set_weights(self, weights: Weights) -> None:
-        """Stores the policy's new weights, in effect from the next fragment on."""
+        """Stores the policy's new weights, at which the gradients of the following fragments are computed."""
         self._weights = weights
 
     @override

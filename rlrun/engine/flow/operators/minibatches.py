@@ -80,11 +80,13 @@ class TrainOnMinibatch(Operator):
 
 
 class UpdateTargetNetwork(StatefulOperator):
-    """Updates the target network after every `every` items: target <- (1 - tau) target + tau parameters.
+    """Moves the target network towards the learned parameters after every `every` items that pass.
+
+    The update is target <- (1 - tau) * target + tau * parameters.
 
     Args:
         trainee: The policy in training, whose learner has the target network.
-        every: Items, or minibatches of a replay, between two updates.
+        every: Number of items (minibatches, if the items come from a replay buffer) between two updates.
         tau: Coefficient of the soft update; 1 copies the parameters.
         prefix: Prefix of the names of the updated parameters; "" for all.
     """

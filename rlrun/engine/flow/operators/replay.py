@@ -79,7 +79,7 @@ class StoreToReplay(StatefulOperator):
     @property
     @override
     def unsaved(self) -> str:
-        """Reason why a resumed run is not exact: checkpoints that omit the stored experience; "" if they hold it."""
+        """Reason why a resumed run would differ: checkpoints without the stored experience; "" if they hold it."""
         return "" if self.replay.is_saved else "the replay buffer is not saved whole"
 
     @override

@@ -1,4 +1,4 @@
-"""Operators on further reward streams: the Lagrangian of a constraint, and scaled intrinsic rewards of curiosity."""
+"""Operators on costs (a constraint's Lagrange multiplier) and on intrinsic rewards (scaled rewards of curiosity)."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class MergeFilters(Operator):
 
 
 class BroadcastWeights(Operator):
-    """Sends the current weights and observation statistics to all workers, after each item."""
+    """Sends the current weights and observation statistics to all workers whenever an item passes."""
 
     def __init__(self, trainee: Trainee) -> None:
         self.trainee = trainee
@@ -81,7 +81,7 @@ class SendWeights(StatefulOperator):
     @property
     @override
     def unsaved(self) -> str:
-        """Reason why a resumed run is not exact: workers with older weights receive the current ones."""
+        """Reason why a resumed run would differ: workers that had older weights start with the current ones."""
         version = self.trainee.learner.weights_version
         lag = any(sent != version for sent in self._sent.values())
         return "workers acted with older weights than those they resume with" if lag else ""

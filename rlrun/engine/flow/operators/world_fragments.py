@@ -69,7 +69,7 @@ class JoinFragments(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns, for each worker, the fragments that wait for others to be joined with."""
+        """Returns, for each worker, the fragments that wait until the number to be joined is complete."""
         return {"waiting": [[worker, [dict(part) for part in parts]] for worker, parts in self._waiting.items()]}
 
     @override

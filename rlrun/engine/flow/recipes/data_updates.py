@@ -71,7 +71,7 @@ def data_transitions(trainee: Trainee, config: DataUpdateSettings) -> Flow[Sampl
 
 
 def transitions(config: DataUpdateSettings) -> Any:
-    """Describes how data sets are read: as n-step transitions, by an algorithm's settings."""
+    """Returns the function that views a data set as n-step transitions, given an algorithm's settings."""
     return partial(
         Transitions,
         gamma=config.gamma,

@@ -180,7 +180,7 @@ class DataMinibatches(StatefulSource[SampleBatch]):
 
 
 def observation_moments(data: DataSet, leaves: Any) -> dict[str, Moments]:
-    """Count, mean and variance of each observation entry in a data set, by their names in the observation filter.
+    """Count, mean and variance of each observation entry in a data set, by the entry's name in the normalizer.
 
     Args:
         data: The data set.
@@ -203,8 +203,8 @@ def observation_moments(data: DataSet, leaves: Any) -> dict[str, Moments]:
 class ViewedSet(DataSet):
     """Data set whose observations include past steps, as the policy sees them when acting.
 
-    Views do not reach beyond the episode's first row; earlier entries are padding. Rows with final observations have
-    views too.
+    Past steps are those of the same episode; before its first row there is padding. Rows with final observations
+    include past steps too.
 
     Args:
         data: The data set.

@@ -205,7 +205,7 @@ class AsyncRollouts(RolloutSource):
     @property
     @override
     def unsaved(self) -> str:
-        """Reason why a resumed run is not exact: fragments that remote workers are still collecting."""
+        """Reason why a resumed run would differ: checkpoints lack fragments that remote workers are collecting."""
         return "fragments in progress are collected again" if self.workers.num_workers else ""
 
     @override

@@ -40,11 +40,11 @@ Ask = Callable[[str, Mapping[int, tuple[Any, ...]]], dict[int, Any]]
 
 @dataclass(frozen=True)
 class ObjectivePart:
-    """The part of one loss's parameters that a parameter server holds.
+    """Those parameters trained by one loss that a given parameter server holds: a range of the flat vector.
 
     Attributes:
         name: Name of the loss's `Objective`.
-        start: Index, in the flat vector of all parameters, of the first one that belongs to both.
+        start: Index, in the flat vector of all parameters, of the loss's first parameter that this server holds.
         stop: Index after the last such parameter; equal to `start` if there is none.
         offset: Index of the first such parameter among those that the loss trains.
         max_grad_norm: Clipping threshold of the global gradient norm, or None.

@@ -51,7 +51,7 @@ def is_view(operation: Any) -> bool:
 
 
 def erf(x: Tensor) -> Tensor:
-    """Computes the error function to float32 accuracy, as x P(x^2) / Q(x^2) with clamped x.
+    """Computes the error function to float32 accuracy, as x P(x^2) / Q(x^2) with polynomials P, Q and clamped x.
 
     Source:
         Coefficients of Eigen's `generic_fast_erf_float`.
@@ -102,7 +102,7 @@ def smallest(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor
 
 
 def scatter(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    """Copies x and sets one element per line along an axis, as the gradient of a maximum needs it."""
+    """Copies x, and replaces one element per slice along an axis by `source`, as in the gradient of a maximum."""
     require(index.shape[dim] == 1)
     return x.scatter_add(dim, index, source - x.gather(dim, index))
 

@@ -88,7 +88,7 @@ def layer_outputs(emit: Emit, out: Array, bias: Array, inputs: Array, weight: Ar
 
 
 def tanh_backward(emit: Emit, out: Array, gradient: Array, y: Array) -> None:
-    """Emits NumPy calls for the gradient of tanh, gradient * (1 - y^2)."""
+    """Emits NumPy calls for the gradient of tanh, gradient * (1 - y^2), from its output y = tanh(x)."""
     emit(np.multiply, y, y, out)
     emit(np.subtract, np.ones((), out.dtype), out, out)
     emit(np.multiply, out, gradient, out)
@@ -104,7 +104,7 @@ def sigmoid(emit: Emit, out: Array, x: Array) -> None:
 
 
 def sigmoid_backward(emit: Emit, out: Array, gradient: Array, y: Array) -> None:
-    """Emits NumPy calls for the gradient of the sigmoid, gradient * (1 - y) * y."""
+    """Emits NumPy calls for the gradient of the sigmoid, gradient * (1 - y) * y, from the sigmoid's output y."""
     emit(np.subtract, np.ones((), out.dtype), y, out)
     emit(np.multiply, out, y, out)
     emit(np.multiply, out, gradient, out)
@@ -128,7 +128,7 @@ def softplus(emit: Emit, out: Array, x: Array) -> None:
 
 
 def softplus_backward(emit: Emit, out: Array, gradient: Array, x: Array, beta: float, threshold: float) -> None:
-    """Emits NumPy calls for the gradient of the softplus, gradient * sigmoid(x), exact even above torch's threshold."""
+    """Emits NumPy calls for the gradient of the softplus, gradient * sigmoid(x), without torch's cutoff at large x."""
     require(beta == 1 and threshold >= 20)
     sigmoid(emit, out, x)
     emit(np.multiply, out, gradient, out)
@@ -211,7 +211,7 @@ def log_softmax(emit: Emit, out: Array, x: Array, dim: int, half_to_float: bool)
 
 
 def log_softmax_backward(emit: Emit, out: Array, gradient: Array, y: Array, dim: int, dtype: torch.dtype) -> None:
-    """Emits NumPy calls for the gradient of the log-softmax, gradient - exp(y) * sum(gradient), along an axis."""
+    """Emits NumPy calls for the gradient of the log-softmax, gradient - exp(y) * sum(gradient), from its output y."""
     require(dtype == torch.float32)
     sums = np.empty_like(y.max(dim, keepdims=True))
     combine(emit, np.add, sums, gradient, dim)
@@ -232,7 +232,7 @@ def softmax(emit: Emit, out: Array, x: Array, dim: int, half_to_float: bool) -> 
 
 
 def softmax_backward(emit: Emit, out: Array, gradient: Array, y: Array, dim: int, dtype: torch.dtype) -> None:
-    """Emits NumPy calls for the gradient of the softmax, y * (gradient - sum(gradient * y)), along an axis."""
+    """Emits NumPy calls for the gradient of the softmax, y * (gradient - sum(gradient * y)), from its output y."""
     require(dtype == torch.float32)
     sums = np.empty_like(y.max(dim, keepdims=True))
     emit(np.multiply, gradient, y, out)
@@ -341,7 +341,7 @@ def choice(emit: Emit, out: Array, condition: Array, first: Any, second: Any) ->
 
 
 def flat_positions(emit: Emit, shape: tuple[int, ...], dim: int, index: Array) -> Array:
-    """Emits calls that convert indices along an axis to indices into the flattened array."""
+    """Emits calls that convert indices along one axis to positions in the flattened array; returns their array."""
     strides = [int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))]
     axis = dim % len(shape)
     grid = np.indices(index.shape)
@@ -413,7 +413,7 @@ def add_product(emit: Emit, out: Array, first: Array, second: Array, value: floa
 
 
 def in_place(function: np.ufunc) -> Kernel:
-    """Creates the NumPy implementation of an operation that overwrites its first operand."""
+    """Creates the implementation of an operation on two operands that overwrites the first, from a NumPy ufunc."""
 
     def kernel(emit: Emit, out: Array, other: Any) -> None:
         emit(function, out, constant(other, [out], out), out)

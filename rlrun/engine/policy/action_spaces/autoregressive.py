@@ -1,9 +1,9 @@
 """Autoregressive action distributions: components of an action sampled in order, each given the earlier ones (NumPy).
 
-The network's head `outputs` parametrizes each part without the others. Each part but the first adds a correction by
-its own hidden layer; the head `chain` holds the observation's contribution to these layers. The final outputs
-parametrize the conditional distributions given the sampled parts. Their product is the joint distribution, with exact
-log-probability.
+The network's head `outputs` parametrizes each component without the others. For each component but the first, a hidden
+layer computes a correction from the earlier ones; the head `chain` holds the observation's contribution to these
+layers. The corrected outputs parametrize the conditional distributions given the earlier components. Their product is
+the joint distribution, with exact log-probability.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _choices_of(part: Part) -> list[Part]:
 
 
 def encoded_width(part: Part) -> int:
-    """Number of inputs by which later components see a sampled one: one-hot if Discrete, else raw numbers."""
+    """Number of inputs that encode a sampled component for later ones: one-hot if Discrete, else its raw numbers."""
     width: int = part.columns.stop - part.columns.start
     return part.actions.num_outputs if isinstance(part.actions, DiscreteActions) else width
 

@@ -42,13 +42,13 @@ class BoxScale:
         self.middle, self.half_range = (low / 2 + high / 2).astype(np.float32), (high / 2 - low / 2).astype(np.float32)
 
     def to_env(self, actions: Actions) -> Actions:
-        """Rescales vectors in [-1, 1], [N, size], to N actions of the Box's shape, and clips them to its bounds."""
+        """Rescales N vectors [N, size] from [-1, 1] to actions of the Box's shape, and clips these to its bounds."""
         scaled = np.clip(actions * self.half_range + self.middle, self.low, self.high)
         result: Actions = scaled.astype(self.space_dtype).reshape(len(actions), *self.space_shape)
         return result
 
     def from_env(self, actions: Actions) -> Floats:
-        """Rescales N env actions to vectors in [-1, 1], [N, size]; 0 where the lower bound equals the upper."""
+        """Rescales N env actions from their bounds to [-1, 1], [N, size]; 0 where both bounds of a number are equal."""
         own = actions.reshape(len(actions), self.size).astype(np.float32)
         scaled: Floats = np.divide(
             own - self.middle, self.half_range, out=np.zeros_like(own), where=self.half_range > 0

@@ -34,7 +34,7 @@ class Group:
         label: Name of the group, unique within a list of groups.
         run: Name of the run.
         params: Values of the varying parameters; {} for populations and whole runs.
-        strata: Samples (trials, or whole populations) by configuration; each sample counts once.
+        strata: Sets of samples (trials, or whole populations), within which a bootstrap resamples.
     """
 
     label: str

@@ -28,7 +28,7 @@ class Curve:
 
     Attributes:
         label: Name of the curve in the legend.
-        xs: Positions of the grid, [G].
+        xs: Positions of the G grid points, [G].
         ys: Values of each sample on the grid, [samples, G]; NaN before a sample's first value. After the last value, a
             finished sample keeps it, and an unfinished one has NaN.
         whole_until: Position up to which no sample has ended.

@@ -108,8 +108,10 @@ def importance(params: Sequence[dict[str, Any]], scores: Sequence[float]) -> Imp
 def variance_share(bins: Bins, scores: Floats) -> Floats:
     """Epsilon squared, 1 - (SS within / (n - bins)) / (SS total / (n - 1)), over the last axis of the scores.
 
+    SS are the sums of squared deviations, from the means of the bins and from the overall mean.
+
     Args:
-        bins: The bin of each configuration, [n] or [..., n], from 0; a resample may leave some of them empty.
+        bins: The bin of each of the n configurations, [n] or [..., n], from 0; a resample may leave some bins empty.
         scores: Scores, [..., n].
     """
     within, total, count = _sums(np.broadcast_to(bins, scores.shape), scores)

@@ -1,4 +1,4 @@
-"""Curves of a report page on regular grids: first x, last x, and values rounded to four digits."""
+"""Curves of a report page on regular grids, stored as first x, last x, and values rounded to four digits."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def curves_data(
 
 
 def lines_of(runs: Sequence[RunView]) -> list[dict[str, Any]]:
-    """Metric values at which specs set a target (`expect`) or stop (`stop`), drawn as horizontal lines in charts."""
+    """Metric values that specs set as targets (`expect`) or stop criteria (`stop`), drawn as lines in charts."""
     lines = []
     for run in runs:
         expect = expectation_of(run.spec)

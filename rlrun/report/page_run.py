@@ -211,7 +211,7 @@ def sweep_data(
 
 
 def axis_data(name: str, values: Sequence[Any], logarithmic: Mapping[str, bool]) -> dict[str, Any] | None:
-    """Axis of a parameter: a linear or logarithmic range, or a list of choices; None for a constant parameter."""
+    """Chart axis for a parameter: a linear or logarithmic range, or a list of choices; None if it is constant."""
     texts = [value_text(value) for value in values]
     if len(set(texts)) < 2:
         return None

@@ -196,7 +196,7 @@ def holm(p_values: Sequence[float], tests: int | None = None) -> list[float]:
 
 
 def smallest_p(ours: int, theirs: int) -> float:
-    """Smallest possible p value of `rank_test` for groups of these sizes, reached by disjoint groups."""
+    """Smallest possible p value of `rank_test` for groups of these sizes, reached if their values do not overlap."""
     return min(1.0, 2 / math.comb(ours + theirs, ours))
 
 

@@ -75,7 +75,7 @@ def draw(
 
 
 def nice_ticks(low: float, high: float, about: int) -> list[float]:
-    """Round tick values (about `about` of them) from low to high: multiples of 1, 2 or 5 times a power of ten.
+    """Round values for axis ticks from `low` to `high`, about `about` in number: 1, 2 or 5 times powers of ten apart.
 
     Examples:
         >>> nice_ticks(0, 43, 4)

@@ -1,4 +1,4 @@
-"""Timeline of a run: training times and concurrency of trials; and the best score over trials."""
+"""Timeline of a run: when its trials were trained, which of them concurrently, and the best score so far."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Step:
-    """Point in the history of a run's best score: one more configuration.
+    """Point in the history of a run's best score, after one more configuration.
 
     Attributes:
         label: Name of the configuration.

@@ -64,7 +64,7 @@ class ContextualBandit(gymnasium.Env[NDArray[np.float32], int], ABC):  # type: i
     """Base class of contextual bandits: episodes of a fixed number of pulls, each with a new random context.
 
     The info of the last step holds `minus_regret` (minus the sum of expected regrets) and `early_regret_share` (the
-    fraction of the regret in the first half of the episode).
+    fraction of this regret that falls in the first half of the episode).
 
     Args:
         pulls: Number of pulls (steps) per episode.

@@ -210,7 +210,7 @@ class HexRules(BoardRules):
 
     @override
     def advantage(self, own: int, other: int, player: int) -> int:
-        """Difference between the pieces missing to a shortest connection: the opponent's number minus the player's."""
+        """Number of pieces that the opponent lacks for a shortest connection, minus the number the player lacks."""
         return self._lacks(other, own, 1 - player) - self._lacks(own, other, player)
 
     def _lacks(self, own: int, other: int, player: int) -> int:

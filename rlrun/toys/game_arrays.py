@@ -43,11 +43,11 @@ class LineGameArrays:
 
     @abstractmethod
     def cells_of(self, taken: Indices, actions: Indices) -> Indices:
-        """Cells that actions [n] fill, as bitboards, given the bitboards `taken` [n] of occupied cells."""
+        """Cells that n actions fill, as bitboards, [n], given the bitboards of occupied cells, `taken`, [n]."""
 
     @abstractmethod
     def legal(self, states: States) -> Flags:
-        """Returns the mask of legal actions in each position, [n, A]."""
+        """Returns the mask of the A actions that are legal in each of n positions, [n, A]."""
 
     def first(self, number: int, seed: int = 0) -> States:
         """Returns initial positions (empty boards)."""
@@ -110,7 +110,7 @@ class TicTacToeArrays(LineGameArrays):
 
     @override
     def legal(self, states: States) -> Flags:
-        """Returns the mask of empty cells, [n, 9]."""
+        """Returns the mask of empty cells, for n positions, [n, 9]."""
         empty: Flags = (states[:, :1] | states[:, 1:2]) >> self._cells & 1 == 0
         return empty
 
@@ -127,13 +127,13 @@ class ConnectFourArrays(LineGameArrays):
 
     @override
     def cells_of(self, taken: Indices, actions: Indices) -> Indices:
-        """Returns the lowest empty cell of each column."""
+        """Returns the cells that actions fill: the lowest empty cell of each chosen column."""
         pieces: Indices = (taken[:, None] >> (self._column + actions[:, None]) & 1).sum(1)
         return 7 * (5 - pieces) + actions
 
     @override
     def legal(self, states: States) -> Flags:
-        """Returns the mask of columns with an empty cell, [n, 7]."""
+        """Returns the mask of columns with an empty cell, for n positions, [n, 7]."""
         empty: Flags = (states[:, :1] | states[:, 1:2]) >> self._tops & 1 == 0
         return empty
 
@@ -185,7 +185,7 @@ class HexArrays:
         return states
 
     def legal(self, states: States) -> Flags:
-        """Returns the mask of legal actions (empty cells), [n, k * k]."""
+        """Returns the mask of legal actions (empty cells) in n positions on a k x k board, [n, k * k]."""
         empty: Flags = states[:, : self.num_actions] == 0
         return empty
 

@@ -112,7 +112,7 @@ class InterestEvolution(gymnasium.Env[Observation, NDArray[np.int64]]):  # type:
 
 
 def topic_qualities(num_topics: int) -> Doubles:
-    """Qualities [num_topics] of topics: evenly from -3 to 0 for the first 70 % of topics, then from 0 to 3."""
+    """Qualities of topics, [num_topics], evenly spaced: from -3 to 0 for the first 70 % of topics, then from 0 to 3."""
     num_low = round(0.7 * num_topics)
     return np.append(np.linspace(-3.0, 0.0, num_low), np.linspace(0.0, 3.0, num_topics - num_low + 1)[1:])
 
@@ -125,9 +125,8 @@ def clicked_slate(observation: Mapping[str, Any]) -> NDArray[np.int64]:
 def exact_slate(observation: Mapping[str, Any]) -> NDArray[np.int64]:
     """Baseline: the slate of two documents with the highest value, by the exact choice model.
 
-    Minutes cost `WORTH_OF_A_MINUTE`.
-
-    This policy knows everything except the future changes of interests.
+    The value of a slate is its expected reward minus the cost of the user's minutes that it takes, each of which costs
+    `WORTH_OF_A_MINUTE`. This policy knows everything except the future changes of interests.
     """
     qualities = topic_qualities(observation["candidates"].shape[1])
     minutes = WATCH_MINUTES - BONUS_PER_QUALITY * qualities

@@ -78,7 +78,7 @@ class MaskedMatch(gymnasium.Env[int, int]):  # type: ignore[misc]
         self._elapsed = 0
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Returns the mask of legal actions, [A]."""
+        """Returns the mask of legal actions, [num_actions]."""
         return self._allowed.copy()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:

@@ -35,7 +35,7 @@ PAYOFFS: Mapping[str, tuple[list[list[float]], Callable[[Table], Table]]] = {
 
 
 def payoffs(game: str, k: float) -> Table:
-    """Payoff tensor of a game, [2, A, A]: agent, action of agent_0, action of agent_1.
+    """Payoff tensor of a game with A actions, [2, A, A]: agent, action of agent_0, action of agent_1.
 
     Raises:
         UsageError: No game has the name.
@@ -95,7 +95,7 @@ class MatrixGame(World):
 
     @override
     def state(self) -> NDArray[np.float32]:
-        """Returns the constant global state, zeros [1]."""
+        """Returns the constant global state: a single 0, [1]."""
         return np.zeros(1, np.float32)
 
     @override
@@ -108,7 +108,7 @@ class MatrixPosition:
     """Position in a matrix game as a game tree: players decide in sequence, without seeing each other's action.
 
     Attributes:
-        payoffs: Payoffs, [2, A, A]: agent, action of agent_0, action of agent_1.
+        payoffs: Payoffs of A actions, [2, A, A]: agent, action of agent_0, action of agent_1.
         actions: Actions so far.
     """
 
@@ -131,7 +131,7 @@ class MatrixPosition:
         return []
 
     def legal(self) -> Flags:
-        """Returns the mask of legal actions, [A]: all actions are legal."""
+        """Returns the mask of the A actions, [A]: all are legal."""
         return np.ones(self.payoffs.shape[1], np.bool_)
 
     def play(self, action: int) -> Self:
@@ -139,7 +139,7 @@ class MatrixPosition:
         return replace(self, actions=(*self.actions, action))
 
     def observe(self) -> NDArray[np.float32]:
-        """Returns zeros [1], since a player observes nothing."""
+        """Returns a single 0, [1], since a player observes nothing."""
         return np.zeros(1, np.float32)
 
 

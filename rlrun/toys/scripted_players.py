@@ -84,7 +84,7 @@ class GreedyForager:
 class TribeForager:
     """Peaceful policy for `Tribes`: walks to the nearest visible water or food, whichever the agent has less of.
 
-    The agent walks in a random direction if it sees none, and in one of five steps to get around lakes.
+    The agent walks in a random direction if it sees neither, and also in about one of five steps, to get around lakes.
 
     Args:
         seed: Seed of the random actions.

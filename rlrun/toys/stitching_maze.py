@@ -83,7 +83,7 @@ class StitchingMaze(gymnasium.Env[int, int]):  # type: ignore[misc]  # gymnasium
 
 
 def outcome(cell: int, action: int) -> tuple[float, int, float, bool]:
-    """Outcome of a move: probability 1, next cell, reward, and whether the episode ends."""
+    """Outcome of a move: probability (always 1), next cell, reward, and whether the episode ends."""
     width = len(MAP[0])
     row, column = divmod(cell, width)
     to_row, to_column = row + MOVES[action][0], column + MOVES[action][1]

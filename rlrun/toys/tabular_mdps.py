@@ -27,9 +27,9 @@ class DeepSea(gymnasium.Env[Grid, int]):  # type: ignore[misc]  # gymnasium is n
     """Deep Sea grid: the agent descends one row per step, left or right; the only reward is in the last corner.
 
     An episode takes N steps, where N is the setting `size`. A step to the right costs 0.01 / N. The last of N steps to
-    the right gives a reward of 1, so the optimal return is 0.99; any other policy gets at most 0. The action to the
-    right is sampled for each cell by `mapping_seed`, and fixed. A random policy finds the treasure in one of 2^N
-    episodes.
+    the right gives a reward of 1, so the optimal return is 0.99; any other policy gets at most 0. Which action leads to
+    the right is sampled once for each cell, from the seed `mapping_seed`. A random policy finds the treasure in one of
+    2^N episodes.
 
     Observations [N, N] are 1 in the agent's cell and 0 elsewhere, and all 0 after the last step. The info of the last
     step holds `treasure`: 1 if the treasure was found, else 0.
@@ -122,8 +122,8 @@ class RandomMDP(gymnasium.Env[int, int]):  # type: ignore[misc]  # gymnasium is 
     """Random MDP: mean rewards from N(1, 1), transitions from a flat Dirichlet distribution; rewards have unit noise.
 
     Episodes begin in state 0 and are truncated after `episode_len` steps. The reset option `mdp` is the seed of the
-    MDP, 0 by default. The info of the last step holds `minus_regret`: the mean rewards of the steps, minus the value of
-    the optimal policy of this MDP.
+    MDP, 0 by default. The info of the last step holds `minus_regret`: the sum of the steps' mean rewards, minus the
+    value of the optimal policy of this MDP.
 
     Args:
         num_states: Number of states.

@@ -55,17 +55,17 @@ class Tribes:
     """Survival of two tribes of agents on a toroidal map of grass, forest, water and stone, larger than their view.
 
     An agent's food and water fall by `NEED` in each step. An agent eats on a tile of forest with food, which grows
-    again after `REGROWTH_STEPS`, and drinks next to water. Health falls by `WANT` for each that is used up, and rises
-    by 1 if both are above half. A strike takes `STRIKE` from an agent of the other tribe within `REACH`. The first of
-    those who kill an agent gets its food and water. An agent without health dies. `VACANT_STEPS` later another one is
-    born in its slot, at a random tile. Agents may share a tile; no agent can enter water or stone.
+    again after `REGROWTH_STEPS`, and drinks next to water. Health falls by `WANT` for each of the two that is 0, and
+    rises by 1 if both are above half. A strike takes `STRIKE` from an agent of the other tribe within `REACH`. The
+    first of those who kill an agent gets its food and water. An agent without health dies. `VACANT_STEPS` later another
+    one is born in its slot, at a random tile. Agents may share a tile; no agent can enter water or stone.
 
     Observation: `window`, where food, water and stone are around the agent, [3, 2 * RADIUS + 1, 2 * RADIUS + 1];
-    `entities`, the nearest agents that it sees, [E, 6]: rows and columns away, whether they are of its tribe, health,
+    `entities`, the E nearest agents that it sees, [E, 6]: rows and columns away, whether they are of its tribe, health,
     food and water; `entity_mask`, which of them exist, [E]; `self`: food, water, health and age, [4]. Actions:
     MultiDiscrete: a move of `MOVES`, and 0 or 1 + the index of the entity that it strikes before anybody moves.
-    Rewards: food and water gained, in units of `MEAL`. Ends: an agent's episode is terminated when it dies. The
-    world's episode is truncated after `max_steps`.
+    Rewards: food and water gained, in units of `MEAL`. Ends: an agent's episode is terminated when it dies. The world's
+    episode is truncated after `max_steps`.
 
     Args:
         num_worlds: W, number of worlds.
@@ -314,7 +314,7 @@ def _spaces() -> Spaces:
 
 
 def random_terrain(generator: np.random.Generator, size: int) -> NDArray[np.uint8]:
-    """Samples a map [S, S] from smooth noise: lakes in valleys, rocks on hills, and forests from a second noise."""
+    """Samples a map of S x S tiles from smooth noise: lakes in valleys, rocks on hills, forests from a second noise."""
     height, growth = _smooth_noise(generator, size), _smooth_noise(generator, size)
     tiles = np.where(growth > np.quantile(growth, 1.0 - _FOREST_SHARE), FOOD, GRASS).astype(np.uint8)
     tiles[height < np.quantile(height, _WATER_SHARE)] = WATER

@@ -99,7 +99,7 @@ class Suggestions:
 
         Args:
             trial: Name of the trial.
-            budget: The rung, in the scheduler's time attribute.
+            budget: The rung, in units of the scheduler's `time_attr`.
             score: The searcher's metric at the rung.
         """
         number = self._configuration[trial]

@@ -87,7 +87,7 @@ def member_seed(population: int, member: int) -> int:
 
 
 def fill(data: Any, values: Mapping[Location, Any], location: Location = ()) -> Any:
-    """Copies nested data with the values at existing locations replaced."""
+    """Copies nested data, replacing the values at given locations, which must exist."""
     if location in values:
         return values[location]
     if isinstance(data, Mapping):
@@ -114,7 +114,7 @@ def value_at(data: Any, location: Location) -> Any:
 
 
 def filled(data: Mapping[str, Any], values: Mapping[Location, Any]) -> dict[str, Any]:
-    """Copies nested data with values set at locations; missing mappings are created."""
+    """Copies nested data, setting values at given locations; missing mappings are created."""
     result: dict[str, Any] = fill(data, values)
     for location, value in values.items():
         place: Any = result

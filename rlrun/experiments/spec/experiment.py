@@ -255,7 +255,7 @@ class EvaluationConfig(ConfigModel):
 
 
 def actions_of(evaluation: EvaluationConfig | None) -> ActionKind:
-    """Choice of greedy or sampled actions in a trial's evaluations, recorded in checkpoints; else the default."""
+    """Choice between greedy and sampled actions in a trial's evaluations; the default without evaluations."""
     return DEFAULT_KIND if evaluation is None else evaluation.actions
 
 
@@ -472,7 +472,7 @@ class TrialSpec(Learning):
 
     @property
     def judged_by(self) -> str:
-        """Metric by which this trial is ranked among others, as are the trial's checkpoints."""
+        """Metric by which this trial is ranked among others, and its checkpoints among each other."""
         return judged_by(self.model_dump(include={"checkpoint", "evaluation", "train", "policies", "seats"}))
 
     @classmethod

@@ -54,13 +54,13 @@ def with_rlrun_keys(entry: Mapping[str, Any], keys: Sequence[ForeignKey]) -> Map
 
 
 def in_one_round(mistakes: Sequence[Mistake], further: Sequence[Mistake], keys: Sequence[ForeignKey]) -> list[Mistake]:
-    """Merges the mistakes in a spec entry with those in a copy of the entry that has rlrun's keys.
+    """Merges mistakes of a spec entry and of its copy with foreign keys renamed, to report all of them at once.
 
     A key is not reported as missing if the entry has another library's key for it.
 
     Args:
         mistakes: Mistakes of the entry.
-        further: Mistakes of the entry with rlrun's keys.
+        further: Mistakes of the copy, in which other libraries' keys are renamed to rlrun's.
         keys: The keys of other libraries.
     """
     all_keys, converted = {key.ours for key in keys}, {key.ours for key in keys if key.converts}

@@ -44,7 +44,7 @@ class TrialLogger(ABC):
 
     @abstractmethod
     def finish(self, status: str) -> None:
-        """Logs the trial's status when its process releases it, and delivers all pending results.
+        """Logs the trial's status when it ends or pauses in this process, and delivers all pending results.
 
         Args:
             status: `TERMINATED`, `ERROR`, `INTERRUPTED`, or `PAUSED` where a scheduler continues the trial later.

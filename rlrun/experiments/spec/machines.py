@@ -1,4 +1,4 @@
-"""Settings for specific machines in a spec: by machine, numbers of workers and other distribution settings."""
+"""Machine-specific settings in a spec, such as the number of workers, selected by the machine's name."""
 
 from __future__ import annotations
 

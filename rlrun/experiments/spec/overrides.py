@@ -25,11 +25,11 @@ def apply_overrides(documents: Sequence[Document], overrides: Sequence[str], key
 
     Args:
         documents: Documents whose data maps experiment names to entries; changed in place.
-        overrides: The texts.
+        overrides: Texts ``path=value``.
         keys: The keys of entries.
 
     Returns:
-        Problems of the overrides themselves.
+        Problems with the overrides themselves, such as a missing ``=``.
     """
     problems: list[Problem] = []
     for override in overrides:

@@ -116,12 +116,12 @@ class SearchSpace:
 
 
 def multiples(low: float, high: float, q: float) -> tuple[int, int]:
-    """First and last integer k with low <= k * q <= high, with a tolerance for rounding errors."""
+    """First and last integer k such that low <= k * q <= high for the quantization step q, up to rounding errors."""
     return math.ceil(low / q - 1e-9), math.floor(high / q + 1e-9)
 
 
 def multiple(k: int, q: float) -> float:
-    """Value k * q of a quantized space: an integer for integer q, otherwise rounded to remove floating-point noise."""
+    """Multiple k * q of the quantization step q: an integer for integer q, otherwise without floating-point noise."""
     return k * q if isinstance(q, int) else float(f"{k * q:.12g}")
 
 

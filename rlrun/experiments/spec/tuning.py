@@ -75,7 +75,7 @@ class OneOf(ConfigModel):
 
     @override
     def replace(self, **changes: Any) -> Self:
-        """Copies the union with another choice, validated.
+        """Copies the union with another choice or other settings of it, and validates the copy.
 
         Raises:
             SpecError: A change is not valid.
@@ -214,7 +214,7 @@ class HyperBandConfig(_Limited):
 
 
 class BohbConfig(HyperBandConfig):
-    """Settings of HyperBand as scheduler of BOHB, which passes trials' scores at each rung to the searcher bohb."""
+    """Settings of HyperBand as BOHB's scheduler, which passes trials' scores at each rung to the searcher `bohb`."""
 
 
 class MedianConfig(_Timed, _RankingSettings):

@@ -32,7 +32,7 @@ def failure_of_altered_process(error: Exception, directory: Path | None = None) 
 
 
 def require_elapsed(seconds: float) -> None:
-    """Checks that the measured duration of an iteration is positive.
+    """Checks that the measured duration of an iteration is positive, since user code may have stopped the clock.
 
     Args:
         seconds: Duration of the iteration by `time.perf_counter`.

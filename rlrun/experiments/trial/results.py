@@ -267,7 +267,7 @@ def json_line(row: Row) -> bytes:
 
 
 def is_due(row: Row, last: Row) -> bool:
-    """Whether progress.csv and TensorBoard get a row: one per second of training, and each with a new metric.
+    """Whether progress.csv and TensorBoard get a row: one per second of training, and each row with a new metric.
 
     Examples:
         >>> last = {"time_total_s": 5.0}
@@ -281,7 +281,7 @@ def is_due(row: Row, last: Row) -> bool:
 
 
 def thinned(rows: Iterable[Row]) -> Iterator[Row]:
-    """Yields the rows that progress.csv and TensorBoard contain: those that are due, and the last one."""
+    """Yields the rows that progress.csv and TensorBoard contain: those for which `is_due` holds, and the last one."""
     row = last = Row()
     for row in rows:
         if is_due(row, last):

@@ -16,10 +16,10 @@ _IN_EVALUATION = "evaluations run in the trial's own process, whatever `num_work
 
 
 def ending_in_words(who: str, stepped: SteppedEnv | None, *, steps_envs: bool) -> str:
-    """Message about a trial's process that ended without an exception; faulthandler's traceback is on its stderr.
+    """Message about a trial's process that ended without an exception; faulthandler writes a traceback to its stderr.
 
     Args:
-        who: Subject and verb of the message.
+        who: Beginning of the message, with subject and verb.
         stepped: The env that the process was stepping at its end, if known.
         steps_envs: Whether the trial's own process steps the training envs.
 

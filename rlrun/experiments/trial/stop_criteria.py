@@ -53,7 +53,7 @@ class Plateau:
         trial: The trial.
 
     Attributes:
-        reason: Reason to stop, "" before.
+        reason: Reason to stop, "" until the plateau is reached.
     """
 
     def __init__(self, trial: TrialSpec) -> None:

@@ -62,7 +62,7 @@ class TrialCheckpoints:
     ) -> None:
         """Starts an asynchronous checkpoint once the previous one is complete.
 
-        No effect if the iteration already has one.
+        The call has no effect if the iteration already has a checkpoint.
 
         Args:
             iteration: The last completed iteration.

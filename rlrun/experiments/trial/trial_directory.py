@@ -64,7 +64,7 @@ class TrialRecord:
         iteration: Number of the last iteration in result.json.
         env_steps: Env steps taken.
         best_return: The highest mean return so far, None before the first.
-        judged_by: Metric by which trials are compared: the mean return, or one of evaluations.
+        judged_by: Metric by which trials are compared: the mean return, or a metric of evaluations.
         best_score: The highest value of the metric `judged_by` so far, None if there is none.
         results_bytes: Length of result.json in bytes, up to the row of the last iteration.
         results_sha256: SHA-256 digest of these bytes of result.json; "" before the first row.
@@ -73,7 +73,7 @@ class TrialRecord:
         exact_resume: Whether all resumes so far were bit-for-bit exact, None if there were none. Also False after a
             lost rollout worker could not be replaced exactly.
         from_checkpoint: Checkpoint with the initial weights of the trial (warm start), or None.
-        network: Description of the network's inputs in lines; empty before the training is built.
+        network: Description of the network's inputs, line by line; empty before the training is built.
         pid: Id of the process that runs the trial, None if none does.
         host: Machine of that process, "" without a process.
         notes: Messages to the user during the trial, such as the reason why updates are not computed by NumPy.

@@ -54,9 +54,9 @@ def with_update_executor(trial: TrialSpec, why_no_kernels: str) -> TrialSpec:
 
 
 def planned_env_steps(trial: TrialSpec) -> int | None:
-    """Planned steps, in the unit of the trial's schedules, of all trials that share its compiled update together.
+    """Total planned steps of all trials that share this trial's compiled update, in the unit of its schedules.
 
-    None if unknown.
+    None if the trial has no stop criterion in this unit.
     """
     bound = trial.stop.bounds.get(clock_unit_of(trial.learns.first))
     return None if bound is None else int(bound) * trial.trials_sharing_update
@@ -80,7 +80,7 @@ def record_to(training: Training, output: Path, *, begun: str | None, from_start
 
 
 def rebuilt(training: Training, trial: TrialSpec, announce: Callable[[str], None]) -> Training:
-    """Replaces a training by one with other settings that continues its counts of iterations and seconds.
+    """Replaces a training by a new one with other settings; counts of iterations and seconds continue.
 
     Args:
         training: The running training; the new one uses the former update executor.

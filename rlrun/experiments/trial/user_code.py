@@ -30,7 +30,7 @@ _RAY = tuple(str(Path(folder) / "ray") for folder in _INSTALLED)
 def exits_as_failures() -> Iterator[None]:
     """Context manager that converts ``sys.exit()`` in user code to a training failure.
 
-    Without the conversion, exit code 0 would mean success. Ray's own SystemExit, on SIGTERM, propagates.
+    Otherwise a call with exit code 0 would count as success. Ray's own SystemExit, on SIGTERM, propagates.
 
     Raises:
         TrainingFailed: The user's code called ``sys.exit()``; the error has the traceback.

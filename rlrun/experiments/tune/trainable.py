@@ -64,9 +64,9 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
 
     The config is plain data from which any process can run the trial: `trial` (TrialSpec.to_data), `run_directory`,
     `token` and `disk` (as `open_trial_place` takes them), `version` (of the driver's rlrun), `eager` (see `TrialLoop`),
-    `import_paths` (folders of the driver's `sys.path`), `interval` (steps between two generations of a population and
-    the result that counts them, else None) and `exploit` (Exploit.to_data, or None). A trial resumes from the state in
-    its directory.
+    `import_paths` (folders of the driver's `sys.path`), `interval` (for a population, the steps between two generations
+    and the name of the metric that counts them; else None) and `exploit` (Exploit.to_data, or None). A trial resumes
+    from the state in its directory.
 
     Besides Tune's own calls, the driver calls `apply_exploit`, `finish`, `pause` and `interrupt`. These run between two
     iterations, since an actor runs one method at a time.
@@ -88,8 +88,8 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
 
         Returns:
             The result row under `ROW`, and `done`; only `done` if the run is being stopped or the trial was done
-            before. A trial that has reached its next generation repeats its last row, with `AGAIN`, until it has an
-            exploit.
+            before. A trial that has reached its next generation repeats its last row, with `AGAIN`, until it
+            receives an exploit step.
 
         Raises:
             TrialError: If the trial fails.
@@ -147,7 +147,7 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
             self._leave()
 
     def interrupt(self) -> None:
-        """Saves and ends the trial after a user's interrupt, until the run is resumed.
+        """Saves the trial after a user's interrupt and ends it in this process; a resumed run continues it.
 
         The next `step` returns `done`.
         """

@@ -289,7 +289,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
 
 
 def trial_name(trial: Trial) -> str:
-    """Name in the run's table of the trial that a Ray Tune trial object represents."""
+    """Name, as in the run's table, of the trial that a Ray Tune trial object represents."""
     name: str = trial.config["trial"]["name"]
     return name
 

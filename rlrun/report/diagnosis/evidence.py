@@ -160,7 +160,7 @@ class Evidence:
 
     @property
     def lost(self) -> float:
-        """Fraction of the best gain over the baseline that is lost at the end."""
+        """Fraction of the best gain over the baseline that is lost at the end; 0 if the policy has not learned."""
         return min(1.0, (self.best - self.end(*RETURNS)) / (self.best - self.baseline)) if self.has_learned else 0.0
 
     @property
@@ -175,7 +175,7 @@ class Evidence:
 
     @property
     def num_agents(self) -> int:
-        """Number of possible agents of the world, or of agents that act in a step if there are no metrics per agent."""
+        """Number of possible agents; without metrics per agent, the mean number that act in a step, rounded up."""
         reported = sum(name.startswith("agents/") for name in self.trial.columns.reported)
         acting = self.end("agent_steps") / max(self.end("env_steps"), 1.0)
         return reported or math.ceil(np.nan_to_num(acting))

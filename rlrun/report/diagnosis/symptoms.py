@@ -1,4 +1,4 @@
-"""Symptoms: checks of metrics (including offline learning), for trials without a finding on causes."""
+"""Symptoms: checks of metrics, also of offline learning, for trials without a finding of the checks in `causes`."""
 
 from __future__ import annotations
 

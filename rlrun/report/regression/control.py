@@ -56,7 +56,7 @@ def frozen(experiment: Experiment) -> Experiment:
 
 
 def as_control(experiment: Experiment) -> Experiment:
-    """Copy of an experiment for a negative control: renamed, following the previous stage's control, without loggers.
+    """Copies an experiment for a negative control: without loggers, and as successor of the previous stage's control.
 
     Args:
         experiment: The experiment.

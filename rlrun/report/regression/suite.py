@@ -59,8 +59,9 @@ def regress(
         experiments: The experiments, each with `expect` or in a chain with one that has it.
         runs_dir: The folder that holds the runs.
         seeds: Number of seeds (0 to `seeds` - 1) instead of the specs' own; `passes` is scaled with it.
-        control: Freeze the policies, so that every experiment must miss (see `rlrun.report.regression.control`).
-        best: Judge the best checkpoint by `checkpoint.best` instead of the final one.
+        control: Whether to freeze the policies, so that every experiment must miss its targets (see
+            `rlrun.report.regression.control`).
+        best: Whether to judge the best checkpoint (by `checkpoint.best`) instead of the final one.
         executor: Executor of trials, as in `rlrun.run`.
         watch: Called with each event of the runs.
 
@@ -124,7 +125,7 @@ def _verdict(gate: Gate, members: list[Member], cut_short: str, *, control: bool
 def leaders(members: Sequence[Member], metric: str, mode: Mode) -> list[Member]:
     """Best member of each population, by the population's own metric at the end; these trials are evaluated.
 
-    If a member is incomplete, it is returned instead of the best one.
+    If a population has an incomplete member, that member is returned instead of the best one.
 
     Args:
         members: The members of all populations.
@@ -233,7 +234,9 @@ def to_run(experiments: Sequence[Experiment], gates: Sequence[Gate], *, control:
 
 
 def with_local_data(experiments: Sequence[Experiment], runs_dir: Path) -> list[Experiment]:
-    """Copies of experiments that record data sets in the folder of runs, under unused names, and read them there.
+    """Copies experiments such that the data sets they record are written to, and read from, the folder of runs.
+
+    Each data set gets an unused name there.
 
     Args:
         experiments: The experiments; each follows the stage that precedes it.

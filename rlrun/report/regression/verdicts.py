@@ -29,8 +29,8 @@ class JudgedValue:
     """Comparison of a value with the baseline's value, and its judgement.
 
     Attributes:
-        judgement: "better" or "worse" if the whole interval is on one side, otherwise "same"; "not judged" if there is
-            no interval.
+        judgement: "better" or "worse" if the whole interval is on one side of no change, otherwise "same"; "not judged"
+            if there is no interval.
         before: Value of the baseline, None without one.
         now: Value of the new run, None without one.
         change: Difference of the values, or their quotient if `is_ratio`.
@@ -198,8 +198,8 @@ class Verdict:
         area: Comparison of the learning curves' areas with the baseline's, None without a baseline.
         speed: Comparison of the env steps per second with the baseline's, None without a baseline.
         holds_speed: Whether a worse speed fails the experiment.
-        floor: Value below which (by a margin, see `ROOM`) the seeds' interquartile mean causes a warning; None for no
-            warning.
+        floor: Regression floor: a warning is given if the seeds' interquartile mean is below it by a margin (`ROOM`);
+            None for no warning.
     """
 
     experiment: str

@@ -137,7 +137,7 @@ class Populations:
     def record_restart(self, trial: str) -> None:
         """Records that a failed population member restarts.
 
-        A waiting member will have to reach the generation again.
+        If the member was waiting at the end of a generation, it will have to reach that point again.
         """
         self._by_trial[trial].arrived = False
 
@@ -301,8 +301,8 @@ def explore(settings: PbtConfig, params: Mapping[str, Any], draws: np.random.Gen
     """Perturbs or resamples the hyperparameters of a parent (explore step of PBT).
 
     Each hyperparameter is resampled with `resample_probability`. Otherwise a number is multiplied by one of
-    `perturbation_factors` and clipped to its range, and a choice moves to a neighbor. Random numbers are drawn in the
-    order of paths, so that the order in the spec has no effect.
+    `perturbation_factors` and clipped to its range, and a choice is replaced by the one listed before or after it.
+    Hyperparameters are processed in alphabetical order of their paths, so that their order in the spec has no effect.
 
     Args:
         settings: Settings of the scheduler.

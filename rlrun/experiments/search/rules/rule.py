@@ -1,7 +1,7 @@
 """Interface of scheduling rules, which decide on trials from their results.
 
 A rule is passed each trial (`add`, in the order of the trial table), each result (`on_result`) and each trial that
-ended (`remove`). It uses no Ray, no files and no clock. Its state depends on the set of results, not on the order of
+ended (`remove`). It does not use Ray, files or a clock. Its state depends on the set of results, not on the order of
 different trials' results. So the rule of a killed run is restored from the run's records::
 
     for trial in table:
@@ -59,9 +59,9 @@ class Decision:
     Attributes:
         verdict: "continue"; "stop", for good; or "wait", until `Rule.released` returns a decision on the trial.
         reason: Reason as a message to users; "" without one.
-        orders: Changes of the trial before it continues (PBT), None for none.
-        rung: Rung at which this result was compared, in the rule's time; None if it was not compared. For searchers
-            that use partial results, this is the budget.
+        orders: Changes to make to the trial before it continues (PBT), None for none.
+        rung: Rung at which this result was compared, in units of the scheduler's `time_attr`; None if it was not
+            compared. For searchers that use partial results, this is the budget.
     """
 
     verdict: Verdict
@@ -112,7 +112,7 @@ class Measure:
 
     @property
     def worse_than(self) -> str:
-        """Relation of a worse value to a better one: "below" or "above"."""
+        """Word for the position of a worse value relative to a better one: "below" or "above"."""
         return "below" if self.mode == "max" else "above"
 
     def value(self, score: float) -> str:

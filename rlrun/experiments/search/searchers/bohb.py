@@ -51,11 +51,11 @@ class BohbSearcher:
 
 
 def split(number: int, least: int) -> tuple[int, int]:
-    """Numbers of good and bad configurations for BOHB's two densities (eq. 3); the two sets may overlap.
+    """Numbers of good and bad configurations for BOHB's densities (arXiv:1807.01774, eq. 3); they may overlap.
 
     Args:
         number: Number of ranked configurations (N_b).
-        least: Minimum of each side (N_min).
+        least: Minimum size of each of the two sets (N_min).
 
     Examples:
         >>> split(100, 4), split(6, 4)
@@ -66,7 +66,10 @@ def split(number: int, least: int) -> tuple[int, int]:
 
 
 def model_budget(history: History) -> float | None:
-    """Largest budget at which at least N_min + 2 configurations have scores (BOHB); None without one."""
+    """Largest budget at which enough configurations have scores for BOHB's densities; None without one.
+
+    At least N_min + 2 are needed, where N_min is the number of dimensions + 1.
+    """
     seen = [budget for observed in _scores(history).values() for budget in observed]
     enough = {budget for budget in seen if seen.count(budget) >= _least(history) + 2}
     return max(enough, default=None)
@@ -74,7 +77,9 @@ def model_budget(history: History) -> float | None:
 
 @dataclass(frozen=True)
 class Density:
-    """Kernel density estimator over several dimensions (eq. 2): Gaussian or Aitchison-Aitken (options) kernels.
+    """Kernel density estimator of BOHB (arXiv:1807.01774, eq. 2), fitted to N points of D dimensions.
+
+    The kernels are Gaussian for numeric dimensions, and Aitchison-Aitken for dimensions whose values are options.
 
     Attributes:
         centers: Points that the density was fitted to: numbers from 0 to 1, or indices of options, [N, D].
@@ -94,7 +99,7 @@ class Density:
         number of options.
 
         Args:
-            points: Points, [N, D].
+            points: N points of D dimensions, [N, D].
             options: Number of options of each dimension, 0 for numeric ones, [D].
         """
         number, dimensions = points.shape
@@ -107,7 +112,7 @@ class Density:
         return cls(points, np.array(bandwidths), options)
 
     def at(self, points: Points) -> Points:
-        """Evaluates the densities [M] at points [M, D]."""
+        """Evaluates the density at M points of D dimensions, [M, D]; returns M values, [M]."""
         kernels = np.ones((len(points), len(self.centers)))
         for place, count in enumerate(self.options):
             width = self.bandwidths[place]
@@ -119,7 +124,7 @@ class Density:
         return np.asarray(kernels.mean(axis=1))
 
     def sample(self, number: int, generator: np.random.Generator) -> Points:
-        """Samples points [number, D] from the density with widened bandwidths, truncated to [0, 1]."""
+        """Samples points of D dimensions, [number, D], with widened bandwidths and truncated to [0, 1]."""
         points = self.centers[generator.integers(len(self.centers), size=number)].copy()
         for place, count in enumerate(self.options):
             width = min(BANDWIDTH_FACTOR * self.bandwidths[place], _widest(count))

@@ -22,9 +22,9 @@ mean."""
 class Dimension:
     """One search space as a numeric dimension: an interval of coordinates that map to values.
 
-    The coordinate is the index of an option, the multiple in a quantized or integer space, the cumulative probability
-    in a normal distribution, and otherwise the value itself. A uniform draw from the interval, or from its logarithm,
-    rounded if `whole`, has the same distribution of values as a draw from the space.
+    The coordinate of a value is the index of an option, the value divided by `step` in a quantized or integer space,
+    the cumulative probability in a normal distribution, and otherwise the value itself. A uniform draw from the
+    interval, or from its logarithm, rounded if `whole`, has the same distribution of values as a draw from the space.
 
     Attributes:
         name: Shortest unique name of the search space, as in the table of trials.
@@ -52,7 +52,7 @@ class Dimension:
 
     @property
     def options(self) -> tuple[Any, ...]:
-        """Choices of the search space, () for numeric ones."""
+        """Choices of the search space, () for a numeric space."""
         return () if self.space.kind.parameters else self.space.arguments
 
     @property

@@ -63,7 +63,7 @@ class OptunaStudyFile:
         self._numbers: dict[int, int] = {}
 
     def write(self, history: History) -> None:
-        """Rewrites the study file."""
+        """Rewrites the whole Optuna study file from the history of the search."""
         import optuna
         from optuna.storages import JournalStorage
 

@@ -23,8 +23,8 @@ class History:
         configurations: Suggested configurations, by number.
         scores: Final scores, by number; None for a failure.
         observations: Intermediate scores, by number of the configuration and budget.
-        began: Times of the suggestions, in seconds since 1970, by number.
-        ended: Times of the ends, in seconds since 1970, by number.
+        began: Times at which configurations were suggested, in seconds since 1970, by number.
+        ended: Times at which configurations ended, in seconds since 1970, by number.
     """
 
     dimensions: tuple[Dimension, ...]

@@ -65,7 +65,7 @@ class Reloader:
             thread.join()
 
     def look(self) -> bool:
-        """Checks once for a newer checkpoint; returns whether a new policy is served from now on."""
+        """Checks once for a newer checkpoint, and serves its policy; returns whether the policy was replaced."""
         before = self._decisions.served
         try:
             served = self._newer(before)

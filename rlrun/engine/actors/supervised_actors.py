@@ -29,7 +29,7 @@ def unknown(index: int) -> str:
 
 
 class SupervisedActors:
-    """Ray actors that are restarted when they die or hang; all hold objects of the same kind. Ray must be running.
+    """Ray actors with objects of the same kind, each restarted when it dies or hangs; Ray must be running.
 
     The cost of `attend` grows with the number of new answers, but hardly with the number of actors: watched references
     are updated at each call and answer, and deadlines are checked when the next one has passed. The constructor starts
@@ -141,7 +141,7 @@ class SupervisedActors:
         """Collects the answers that have arrived, and restarts actors that died or are late; does not block.
 
         Raises:
-            RlrunError: An object raised such an error.
+            RlrunError: An object raised an RlrunError.
             TrainingFailed: An object raised another exception, the restarts are used up, or the cluster has become too
                 small.
         """

@@ -35,7 +35,7 @@ def filled_rows(valid: Flags, ends: Flags, ended_before: Flags | None = None) ->
             then holds its final observation.
 
     Returns:
-        [T + 1, B], with the closing row.
+        Mask [T + 1, B], which includes the closing row.
     """
     length, slots = valid.shape
     ends = valid & ends
@@ -123,7 +123,7 @@ class Packing:
         return packed
 
     def first(self, leaf: NDArray[Any]) -> NDArray[Any]:
-        """Returns row 0, [B, ...], of a column [T, B, ...] after packing."""
+        """Returns row 0, [B, ...], that a column [T, B, ...] would have after packing."""
         if self._filled is None:
             row: NDArray[Any] = leaf[0]
             return row

@@ -99,7 +99,7 @@ class SampleBatch(dict[str, Any]):
         return SampleBatch({name: map_tree(function, column) for name, column in self.items()})
 
     def steps(self) -> SampleBatch:
-        """Copy of the batch without closing rows: all columns are [T, B]."""
+        """Copy of the batch without the rows after the last step, so that all columns are [T, B]."""
         length = len(self["valid"])
         return SampleBatch(
             {
@@ -122,7 +122,7 @@ class SampleBatch(dict[str, Any]):
         )
 
     def rows(self, length: int) -> SampleBatch:
-        """Reshapes [T, B] columns to rows of consecutive steps of one env slot, [S, length].
+        """Splits T steps of B env slots into S rows of `length` consecutive steps of one env slot, [S, length].
 
         Args:
             length: Number of steps in a row; must divide T.
@@ -159,7 +159,7 @@ def network_columns(batch: Mapping[str, Any]) -> SampleBatch:
 
 
 def concatenated(batches: Sequence[Mapping[str, Any]]) -> SampleBatch:
-    """Concatenates fragments of equal length along the env slots: [T, B1], [T, B2] -> [T, B1 + B2]."""
+    """Concatenates fragments of T steps each along the env slots: [T, B1], [T, B2] -> [T, B1 + B2]."""
     lengths = {batch["valid"].shape[0] for batch in batches}
     if len(lengths) > 1:
         raise ValueError(f"fragments of different lengths cannot be concatenated: {sorted(lengths)}")
@@ -167,7 +167,7 @@ def concatenated(batches: Sequence[Mapping[str, Any]]) -> SampleBatch:
 
 
 def concatenated_rows(batches: Sequence[Mapping[str, Any]], axis: int = 0) -> SampleBatch:
-    """Concatenates batches with equal columns along an axis: [S1, ...], [S2, ...] -> [S1 + S2, ...]."""
+    """Concatenates batches with the same columns along an axis, by default that of the rows."""
     first, *others = batches
     if not others:
         return SampleBatch(first)

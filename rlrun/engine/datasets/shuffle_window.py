@@ -19,7 +19,7 @@ ViewFactory = Callable[[DataSet], DataView]
 class ShuffleWindow:
     """Sampler that draws transitions or sequences uniformly with replacement from a window of a data set.
 
-    The window is the whole set, or W files if this machine cannot keep copies of all. Each file holds complete
+    The window is the whole set, or W of its files if this machine cannot hold copies of all. Each file holds complete
     episodes. Each time 1/W of the window's transitions have been drawn, the next file in a random order replaces the
     oldest one. In expectation, each transition is thus drawn once while its file is in the window, whatever the sizes
     of the files.

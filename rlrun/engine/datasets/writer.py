@@ -136,7 +136,7 @@ class SetWriter:
             agent: Name of the agent.
 
         Raises:
-            UsageError: The folder has other contents.
+            UsageError: The folder already contains something else.
             ValueError: The rows do not fit the spaces.
             OutOfResources: The disk is full.
         """
@@ -204,7 +204,7 @@ class SetWriter:
         self._open.release()
 
     def state(self) -> dict[str, Any]:
-        """Returns the position in the set, the rows of the unwritten file and the running episodes, for checkpoints."""
+        """Returns for checkpoints: the position in the set, rows not yet in a file, and the running episodes."""
         finished = joined(self._finished) if self._finished else {}
         if finished:
             self._finished = [RowRange(finished, 0, self._finished_rows)]

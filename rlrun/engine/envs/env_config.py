@@ -178,7 +178,7 @@ def check_tasks(tasks: tuple[TaskConfig, ...] | str | None, *, is_shown: bool) -
 
 
 def kwargs_of_tasks(kwargs: dict[str, Any], tasks: tuple[TaskConfig, ...] | str | None) -> tuple[dict[str, Any], ...]:
-    """Returns the keyword arguments of each listed task, merged over the env's.
+    """Returns the env's keyword arguments for each listed task; those of the task take precedence.
 
     Without tasks, the only element holds the env's own keyword arguments.
     """
@@ -379,7 +379,7 @@ class EnvConfig(ConfigModel):
         return replaced if self._given is None or replaced.id != self.id else replaced.with_user_env(self._given)
 
     def with_user_env(self, given: UserEnv) -> Self:
-        """Returns a copy whose env is created by a Python object; `id` is then only a name for messages."""
+        """Returns a copy of the config with an env from a Python object; `id` then is a name for messages only."""
         copied = self.model_copy()
         copied._given = given
         return copied

@@ -1,4 +1,4 @@
-"""Bookkeeping of the current episode number and seed of each env slot, with prehashed seeds of the next episodes."""
+"""Bookkeeping of each env slot's episode number and seed; the seeds of the next episodes are hashed in advance."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def restore_in_lockstep(
     hashes: Sequence[str],
     max_replay_s: float,
 ) -> tuple[Tree, list[bool]]:
-    """Implements `VectorEnv.restore` for an env that steps all env slots in lockstep.
+    """Implements `VectorEnv.restore` by action replay, for an env that steps all env slots in lockstep.
 
     Replays start at different steps, so that all env slots reach their positions at the same step. Until its replay
     starts, an env slot is stepped with zero actions; it is then reset to its episode.

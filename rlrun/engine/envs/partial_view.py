@@ -84,7 +84,7 @@ class PartialView(gymnasium.ObservationWrapper[NDArray[Any], Any, NDArray[Any]])
 
 
 class Parts(gymnasium.ObservationWrapper[dict[str, NDArray[Any]], Any, NDArray[Any]]):  # type: ignore[misc]
-    """Env wrapper that splits a vector observation into named parts, a Dict: ``{kwargs: {velocity: [1, 3]}}``.
+    """Env wrapper that splits a vector observation into a Dict of named parts: ``{kwargs: {velocity: [1, 3]}}``.
 
     With these parts, `model.actor_sees` can hide the velocities from the actor but not from the critics.
 
@@ -149,7 +149,7 @@ def _places(names: Sequence[str], name: str) -> list[int]:
 
 
 class Flicker(gymnasium.Wrapper[NDArray[Any], Any, NDArray[Any], Any]):  # type: ignore[misc]
-    """Env wrapper that zeroes each observation with a fixed probability: ``{kwargs: {probability: 0.5}}``.
+    """Env wrapper that zeroes each observation with a fixed probability, as in ``{kwargs: {probability: 0.5}}``.
 
     The random stream is seeded by the episode's seed, so that episodes are reproducible.
 

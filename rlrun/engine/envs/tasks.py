@@ -43,7 +43,7 @@ class Task:
 
     @property
     def info(self) -> dict[str, float]:
-        """Info entries of the task: `task`, its index in a list; or `task/NAME`, each number that a function gave."""
+        """Entries for infos: `task`, the task's index in a list, or `task/NAME`, each number from a function."""
         if self.index is not None:
             return {TASK: self.index}
         return {f"{TASK}/{name}": value for name, value in self.values.items()}

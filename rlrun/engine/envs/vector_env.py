@@ -3,7 +3,7 @@
 A vector env steps a batch of B single environments; each of them is an env slot. Autoreset is Gymnasium's NEXT_STEP: an
 episode's final observation is returned by its last step. In the next step the env slot is reset: the action is ignored,
 the reward is 0, both flags are False, and the observation is the first one of the next episode. The stream of
-observations is complete that way, and the row in between is masked.
+observations is thus complete, and the step of the reset is masked in learning.
 
 Each episode has a separate seed, a function of (run seed, worker, stream, env slot, episode). A position within an
 episode is therefore determined by the seed and the actions taken so far. `VectorEnv.restore` returns to a position by

@@ -69,10 +69,10 @@ class RunningEpisodes:
         return client
 
     def start(self, client: ConnectedClient) -> Future[Answer]:
-        """Begins an episode as soon as a world is free; returns the answer with its id.
+        """Begins an episode as soon as a world is free; returns the future answer, with the episode's id.
 
         Raises:
-            MessageRefused: Too many episodes wait.
+            MessageRefused: Too many episodes are already waiting for a world.
         """
         if len(self._waiting) >= MOST_WAITING:
             raise MessageRefused("busy", f"{MOST_WAITING:,} episodes wait for a free world already: ask again later")
@@ -95,7 +95,7 @@ class RunningEpisodes:
         self.updated.add(episode.world)
 
     def end(self, episode: ClientEpisode, *, terminated: bool, info: dict[str, float]) -> None:
-        """Ends all agents of an episode; an episode that the world has not seen leaves no trace."""
+        """Ends an episode for all its agents; an episode that its world has not observed yet leaves no trace."""
         for name in episode.agents:
             episode.end(name, terminated=terminated, info=info)
             self.awaited.discard((episode.id, name))

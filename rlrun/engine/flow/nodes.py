@@ -419,7 +419,7 @@ class Duplicate(Node):
 
 
 class Copy(Node):
-    """Graph node of one copy of a stream that was split by `Duplicate`."""
+    """Graph node that delivers one copy of a stream, which `Duplicate` has split."""
 
     kind = "copy"
 

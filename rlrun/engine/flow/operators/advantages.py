@@ -27,8 +27,8 @@ class ComputeAdvantages(Operator):
     included in these estimates, but then marked invalid for the losses.
 
     Args:
-        gamma: Discount of the env's rewards.
-        gae_lambda: Lambda of the env's rewards, from one-step (0) to Monte Carlo (1) advantages.
+        gamma: Discount factor of the env's rewards.
+        gae_lambda: Lambda of GAE for the env's rewards, from one-step (0) to Monte Carlo (1) advantages.
         streams: Further reward streams.
     """
 

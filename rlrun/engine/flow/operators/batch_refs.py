@@ -40,7 +40,7 @@ class LeaveOnWorker(Operator):
 
 
 class LowerProcessPriority(WorkerOperator):
-    """Lowers the process priority of a remote worker below that of learner and replay; passes fragments on.
+    """Lowers the process priority of a remote worker below that of learner and replay; leaves fragments unchanged.
 
     Workers are always busy. Without this operator, a replay shard on the same cores would have to wait for them at each
     request of the learner.

@@ -121,7 +121,7 @@ def refuse_risks_of_run(run: Path) -> None:
 
 
 def spec_risks(spec: Mapping[str, Any]) -> list[str]:
-    """Collects the risks (imports, files) of an untrusted trial's spec, one clause each.
+    """Collects the risks (imports, files) of an untrusted trial's spec, each as a clause for an error message.
 
     Args:
         spec: The spec as plain data, with `algorithm`, `env` and `config`.
@@ -151,7 +151,7 @@ def spec_risks(spec: Mapping[str, Any]) -> list[str]:
 
 
 def policy_risks(policy: Mapping[str, Any], path: str) -> list[str]:
-    """Collects the risks (imports, files) of one policy in an untrusted spec.
+    """Collects the risks (imports, files) of one policy in an untrusted spec, each as a clause for an error message.
 
     Args:
         policy: The policy's `algorithm` and `config`.
@@ -161,7 +161,7 @@ def policy_risks(policy: Mapping[str, Any], path: str) -> list[str]:
 
 
 def env_risks(env: EnvConfig, path: str) -> list[str]:
-    """Collects the risks (imports, files) of the env in an untrusted spec, one clause each.
+    """Collects the risks (imports, files) of the env in an untrusted spec, each as a clause for an error message.
 
     Args:
         env: The env or the multi-agent world.
@@ -190,7 +190,7 @@ def env_risks(env: EnvConfig, path: str) -> list[str]:
 
 
 def text_risks(value: Any, path: str) -> list[str]:
-    """Collects risky arguments: all except numbers, booleans, short plain texts, lists and dicts.
+    """Lists risky arguments as messages: all except numbers, booleans, short plain texts, lists and dicts.
 
     Examples:
         >>> text_risks({"map": "4x4", "sizes": [1, 2.5], "file": "../maps/a"}, "env.kwargs")

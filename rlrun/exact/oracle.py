@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ExactValues:
-    """Optimal action values of a finite MDP with known transitions and rewards.
+    """Optimal action values of a finite MDP with S states, A actions, and known transitions and rewards.
 
     Attributes:
         mdp: Transition probabilities and rewards.
@@ -44,7 +44,7 @@ class ExactValues:
 
     @property
     def values(self) -> Doubles:
-        """Optimal state values, [S]."""
+        """Optimal value of each of the S states, [S]."""
         best: Doubles = self.q.max(-1)
         return best
 
@@ -56,7 +56,7 @@ class ExactValues:
 
 @dataclass(frozen=True)
 class LearnedValues:
-    """Learned values and greedy policy in a finite MDP, for comparison with the optimal values.
+    """Learned values and greedy policy in a finite MDP with S states and A actions, to compare with the optimal ones.
 
     Attributes:
         exact: Optimal values of the MDP.
@@ -142,5 +142,5 @@ def learned_values(training: Training) -> LearnedValues:
 
 
 def state_values(outputs: Any, batch: SampleBatch) -> Any:
-    """State values in the outputs of an actor-critic network; the function that `Learner.evaluate` applies."""
+    """Returns the state values in an actor-critic network's outputs; passed as a function to `Learner.evaluate`."""
     return outputs.values

@@ -84,12 +84,12 @@ class AutomatonConfig(ConfigModel):
         return Progress(self.states[0], tuple(range(len(self.accepting))), rounds)
 
     def after(self, progress: Progress, labels: frozenset[str]) -> Progress:
-        """Returns the progress after an env step, given the labels that are true then."""
+        """Returns the progress after an env step, given the labels that are true in the new state."""
         own = (each for each in self.transitions if each.source == progress.state and not each.epsilon)
         return self.visit(progress, next((each.target for each in own if each.allows(labels)), progress.state))
 
     def visit(self, progress: Progress, state: str) -> Progress:
-        """Returns the progress after visiting a state; a round ends with a visit to the last accepting set."""
+        """Returns the progress after visiting a state; a round ends when all accepting sets have been visited."""
         left = tuple(index for index in progress.unvisited if state not in self.accepting[index])
         if left:
             return Progress(state, left, progress.rounds_left)

@@ -59,7 +59,7 @@ class TaskModel:
     automaton_states: NDArray[np.int64]
 
     def observations(self) -> dict[str, NDArray[np.int64]]:
-        """Returns the env's observations in the product states, leaves [N]."""
+        """Returns the observations in the N product states: env state and automaton state, arrays [N]."""
         return {"observation": self.env_states, AUTOMATON: self.automaton_states}
 
     def satisfaction(self, policy: NDArray[np.int64] | None = None) -> float:
@@ -175,7 +175,7 @@ def certificate(env: EnvConfig, training: Training | None = None) -> Certificate
         training: The training whose policy is evaluated; None for the best policy alone.
 
     Raises:
-        UsageError: The env has no known finite model, or the policy goes by more than the state.
+        UsageError: The env has no known finite model, or the policy's actions depend on more than the state.
     """
     model = task_model(env)
     if training is None:

@@ -116,7 +116,7 @@ class RunningTraining:
 
     @property
     def has_episodes(self) -> bool:
-        """Whether episodes for training are in progress."""
+        """Whether training has stepped envs, so that episodes may be in progress."""
         return self.is_for_training and self.workers.counts.env_steps > 0
 
     def spaces(self) -> dict[str, Spaces]:

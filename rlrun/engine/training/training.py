@@ -118,7 +118,7 @@ class Training:
         return 0 if self._running is None else self._running.iteration
 
     def start(self, *, for_training: bool = True) -> RunningTraining:
-        """Starts policy, learner, workers and dataflow on the first call; returns the running training.
+        """Starts policies, learners, workers and dataflow on the first call; returns the running training.
 
         Args:
             for_training: Whether to send the weights to the workers, which starts them.

@@ -31,7 +31,7 @@ def guarded_app(routes: Sequence[BaseRoute], listening: Listening, open_paths: f
 
 
 class PostedObjects:
-    """ASGI application that answers JSON objects POSTed to `/` by one function.
+    """ASGI application that answers each JSON object POSTed to `/` with the result of one function.
 
     Starlette's routes, requests and responses would double the time of a short answer.
 

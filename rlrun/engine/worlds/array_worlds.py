@@ -202,11 +202,11 @@ class ArrayVectorWorld:
         return self._rows()
 
     def owners(self, policy: str) -> Sequence[str]:
-        """Returns the id of the agent in each of the B slots, [B], which is the same in all episodes."""
+        """Returns the agent id of each of a policy's B slots, [B]; it is the same in all episodes."""
         return self._groups[policy].owners
 
     def places(self) -> list[EpisodePosition]:
-        """Current position of each world: episode number, seed and step."""
+        """Current position of each world: episode number, its seed, and the step within the episode."""
         return self._ledger.places(self._lengths.tolist())
 
     def restore(
@@ -248,7 +248,7 @@ class ArrayVectorWorld:
         self._begin(list(places), [self._ledger.begin_next(world) for world in places])
 
     def shown(self) -> Tree:
-        """Returns the observations of each world by policy, arrays [W, K, ...]; zeros in empty slots."""
+        """Returns the observations in K slots of W worlds, by policy, arrays [W, K, ...]; zeros in empty slots."""
         return {policy: group.shown() for policy, group in sorted(self._groups.items())}
 
     def _begin(self, worlds: Sequence[int], seeds: Sequence[int]) -> WorldRows:

@@ -77,7 +77,7 @@ class JointEnv(World):
 
     @override
     def state(self) -> NDArray[Any]:
-        """Returns the global state [D]: the concatenated observations of all agents."""
+        """Returns the global state, a vector of D numbers, [D]: the concatenated observations of all agents."""
         return np.concatenate(self._seen)
 
     @override

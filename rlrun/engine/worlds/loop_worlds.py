@@ -138,11 +138,11 @@ class LoopWorlds:
         return self._shown(stepped)
 
     def owners(self, policy: str) -> Sequence[str]:
-        """Returns the id of each slot's current or latest agent, [B]; "" before a slot's first agent."""
+        """Returns the id of the current or latest agent in each of a policy's B slots, [B]; "" before any."""
         return self._policies[policy].owners
 
     def places(self) -> list[EpisodePosition]:
-        """Current position of each world: episode number, seed and step."""
+        """Current position of each world: episode number, its seed, and the step within the episode."""
         return [world.place for world in self._worlds]
 
     def restore(
@@ -264,7 +264,7 @@ class SlotChecks:
 
     Args:
         world_id: Name of the worlds in messages.
-        worlds: The running worlds, which name themselves in messages.
+        worlds: The running worlds, for error messages that name the world at fault.
         policies: Slots by policy.
     """
 

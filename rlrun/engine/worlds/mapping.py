@@ -77,7 +77,7 @@ class PolicyMapping:
         return policy
 
     def seatings(self, agents: Sequence[str]) -> list[dict[str, list[str]]]:
-        """Returns each policy's agents: for one episode if patterns map agents, or for many if a function does.
+        """Returns each policy's agents in sample episodes: one if patterns map agents, many if a function does.
 
         Raises:
             UsageError: No pattern matches an agent, or the function returns an unknown name.

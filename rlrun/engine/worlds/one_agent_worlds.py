@@ -76,11 +76,11 @@ class OneAgentWorlds:
         return rows
 
     def owners(self, policy: str) -> Sequence[str]:
-        """Returns the id of each env's only agent, [B]."""
+        """Returns the id of the only agent of each of the B envs, [B]."""
         return (ONLY_AGENT,) * self.num_worlds
 
     def places(self) -> list[EpisodePosition]:
-        """Current position of each env: episode number, seed and length."""
+        """Current position of each env: episode number, its seed, and the episode's length so far."""
         return self._env.places()
 
     def restore(

@@ -85,7 +85,7 @@ class RandomRollout:
 
 
 def play(worlds: VectorWorld, length: int) -> RandomRollout:
-    """Steps worlds with random actions from their first episodes on, and returns the record of the rollout."""
+    """Resets worlds, takes `length` steps with random actions, and returns the record of this rollout."""
     random = {policy: RandomActions(spaces, ACTION_SEED) for policy, spaces in worlds.spaces.items()}
     shown = {policy: ShownToPolicy() for policy in worlds.spaces}
     digests: list[Any] = []

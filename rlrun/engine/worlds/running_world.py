@@ -119,10 +119,10 @@ class RunningWorld:
 
     @watched_env_call(lambda own: own["self"]._where())
     def step(self, actions: Mapping[str, Sequence[Any]], closely: bool) -> None:
-        """Steps the world and writes the result to its slots, which must be cleared before.
+        """Steps the world and writes the result to its slots, which the caller has cleared.
 
         Args:
-            actions: Actions of the world's slots by policy, [K].
+            actions: Actions of the K slots that each policy has in the world, by policy.
             closely: Whether to validate all return values.
 
         Raises:
@@ -348,7 +348,7 @@ class EarlyRewards:
         self.ended: dict[str, None] = {}
 
     def keep_or_drop(self, agent: str, reward: float) -> int:
-        """Keeps a reward for an agent that has not appeared yet; returns 1 for an agent that has ended, else 0."""
+        """Keeps a reward of an agent that has yet to appear; drops that of an ended one, and then returns 1, else 0."""
         if agent in self.ended:
             return 1
         total, number = self.rewards.get(agent, (0.0, 0))

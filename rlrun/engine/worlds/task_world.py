@@ -19,7 +19,7 @@ from rlrun.engine.worlds.world import World, WorldStep
 
 
 class TaskWorld(World):
-    """Multi-task world, created again when the next episode's task has different keyword arguments.
+    """Multi-task world, which is recreated when the next episode's task has different keyword arguments.
 
     Tasks may differ in their agents, for example in number. `possible_agents` are taken from the first created world,
     and an agent must have equal spaces in all worlds.

@@ -121,7 +121,7 @@ class VectorWorld(Protocol):
         ...
 
     def owners(self, policy: str) -> Sequence[str]:
-        """Returns the id of each slot's current or latest agent, [B]; "" before a slot's first agent."""
+        """Returns the id of the current or latest agent in each of a policy's B slots, [B]; "" before any."""
         ...
 
     def places(self) -> list[EpisodePosition]:

@@ -77,11 +77,11 @@ class ActionValueInputs(ABC):
 
     @abstractmethod
     def q(self, run: RunNetworks, rows: Rows) -> Tensor:
-        """Values that M Q functions give the recorded actions of B rows, [M, B]."""
+        """Values of the recorded actions in B rows, as estimated by each of M Q functions, [M, B]."""
 
     @abstractmethod
     def v(self, run: RunNetworks, rows: Rows, sample: int | None = None) -> Tensor:
-        """Values that M Q functions give the observations of B rows under the evaluated policy, [M, B].
+        """Values of the evaluated policy at the observations in B rows, as estimated by each of M Q functions, [M, B].
 
         Args:
             run: Function that runs the Q functions.
@@ -122,7 +122,7 @@ class DiscreteInputs(ActionValueInputs):
 
 
 class SampledInputs(ActionValueInputs):
-    """Inputs of Q functions of observation and action, with expectations over sampled actions of the evaluated policy.
+    """Inputs of Q functions that take an observation and an action; expectations are means over sampled actions.
 
     Args:
         spaces: Observation and action space.

@@ -59,7 +59,10 @@ class EstimatedBehavior:
         self._fit(generator(seed, "estimated behavior"))
 
     def log_probs(self) -> Doubles:
-        """Log-probabilities of the recorded actions in the env's units, [N]; 0 for final observations."""
+        """Log-probability of the action recorded in each of N rows, [N]; 0 for final observations.
+
+        For continuous actions these are log-densities in the env's units.
+        """
         found = np.zeros(self._episodes.num_rows)
         with torch.inference_mode():
             for rows in blocks(np.flatnonzero(self._episodes.valid)):

@@ -35,12 +35,12 @@ class WeighedEpisodes:
 
     @property
     def discounts(self) -> Doubles:
-        """Discount of each step, gamma^t, [T]."""
+        """Discount gamma^t of each of the T steps, [T]."""
         return self.gamma ** np.arange(len(self.rewards), dtype=np.float64)
 
     @property
     def returns(self) -> Doubles:
-        """Discounted return of each episode, [E]."""
+        """Discounted return of each of the E episodes, [E]."""
         returns: Doubles = self.discounts @ self.rewards
         return returns
 
@@ -67,12 +67,12 @@ class ValueEstimate:
 
     @property
     def ci95(self) -> tuple[float, float]:
-        """95 % confidence interval by Student's t, with R - 1 degrees of freedom."""
+        """95 % confidence interval by Student's t, with one degree of freedom fewer than there are `deviations`."""
         half = t_quantile(len(self.deviations) - 1) * float(self.deviations.std(ddof=1))
         return self.value - half, self.value + half
 
     def minus(self, other: ValueEstimate) -> ValueEstimate:
-        """Difference to another policy's estimate on the same episodes or resamples, with its paired interval."""
+        """Estimated difference from another policy's value, with a paired interval (same episodes or resamples)."""
         return ValueEstimate(self.value - other.value, self.deviations - other.deviations)
 
 
@@ -148,7 +148,7 @@ def doubly_robust(episodes: WeighedEpisodes, q: Doubles, v: Doubles, *, weighted
 
 
 def per_decision_importance_sampling(episodes: WeighedEpisodes, *, weighted: bool) -> ValueEstimate:
-    """Per-decision importance sampling: rewards are weighted by the probability ratio of the actions up to each.
+    """Per-decision importance sampling: each reward is weighted by the probability ratio of all actions up to its step.
 
     It is the doubly robust estimate with a model of zeros.
 
@@ -172,7 +172,7 @@ def direct_method(initial_values: Doubles) -> ValueEstimate:
 
 
 def effective_size(log_weights: Doubles) -> float:
-    """Effective sample size of importance weights: (sum of w)^2 / sum of w^2, over the last axis of [E].
+    """Effective sample size of E importance weights w, [E]: (sum of w)^2 / (sum of w^2).
 
     Source:
         Kish, "Survey Sampling", 1965, section 11.7.

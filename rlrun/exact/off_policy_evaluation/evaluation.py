@@ -101,7 +101,7 @@ class PolicyEvaluation:
 
 @dataclass(frozen=True)
 class FittedValues:
-    """Values of the evaluated policy, computed by fitted Q evaluation.
+    """Values of the evaluated policy in N recorded rows, computed by fitted Q evaluation.
 
     Attributes:
         q: Value of each recorded action, [N], from a fit that excludes the action's episode.
@@ -249,7 +249,7 @@ class RankedPair:
         better: Index of the policy with the higher estimate.
         worse: Index of the other policy.
         difference: Difference of their estimates.
-        ci95: Its 95 % confidence interval, paired by episodes.
+        ci95: 95 % confidence interval of the difference, paired by episodes.
     """
 
     better: int
@@ -259,7 +259,7 @@ class RankedPair:
 
     @property
     def is_resolved(self) -> bool:
-        """Whether the interval excludes 0, so that the data tell the two policies apart."""
+        """Whether the difference's confidence interval excludes 0, so that the data tell the two policies apart."""
         return self.ci95[0] > 0
 
 
@@ -270,7 +270,7 @@ class Ranking:
     Attributes:
         estimator: Name of the estimator.
         order: Indices of the policies, the best one first.
-        pairs: All pairs of policies, in this order.
+        pairs: All pairs of policies, those with the best policy first.
     """
 
     estimator: str

@@ -48,7 +48,7 @@ class FitSettings:
     lr: float = 1e-3
 
     def sgd_steps_within(self, horizon: float) -> int:
-        """Number of minibatches for values with a given effective horizon in env steps."""
+        """Number of minibatches: `sgd_steps` if set, else proportional to the horizon (env steps) within bounds."""
         low, high = SGD_STEPS_BOUNDS
         return self.sgd_steps or int(min(max(HORIZONS * horizon / TARGET_RATE, low), high))
 
@@ -84,11 +84,11 @@ class FittedQ:
         self._fit(settings, generator(seed, "fitted q"))
 
     def q(self) -> Doubles:
-        """Values of all recorded actions, [M, N]; 0 for final observations."""
+        """Values of the actions recorded in N rows, by each of M Q functions, [M, N]; 0 for final observations."""
         return self._on_rows(np.flatnonzero(self._episodes.valid), self._inputs.q)
 
     def v(self) -> Doubles:
-        """Values of all observations under the evaluated policy, [M, N]; 0 where the episode has terminated."""
+        """Value of the evaluated policy in each of N rows, by each of M Q functions, [M, N]; 0 after termination."""
         continues = np.ones(self._episodes.num_rows, np.bool_)
         continues[self._episodes.final_rows[self._episodes.terminated]] = False
         return self._on_rows(np.flatnonzero(continues), self._inputs.v)

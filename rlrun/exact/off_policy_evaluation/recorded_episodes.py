@@ -22,7 +22,7 @@ ROWS_AT_ONCE = 4096
 
 @dataclass(frozen=True)
 class RecordedEpisodes:
-    """Recorded episodes as concatenated rows: one row for each step, and one for each final observation.
+    """Recorded episodes as N concatenated rows: one for each step, and one for each final observation.
 
     Attributes:
         observations: Function that gathers the raw observations of rows [B], a tree of [B, ...]; they may be in files.
@@ -90,7 +90,7 @@ class RecordedEpisodes:
         return np.repeat(np.arange(self.num_episodes), self.lengths + 1)
 
     def time_major(self, column: NDArray[Any]) -> NDArray[Any]:
-        """Arranges a column [N] by step and episode, [T, E], with zeros after an episode's last step."""
+        """Arranges a column of N rows by T steps and E episodes, [T, E], with zeros after an episode's last step."""
         times = np.arange(self.lengths.max())[:, None]
         rows = self.first_rows + np.minimum(times, self.lengths - 1)
         return np.where(times < self.lengths, column[rows], 0)

@@ -27,7 +27,7 @@ SAMPLES = 4
 
 @dataclass(frozen=True)
 class TargetActions:
-    """Actions of the evaluated policy at recorded observations.
+    """Actions of the evaluated policy at N recorded observations, and log-probabilities of the recorded actions.
 
     Attributes:
         log_probs: Log-probability of each recorded action in the env's units, [N]; None for a deterministic continuous
@@ -66,7 +66,7 @@ class TargetPolicy:
         return self._behavior.memory.is_used
 
     def on(self, episodes: RecordedEpisodes) -> TargetActions:
-        """Runs the policy over all recorded observations, as if the recorded actions had been executed."""
+        """Returns the policy's actions at all recorded observations, as if the recorded actions had been executed."""
         return self._greedy(episodes) if self._is_greedy else self._stochastic(episodes)
 
     def _greedy(self, episodes: RecordedEpisodes) -> TargetActions:

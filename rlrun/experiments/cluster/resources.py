@@ -207,7 +207,10 @@ def machine_cpus() -> int:
 
 
 def container_quota(cpu_max: Path) -> float | None:
-    """Parses the CPU limit of a container in cgroup v2's "QUOTA PERIOD" (microseconds); None for no limit."""
+    """Reads a container's CPU limit from cgroup v2's file cpu.max; None for no limit.
+
+    The file contains "QUOTA PERIOD" in microseconds.
+    """
     try:
         quota, period = cpu_max.read_text().split()
     except (OSError, ValueError):

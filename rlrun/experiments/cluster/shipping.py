@@ -52,7 +52,7 @@ def code_environment(experiments: Iterable[Experiment]) -> dict[str, Any]:
 
 
 def user_modules(experiments: Iterable[Experiment]) -> dict[str, Path]:
-    """Finds the top-level modules that experiments import and that are not installed, as name -> folder or file."""
+    """Finds the folder or file of each top-level module that experiments import and that is not installed, by name."""
     found: dict[str, Path] = {}
     wanted = sorted({name for experiment in experiments for name in _named(experiment)})
     seen = set(wanted)

@@ -37,7 +37,7 @@ class Timing:
     Attributes:
         num_workers: Number of rollout workers.
         num_envs_per_worker: Number of envs of each rollout worker.
-        windows: Env steps per second of each window, learning included.
+        windows: Env steps per second in each time window of the measurement, learning included.
     """
 
     num_workers: int

@@ -214,7 +214,7 @@ class ActiveRun:
             self.stop_for(error)
 
     def restarts(self, trial: str, restart: int, of: int, error: Exception) -> None:
-        """Records a failed trial that will restart as INTERRUPTED, so that the run can be resumed."""
+        """Gives a failed trial that is about to restart the status INTERRUPTED, so that the run can be resumed."""
         if self.directory.record(trial).status == "ERROR":
             with self.stopping_when_full():
                 self.directory.mark(trial, "INTERRUPTED")

@@ -18,7 +18,7 @@ class Item:
 
     Attributes:
         is_checkpoint: Whether the item is a checkpoint.
-        inode: Number of the file, or of the checkpoint's manifest, on its file system.
+        inode: Inode number of the file, or of the checkpoint's manifest.
         size: Size of the file, or of the manifest, in bytes.
         changed_ns: Time of the last modification.
     """

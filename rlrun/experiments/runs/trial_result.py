@@ -123,7 +123,7 @@ class TrialResult:
 
     @property
     def is_stopped_early(self) -> bool:
-        """Whether the trial was stopped early by a scheduler, a hook or a plateau.
+        """Whether the trial was stopped early by a scheduler, a hook or a plateau of a metric.
 
         In that case `stop_reason` begins with the name of what stopped it, as in ``asha: ...``.
         """
@@ -131,7 +131,7 @@ class TrialResult:
 
     @property
     def early_end(self) -> str:
-        """Trial and stop reason as text if a hook or a plateau stopped the trial, "" otherwise."""
+        """Message with the stop reason if a hook or a plateau of a metric stopped the trial early, "" otherwise."""
         by_scheduler = self.stop_reason.partition(":")[0] in SchedulerConfig.kinds()
         return f"{self.name} was stopped: {self.stop_reason}" if self.is_stopped_early and not by_scheduler else ""
 

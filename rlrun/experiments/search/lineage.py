@@ -46,7 +46,7 @@ class MemberRecord:
         parent: The trial whose weights are copied, None for the member's own weights.
         parent_generation: The generation of the parent's checkpoint, None without a parent.
         params: Hyperparameters of the member after the generation, by path below `config`.
-        sgd_steps: SGD steps at the generation in training from data alone, whose clock counts them; else None.
+        sgd_steps: SGD steps at the generation in training from data alone; None otherwise.
     """
 
     trial: str
@@ -70,7 +70,7 @@ class Generation:
 
     Attributes:
         population: The population's seed.
-        generation: Number of the generation, 0 at the start; generation g is after g intervals of the clock.
+        generation: Number of the generation, 0 at the start; generation g is reached after g intervals of training.
         members: The members, in the order of the trials.
     """
 

@@ -114,7 +114,10 @@ class ActingPolicy:
     def sampled(
         self, observation: Any, *, episode_start: bool = False, prev_reward: float = 0.0
     ) -> tuple[Any, float | None]:
-        """Returns a sampled action for one observation, and its log-probability in the env's units, None if unknown."""
+        """Samples an action for one observation; returns it with its log-probability, None if that is unknown.
+
+        For a continuous action this is the log-density in the env's units.
+        """
         from rlrun.engine.policy.log_probs_in_env import behavior_log_probs
 
         behavior = self.behavior()

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 class Games:
     """Plays games between a training's policies and opponents, in a multi-agent world with two sides.
 
-    Sides are `first` and `second`, by the agents that the mapping distinguishes. A policy plays the sides that the
-    mapping assigns to it.
+    The sides are called `first` and `second`. A policy plays a side if the mapping assigns the side's agents to it.
 
     Args:
         description: The training's env, policies and seed.

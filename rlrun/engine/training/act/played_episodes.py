@@ -1,4 +1,4 @@
-"""Episodes of a policy played step by step, for rendering; they equal those of an evaluation."""
+"""Step-by-step playing of a policy's episodes for rendering; an evaluation with the same seed has the same episodes."""
 
 from __future__ import annotations
 

@@ -341,7 +341,7 @@ class _TraineeFactory:
 
 
 def goal_env(env: EnvConfig) -> GoalFunctions:
-    """Creates an env whose goal functions are called, in any process that replaces goals of transitions (HER)."""
+    """Creates an env whose goal functions recompute the rewards of transitions with replaced goals (HER)."""
     made: GoalFunctions = load_internal(PARTS["goals"])(env)
     return made
 
@@ -365,7 +365,7 @@ def _local_replay(
 
 
 def rewards_of(config: AlgorithmConfig) -> RewardSettings:
-    """Settings of how an algorithm's rewards are clipped or scaled."""
+    """Settings of an algorithm's reward processing: discount factor, clipping and normalization."""
     return RewardSettings(config.gamma, config.clip_rewards, config.normalize_rewards)
 
 

@@ -1,4 +1,4 @@
-"""Operators of users that are inserted into a dataflow before learning (setting `before_learning`)."""
+"""Users' own operators, which the setting `before_learning` inserts into a dataflow before the learning step."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ class Description:
         return metric_table(self.policies, self.hooks, has_many_agents=self.env.has_many_agents)
 
     def networks(self, spaces: Mapping[str, Spaces]) -> list[str]:
-        """Describes each policy's network in lines of text: settings that follow from the spaces, and encodings.
+        """Describes each policy's network in lines of text: settings chosen for its spaces, and observation encodings.
 
         Args:
             spaces: Spaces of each policy.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def with_logged_actions(env: EnvConfig, algorithms: Mapping[str, Algorithm[Any]]) -> EnvConfig:
-    """Decides, for an external env, whether algorithms learn from actions that clients chose themselves.
+    """Fills in an external env's setting `logged_actions`: whether to learn from actions that clients chose themselves.
 
     Args:
         env: The env.

@@ -244,7 +244,7 @@ def common_update_executor(
 def may_have_kernels(algorithm: Algorithm[Any]) -> bool:
     """Whether the settings allow NumPy or C kernels for parameter updates: in float32 on the CPU.
 
-    An operation without a kernel is noticed only when the update is traced.
+    Whether each operation has a kernel is known only when the update is traced.
     """
     return algorithm.config.precision == "float32" and not algorithm.config.num_gpus
 

@@ -1,4 +1,4 @@
-"""Dataflow of one policy: the algorithm's, extended by reward streams and the user's own operators."""
+"""Dataflow of one policy: the algorithm's own, extended by operators for additional rewards and by users' operators."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def learning_alone(algorithm: Algorithm[Any], trainee: Trainee) -> Flow[Any]:
 
 
 def learning(algorithm: Algorithm[Any], items: Flow[Any], trainee: Trainee) -> Flow[Any]:
-    """Builds an algorithm's dataflow, extended by operators for reward streams and those of users.
+    """Builds an algorithm's dataflow, extended by operators for additional rewards and by users' operators.
 
     Intrinsic rewards are computed on the workers' fragments before `learn`, and so are visible to the user's operators.
     The Lagrangian follows `ConcatBatches`, since its multiplier is updated once per batch.

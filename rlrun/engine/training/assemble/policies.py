@@ -260,7 +260,7 @@ class Policies:
 
     @property
     def acting(self) -> tuple[str, ...]:
-        """Names to which agents can be mapped: policies, and places of frozen opponents."""
+        """Names to which agents can be mapped: the policies, and the seats of frozen opponents."""
         return (*self.algorithms, *self.seats)
 
     def reported_policies(self, env: EnvConfig) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Hooks of a trial: calls for results, evaluations and checkpoints, and the answers of the workers' hooks."""
+"""Calls of a trial's hooks (results, evaluations, checkpoints), and the metrics and stop requests that they return."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlrun.engine.settings.metric import HOOKS
 
 
 class TrialHooks:
-    """Users' hooks in the trial's own process, and the answers of all hooks.
+    """Users' hooks in the trial's own process, and the metrics and stop requests that all hooks return.
 
     Args:
         hooks: Settings of each hook by its import path.
@@ -20,7 +20,7 @@ class TrialHooks:
         announce: Callback with a warning.
 
     Attributes:
-        answers: Answers of all hooks, including those in workers.
+        answers: Metrics and stop requests returned by all hooks, including those in workers.
         seconds: Seconds spent in hooks so far.
     """
 
@@ -42,7 +42,7 @@ class TrialHooks:
         return self.answers.stop
 
     def on_result(self, iteration: int, result: Mapping[str, Any]) -> dict[str, Any]:
-        """Calls the hooks with an iteration's result, and returns all hooks' metrics; one without a value is None.
+        """Calls the hooks with an iteration's result, and returns all hooks' metrics, None for those without a value.
 
         Args:
             iteration: Number of the iteration.
@@ -84,7 +84,7 @@ class TrialHooks:
             self.seconds += time.perf_counter() - began
 
     def state(self) -> dict[str, Any]:
-        """Returns the state of the hooks, and the answers not yet included in a result."""
+        """Returns the state of the hooks, with the metrics that no result has included yet."""
         return {"hooks": self._hooks.state(), "answers": self.answers.state()}
 
     def load_state(self, state: Mapping[str, Any]) -> None:

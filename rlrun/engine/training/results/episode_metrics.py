@@ -107,7 +107,7 @@ class AgentMetrics:
         policies: Names of the policies.
         agents: Ids of the possible agents. Other agents, such as those born in an episode, count only in their policy's
             metrics, and so do all agents if there are more than `MOST_AGENTS`.
-        announce: Callback with a warning about infos, once of each kind per policy; see `EpisodeMetrics`.
+        announce: Callback for warnings about infos, at most one of each kind per policy; see `EpisodeMetrics`.
     """
 
     def __init__(
@@ -133,9 +133,9 @@ class AgentMetrics:
         return returns_of([episode for policy in policies for episode in self._of_policies[policy].last])
 
     def of_agents(self) -> dict[str, float | int | None]:
-        """Returns the mean return of each possible agent, if there are few.
+        """Returns the mean return of each possible agent, by metric name; None before its first episode ends.
 
-        None before an agent's first episode ends.
+        Empty if there are more than `MOST_AGENTS` agents.
         """
         return {
             f"agents/{agent}/episode_return_mean": own.result()["episode_return_mean"]

@@ -42,7 +42,7 @@ def begin_output(folder: Path, *, is_own: bool) -> None:
 
 
 class RunOutput:
-    """Writes the steps that a run collects to data sets, one for each policy; a single one lies in the folder itself.
+    """Writes the steps that a run collects to data sets: one per policy, or a single one in the folder itself.
 
     Rollouts are recorded in the order in which they are counted, so that an exact resume writes equal bytes.
 

@@ -1,1 +1,1 @@
-"""State of a training in checkpoints."""
+"""Saving a training's state in checkpoints, and restoring it."""

@@ -124,7 +124,7 @@ def load_policy(trainee: Trainee, content: Content) -> None:
 
 
 def load_policy_in_part(trainee: Trainee, content: Content) -> None:
-    """Loads those parameters from a checkpoint that the policy has too, by name.
+    """Loads only the parameters that a checkpoint and the policy have in common, by name.
 
     For example, a cloned policy can become the policy of an actor-critic, whose value network keeps its initial
     parameters. A target network without parameters in the checkpoint starts as a copy.

@@ -2,8 +2,8 @@
 
     tensors   policies/<trainee>, targets/<trainee>, optimizers/<trainee>
     state     training       iteration, seconds, episodes
-              workers        places of the envs, counters
-              league         where there are seats: pool, pay-offs, and copies of other runs' policies
+              workers        positions of the envs in their episodes, counters
+              league         only with frozen opponents: pool, pay-offs, and copies of other runs' policies
               trainees       by name: learner, filters and flow
 
 A new component adds a section without changing the others.

@@ -176,7 +176,7 @@ def load_weights(
 
 
 def freeze_filters(running: RunningTraining) -> None:
-    """Keeps the observation statistics of all policies as they are from now on."""
+    """Stops updating the observation statistics of all policies; their present values remain in use."""
     for branch in running.branches.values():
         branch.trainee.filters.is_frozen = True
 

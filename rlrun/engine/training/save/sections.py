@@ -54,7 +54,7 @@ def section_state(sections: Mapping[str, Any], owner: str) -> dict[str, Any]:
 
 
 def executor_record(update_executor: UpdateExecutor | None) -> dict[str, Any]:
-    """Entries of a checkpoint's manifest about the backend of updates, and the kernels that determine rounding."""
+    """Entries of a checkpoint's manifest: the backend of updates and, for C kernels, what determines their rounding."""
     if update_executor != "c":
         return {"update_executor": update_executor}
     return {"update_executor": update_executor, "kernels": load_internal(KERNELS_KEY)()}

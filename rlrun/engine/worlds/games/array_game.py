@@ -22,8 +22,8 @@ class Symmetries:
     """Board symmetries as permutations of cells and actions, beginning with the identity.
 
     Attributes:
-        cells: Source cell of each target cell, in row-major order, for each symmetry, [S, C].
-        actions: Source action of each target action, for each symmetry, [S, A].
+        cells: For each of S symmetries, the source of each of the C target cells in row-major order, [S, C].
+        actions: For each of S symmetries, the source of each of the A target actions, [S, A].
     """
 
     cells: Indices

@@ -93,7 +93,7 @@ class SearchedEnv(World):
 
 
 class InitialPositions:
-    """Sampler of an env's initial positions; its pickle holds the env's factory instead of the env.
+    """Sampler of an env's initial positions; pickling it stores the env's factory instead of the env.
 
     Args:
         make: Factory of the env, which all positions share.

@@ -105,7 +105,7 @@ class Asha:
         """Does nothing: results of a removed trial still count at its rungs."""
 
     def released(self) -> dict[str, Decision]:
-        """Returns an empty result: under ASHA trials never wait."""
+        """Returns no decisions on waiting trials, since trials never wait under ASHA."""
         return {}
 
     def _reason(self, time: float, mine: float, needed: float) -> str:

@@ -69,7 +69,7 @@ class Median:
         """Does nothing: results of a removed trial still count."""
 
     def released(self) -> dict[str, Decision]:
-        """Returns an empty result: under the median stopping rule trials never wait."""
+        """Returns no decisions on waiting trials, since trials never wait under the median stopping rule."""
         return {}
 
 

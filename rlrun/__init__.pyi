@@ -1757,7 +1757,7 @@ class DDPPO(_DDPPO):
         """
 
 class DPO(_DPO):
-    """Direct preference optimization of pairs of episodes that the policy itself generates in each iteration."""
+    """Direct preference optimization on pairs of episodes that the policy itself generates in each iteration."""
     def __init__(
         self,
         config: DPOConfig | None = None,
@@ -1786,7 +1786,7 @@ class DPO(_DPO):
         beta: float = 0.1,
         temperature: float = 0.1,
     ) -> None:
-        """Direct preference optimization of pairs of episodes that the policy itself generates in each iteration.
+        """Direct preference optimization on pairs of episodes that the policy itself generates in each iteration.
 
         Args:
             config: Parsed settings, instead of settings by name.
@@ -5012,7 +5012,7 @@ class TD3(_TD3):
         """
 
 class TD3BC(_TD3BC):
-    """TD3 whose actor stays close to the recorded actions, by their squared distance (arXiv:2106.06860)."""
+    """TD3 with a penalty on the squared distance between the actor's and the recorded actions (arXiv:2106.06860)."""
     def __init__(
         self,
         config: TD3BCConfig | None = None,
@@ -5059,7 +5059,7 @@ class TD3BC(_TD3BC):
         value_weight: float = 2.5,
         critic_penalty: float = 0.0,
     ) -> None:
-        """TD3 whose actor stays close to the recorded actions, by their squared distance (arXiv:2106.06860).
+        """TD3 with a penalty on the squared distance between the actor's and the recorded actions (arXiv:2106.06860).
 
         Args:
             config: Parsed settings, instead of settings by name.

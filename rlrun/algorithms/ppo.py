@@ -67,7 +67,11 @@ class PPO(Algorithm[PPOConfig]):
 
     @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """PPO loss over S sequences of L steps: clipped surrogate, value loss and entropy bonus (eqs. 7 and 9)."""
+        """PPO loss over S sequences of L steps: clipped surrogate, value loss and entropy bonus.
+
+        Source:
+            Schulman et al., arXiv:1707.06347, eqs. 7 and 9.
+        """
         config, valid = self.config, batch["valid"].float()
         # Masked before the exponential: that of an empty step may be infinite, and 0 times infinity is NaN.
         log_ratio = (outputs.distribution.log_prob(batch["actions"]) - batch["logp"]) * valid
@@ -102,15 +106,15 @@ class PPO(Algorithm[PPOConfig]):
     @property
     @override
     def mode(self) -> RolloutMode:
-        """Synchronous rounds of fragments, or asynchronous fragments if `asynchronous` is set."""
+        """Mode of collection: synchronous rounds of fragments, or single fragments if `asynchronous` is set."""
         return "async" if self.config.asynchronous else "sync"
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Dataflow: computes advantages per fragment, and runs epochs of SGD on each batch.
 
-        `Standardize` and `TrainOnBatch` receive whole batches. The last operator sends the weights to all workers after
-        each batch.
+        The operators `Standardize` and `TrainOnBatch` receive whole batches. The last operator sends the weights to all
+        workers after each batch.
         """
         config = self.config
         return (

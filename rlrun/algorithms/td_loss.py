@@ -1,4 +1,4 @@
-"""Losses of TD errors: Huber's or the squared error of Q values, and losses of return distributions (torch).
+"""Losses of TD errors: Huber loss or squared error of Q values, and losses of return distributions (torch).
 
 They use tensor methods only and do not branch on values, so they can be traced.
 """
@@ -50,7 +50,7 @@ def huber(errors: Tensor, bound: float | None) -> Tensor:
 
 
 def huber_excess(distances: Tensor, valid: Tensor, bound: float | None) -> dict[str, Tensor]:
-    """Statistic for `HUBER_METRICS`: how far TD errors exceed the threshold of the Huber loss; 0 for squared error.
+    """Statistic for `HUBER_METRICS`: share of TD errors beyond the threshold of the Huber loss; 0 for squared error.
 
     Args:
         distances: Absolute TD errors, [S, L].
@@ -64,7 +64,8 @@ def huber_excess(distances: Tensor, valid: Tensor, bound: float | None) -> dict[
 def projected(probabilities: Tensor, atoms: Tensor, support: Tensor) -> Tensor:
     """Projects a categorical distribution onto a fixed support of evenly spaced atoms (C51).
 
-    Each atom's probability is split linearly between its two neighbors in the support, or given to the nearest end.
+    Each atom's probability is split linearly between its two neighbors in the support; an atom outside the support's
+    range gives its probability to the nearest end.
 
     Args:
         probabilities: Probabilities of the atoms, [..., K].

@@ -51,7 +51,8 @@ def translated_text(
         version: Version of RLlib; None to recognize it by the keys.
 
     Raises:
-        SpecError: The file cannot be read or translated, or, unless `lenient` is set, has such keys.
+        SpecError: The file cannot be read or translated, or `lenient` is not set and the file has keys without a
+            counterpart that affect learning.
     """
     from rlrun.bridges.translation.rllib import is_rllibs
     from rlrun.bridges.translation.translate import text_of, translate_rllib, translate_zoo

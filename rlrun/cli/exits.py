@@ -119,7 +119,7 @@ def explain(error: Exception | SystemExit) -> tuple[int, str]:
 
 
 def report_silent_end(exit_code: int) -> NoReturn:
-    """Prints a message if the command's process ended silently, and exits; called in the waiting parent process.
+    """Prints an error that the command's process ended without a message, and exits; called in its parent process.
 
     Args:
         exit_code: Exit code of the process.

@@ -38,8 +38,8 @@ class WorkerTime:
         env_steps: Number of env steps in the measured fragments.
         phases: Seconds by phase of collection, such as env steps or inference.
         wait_s: Seconds between fragments, in which the worker was idle, loaded new weights, or serialized a fragment.
-        transfer_s: Seconds in which the driver waited for finished fragments or deserialized them; None in this
-            process, and for clocks that cannot be compared.
+        transfer_s: Seconds in which the driver waited for finished fragments or deserialized them; None for a
+            worker in this process, or if the clocks of worker and driver cannot be compared.
         queued_s: Seconds for which finished fragments were queued while the driver was busy; None if `transfer_s` is.
     """
 
@@ -118,7 +118,7 @@ def warm_up(training: Training) -> float:
 
 
 def profiled(training: Training, seconds: float) -> Profile:
-    """Profiles a training for a minimum duration, until the end of the running iteration.
+    """Profiles a training for a given duration, extended to the end of an iteration.
 
     An interrupt (Ctrl-C) ends profiling early, with a partial profile as result.
 

@@ -234,7 +234,7 @@ def configurations_table(
 
 
 def counterpart_words(metric: str) -> str:
-    """Heading of the column for the same return in evaluations, or in training if `metric` is of evaluations."""
+    """Heading of the column for a metric's counterpart: in training for an evaluation metric, and vice versa."""
     return "in training" if metric.startswith("evaluation/") else "evaluation"
 
 

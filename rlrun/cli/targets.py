@@ -75,7 +75,8 @@ def checkpoint_named(target: str, runs_dir: Path, *, best: bool) -> Path:
 
     Raises:
         CheckpointError: If the target has no usable checkpoint.
-        UsageError: If there is no such target, or a run has several newest checkpoints; the message names its trials.
+        UsageError: If there is no such target, or a run with several trials is to resolve to its newest checkpoint; the
+            message names the trials.
     """
     found = existing(target, runs_dir)
     if found is None:

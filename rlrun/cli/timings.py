@@ -19,7 +19,8 @@ def tune(spec: Path) -> None:
         spec: The spec file.
 
     Raises:
-        UsageError: If the spec's algorithm has no batches, so that different numbers would change learning.
+        UsageError: If the spec has policies, or its algorithm has no `train_batch_size`, so that the number of workers
+            or envs would affect learning.
     """
     from rlrun.experiments.cluster.resources import machine_cpus
     from rlrun.experiments.launch.timings import chosen, time_settings

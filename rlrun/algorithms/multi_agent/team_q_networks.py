@@ -138,7 +138,7 @@ class TeamQNetworks:
             return self.best(self._values(self.views, observations), observations)
 
     def unrolled(self, batch: SampleBatch, burn_in: int) -> tuple[Tensor, Tensor]:
-        """Members' Q values over recurrent sequences after a burn-in, by the online and the target network.
+        """Members' Q values over S recurrent sequences of L steps, by the online and the target network.
 
         Args:
             batch: Joint `obs` [S, burn_in + L, ...], members' `episode_starts` [S, burn_in + L, K], and their initial
@@ -146,7 +146,8 @@ class TeamQNetworks:
             burn_in: Number of burn-in steps at the start of each sequence.
 
         Returns:
-            Q values [S, L, K, A] of the online network, with gradients, and of the target network, without.
+            Q values [S, L, K, A] of K members' A actions after the burn-in: by the online network, with gradients, and
+            by the target network, without.
         """
         rows, span, members = batch["episode_starts"].shape
         of_members = SampleBatch(

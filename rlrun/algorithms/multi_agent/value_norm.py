@@ -35,7 +35,7 @@ DECAY = 0.99999
 
 
 def updated(moments: Tensor, targets: Tensor, valid: Tensor) -> Tensor:
-    """Updates the running moments by the value targets of a minibatch, [3].
+    """Returns the running moments [3], updated with the value targets of S sequences of L steps.
 
     Args:
         moments: Moments before the minibatch, [3].
@@ -61,7 +61,7 @@ class StateValueOutputs(ActorCriticOutputs):
     """Actor-critic outputs whose `values` are normalized.
 
     Attributes:
-        moments: Running moments of the value targets, for normalization, [3].
+        moments: Running mean, mean square and total weight of the value targets, [3].
     """
 
     moments: Tensor

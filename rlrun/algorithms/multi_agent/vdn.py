@@ -117,10 +117,10 @@ class VDN(Algorithm[VDNConfig]):
 
     @override
     def loss(self, outputs: TeamQNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Squared TD error of joint Q values over minibatches [S, 1] (arXiv:1803.11485, eq. 6).
+        """Squared TD error of joint Q values over a minibatch of S steps (arXiv:1803.11485, eq. 6).
 
-        The default is not the Huber loss, since a sum that cannot represent the target should be its least-squares
-        approximation.
+        The squared error is the default instead of the Huber loss, because a sum of members' values that cannot
+        represent the target should be its least-squares approximation.
         """
         bound, valid = self.config.huber, batch["valid"].float()
         values = outputs.team_values(batch["obs"], batch["actions"])
@@ -133,7 +133,7 @@ class VDN(Algorithm[VDNConfig]):
         return Loss(loss, statistics, priorities=distances.squeeze(-1))
 
     def sequence_loss(self, outputs: TeamQNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Squared TD error of joint Q values over recurrent sequences [S, L] (arXiv:1803.11485, eq. 6).
+        """Squared TD error of joint Q values over S recurrent sequences of L steps (arXiv:1803.11485, eq. 6).
 
         Each member's network is unrolled over the whole sequence from the member's stored recurrent state.
         """

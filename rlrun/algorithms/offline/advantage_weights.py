@@ -76,7 +76,7 @@ class WeighByAdvantage(StatefulOperator):
         return values
 
     def weights(self, advantages: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Updates the running mean square of advantages by a minibatch's [rows, 1]; returns the minibatch's weights."""
+        """Weights [rows, 1] of a minibatch's advantages [rows, 1], which first update the running mean square."""
         found = float(np.square(advantages, dtype=np.float64).mean())
         before = found if self.mean_square is None else self.mean_square
         self.mean_square = before + self.rate * (found - before)

@@ -89,9 +89,10 @@ class CQL(ReplayOrData, SAC):
         batch: SampleBatch,
         scheduled: Mapping[str, Tensor],
     ) -> Loss:
-        """Half the squared TD error, plus the gap between soft maximum and recorded action (arXiv:2006.04779, eq. 4).
+        """Half the squared TD error, plus a penalty on values of unrecorded actions (arXiv:2006.04779, eq. 4).
 
-        Targets exclude the entropy. Rows are [S, L].
+        The penalty is the soft maximum of the values over actions, minus the value of the recorded action. TD targets
+        have no entropy bonus. The loss is over S sequences of L steps.
         """
         valid = batch["valid"].float()
         values = outputs.values_of(batch)

@@ -28,7 +28,7 @@ BEHAVIOR = "behavior"
 
 @dataclass(frozen=True)
 class GreedyNetworks(ActorQNetworks):
-    """Critics Q(s, .) over Discrete actions, the first of which chooses actions, and an optional behavior policy.
+    """Critics Q(s, .) over Discrete actions, with an optional behavior policy; the first critic chooses actions.
 
     Attributes:
         threshold: Minimum probability of an action under the behavior policy, as a fraction of the largest one.
@@ -66,7 +66,7 @@ class GreedyNetworks(ActorQNetworks):
 
 
 def is_unlikely(log_probs: Tensor, threshold: float) -> Tensor:
-    """Mask [..., A] of the actions below `threshold` times the largest probability (arXiv:1910.01708, eq. 17)."""
+    """Mask [..., A] of actions with less than `threshold` times the top probability (arXiv:1910.01708, eq. 17)."""
     return log_probs - log_probs.amax(-1, keepdim=True) < math.log(threshold)
 
 
@@ -84,7 +84,7 @@ class ConservativeNetworks(SquashedNetworks):
         return self.sample_and_evaluate_next(batch).values
 
     def soft_maximum(self, batch: SampleBatch) -> Tensor:
-        """Log of the integral of exp(Q(s, .)) over all actions, estimated by importance sampling, [C, S, 1].
+        """Log of the integral of exp(Q(s, .)) over all actions, estimated by importance sampling, [critics, S, 1].
 
         Actions are sampled in equal numbers from a uniform distribution, from the actor at s, and from the actor at the
         next observation. The logarithm of the action's density is subtracted from each value (arXiv:2006.04779,

@@ -1,4 +1,4 @@
-"""Policies greedy with respect to critics, perhaps among likely actions only, and policies of CQL (torch)."""
+"""Policies that are greedy with respect to critics, optionally among likely actions only, and CQL's (torch)."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class ConservativePolicy(SoftPolicy):
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
-        """Samples the noise of SAC, and the uniform actions and the noise of the regularizer."""
+        """Samples the random inputs of the losses: SAC's noise, and uniform actions and noise for CQL's regularizer."""
         number = self.config.num_sampled_actions
         uniform = generator.uniform(-1.0, 1.0, (rows, length, number, self.num_normal)).astype(np.float32)
         noise = generator.standard_normal((rows, length, 2 * number, self.num_normal), np.float32)

@@ -1,4 +1,4 @@
-"""Acting on Q values among the actions that a behavior policy considers likely (NumPy)."""
+"""Acting by Q values, restricted to actions that a behavior policy considers likely (NumPy)."""
 
 from __future__ import annotations
 

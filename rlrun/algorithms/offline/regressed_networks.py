@@ -1,4 +1,4 @@
-"""Actor that imitates recorded actions, with its critics, for losses (torch)."""
+"""Networks of an actor that imitates recorded actions, and of its critics, as the losses evaluate them (torch)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOISE, NEXT_NOISE = "noise", "next_noise"
 
 @dataclass(frozen=True)
 class RegressedNetworks(ABC):
-    """Stochastic actor, critics and target networks; expectations over the actor are exact sums or sampled.
+    """Stochastic actor, critics and target networks, with expected values over the actor's actions (exact or sampled).
 
     Attributes:
         networks: The networks; IQL has an additional one, `value`.
@@ -69,7 +69,7 @@ class RegressedNetworks(ABC):
 
 
 class RegressedBoxNetworks(RegressedNetworks):
-    """Actor of bounded Gaussian actions; expectations are means over sampled actions."""
+    """Actor of bounded Gaussian actions, with expected values computed as means over sampled actions."""
 
     @override
     def log_probs(self, batch: SampleBatch) -> Tensor:
@@ -105,7 +105,7 @@ class RegressedBoxNetworks(RegressedNetworks):
 
 
 class RegressedChoiceNetworks(RegressedNetworks):
-    """Categorical actor; expectations are exact sums over the allowed actions."""
+    """Categorical actor, with expected values computed as exact sums over the allowed actions."""
 
     @override
     def log_probs(self, batch: SampleBatch) -> Tensor:

@@ -1,4 +1,4 @@
-"""Replay algorithms that learn from data sets: alone, in addition to an env, or before an env."""
+"""Off-policy algorithms that can learn from data sets: without an env, together with an env, or before it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ReplayOrData(Algorithm[Any]):
-    """Mixin of off-policy algorithms that learn from data sets, an env, or both, according to their configs.
+    """Mixin for off-policy algorithms that learn from data sets, an env, or both, according to their configs.
 
     List it first among the base classes. If the shares in `input` sum to 1, the algorithm learns from data alone; with
     smaller shares, from data and an env; without `input`, from an env. Configs must extend `DataSettings` and

@@ -26,7 +26,7 @@ class RLPDModelConfig(SoftModelConfig):
     training_intensity=20.0,
 )
 class RLPDConfig(DataSettings, SACConfig):
-    """Settings of RLPD (Ball et al., arXiv:2302.02948), with defaults from its table 2, and otherwise from SAC."""
+    """Settings of RLPD (Ball et al., arXiv:2302.02948), with defaults from the paper's table 2, or else SAC's."""
 
     needed: ClassVar[Mapping[str, str]] = {
         "input": "must name a data set, for instance [{path: FOLDER, share: 0.5}] next to an env"

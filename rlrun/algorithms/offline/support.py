@@ -1,4 +1,4 @@
-"""Support constraint: how far a policy's actions lie outside the recorded actions."""
+"""Support of the recorded actions: share of a policy's actions that lie outside their range."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ACTOR_SUPPORT = (
 
 
 def support_statistics(values: Tensor, actions: Tensor, recorded: Tensor, valid: Tensor) -> dict[str, Tensor]:
-    """Statistics of an actor's actions, as declared in `ACTOR_SUPPORT`.
+    """Mean Q value of an actor's actions, and share of them outside the recorded range (see `ACTOR_SUPPORT`).
 
     Args:
         values: Q values of the actor's actions, [S, L].

@@ -37,7 +37,7 @@ class TD3BCConfig(DataSettings, DDPGConfig):
     """Settings of TD3+BC (Fujimoto and Gu, arXiv:2106.06860).
 
     For ReBRAC (Tarasov et al., arXiv:2305.09836), set `critic_penalty` above 0, `model.critic_normalization: layer`,
-    three hidden layers and large minibatches; its `beta_1` is 1 / (`value_weight` times the number of action
+    three hidden layers and large minibatches; ReBRAC's `beta_1` equals 1 / (`value_weight` times the number of action
     coordinates).
     """
 
@@ -57,7 +57,7 @@ class TD3BCConfig(DataSettings, DDPGConfig):
 
 
 class TD3BC(ReplayOrData, TD3):
-    """TD3 whose actor stays close to the recorded actions, by their squared distance (arXiv:2106.06860)."""
+    """TD3 with a penalty on the squared distance between the actor's and the recorded actions (arXiv:2106.06860)."""
 
     Config = TD3BCConfig
     config: TD3BCConfig
@@ -69,7 +69,11 @@ class TD3BC(ReplayOrData, TD3):
 
     @override
     def next_values(self, outputs: DeterministicNetworks, batch: SampleBatch) -> Tensor:
-        """Target critics' values [S, L], minus the penalty on the distance of actions (arXiv:2305.09836, eq. 5)."""
+        """Target critics' values [S, L], minus a penalty for unrecorded next actions (arXiv:2305.09836, eq. 5).
+
+        The penalty is `critic_penalty` times the squared distance between the target actor's and the recorded next
+        actions.
+        """
         if not self.config.critic_penalty:
             return super().next_values(outputs, batch)
         actions = self.next_actions(outputs, batch)

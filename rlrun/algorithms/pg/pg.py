@@ -56,8 +56,8 @@ class PGConfig(OnPolicyConfig):
 class PG(Algorithm[PGConfig]):
     """REINFORCE: Monte Carlo policy gradient over whole episodes, with an optional value baseline.
 
-    Early steps of long episodes may stem from older weights. `policy_lag_mean` ignores this, since episodes are sent
-    only when they end.
+    Early steps of long episodes may have been collected with older weights. The metric `policy_lag_mean` ignores this,
+    since workers send episodes only when they end.
     """
 
     Config: ClassVar[type[PGConfig]] = PGConfig
@@ -79,13 +79,13 @@ class PG(Algorithm[PGConfig]):
 
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
-        """Operators that run on workers: assemble complete episodes from fragments."""
+        """Operators that run on workers: assembly of complete episodes from fragments."""
         config = self.config
         return (CompleteEpisodes(config.gamma, config.use_baseline, config.reward_streams),)
 
     @override
     def learn(self, episodes: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: takes one SGD step on each batch of exactly `train_batch_size` steps, broadcasts the weights."""
+        """Dataflow: takes one SGD step on each batch of exactly `train_batch_size` steps, and sends the weights."""
         config = self.config
         batches = episodes.combine(ConcatBatches(config.train_batch_size, exact=True)).for_each(MeasureValues())
         if config.standardize_advantages:

@@ -44,7 +44,7 @@ class PPGModelConfig(ModelConfig):
 @fixed(WHO_HAS_CURIOSITY, curiosity=None)
 @fixed(WHO_HAS_CONSTRAINTS, constraint=None)
 class PPGConfig(PPOConfig):
-    """Settings of PPG; the defaults follow the paper (arXiv:2009.04416, appendix A) if it has the setting."""
+    """Settings of PPG, with the paper's values (arXiv:2009.04416, appendix A) as defaults where it gives any."""
 
     model: PPGModelConfig = PPGModelConfig()
     """Network architecture of the policy and of the values."""
@@ -85,7 +85,7 @@ class PPG(PPO):
         ]
 
     def auxiliary_loss(self, outputs: PhasicOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Joint loss over S sequences of L steps: value errors of both networks, and cloning of the old policy."""
+        """Auxiliary loss over S sequences of L steps: value errors of both networks, and KL from the old policy."""
         config, valid, targets = self.config, batch["valid"].float(), batch["value_targets"]
         old = outputs.distribution.like(batch["target_outputs"])
         kl = masked_mean(old.kl(outputs.distribution), valid)
@@ -138,7 +138,7 @@ class AuxiliaryPhase(StatefulOperator):
     Args:
         trainee: The policy in training.
         objective: Name of the objective.
-        policy_iterations: Number of batches in a phase, N_pi.
+        policy_iterations: Number of batches before each auxiliary phase, N_pi in the paper (arXiv:2009.04416).
         num_epochs: Number of passes over the rows of a phase.
         minibatch_size: Steps in a minibatch.
         seq_len: Steps per sequence of a recurrent policy; None for single steps.

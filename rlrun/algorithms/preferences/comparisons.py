@@ -43,7 +43,7 @@ def compared(first: SampleBatch, second: SampleBatch, is_first: NDArray[np.bool_
     The recurrent state is reset between the two, since `episode_starts` marks the first step of each episode.
 
     Args:
-        first: Complete episodes with equal columns, without their final observations.
+        first: N complete episodes of up to L steps, with equal columns, without their final observations.
         second: The episodes with which they are compared.
         is_first: Whether the first episode is preferred, [N].
         axis: Axis of time in the batches: 1 for rows [N, L, ...], 0 for [L, N, ...].
@@ -64,7 +64,8 @@ class Comparisons:
     """Comparisons of a data set's episodes, in random pairs drawn once; preferences follow the returns.
 
     If there are too few episodes for all pairs, each episode is in several pairs, with different partners and new
-    preferences. Episodes of held-out pairs are in no other pairs. Rows are [S, 2 L]; see `compared`.
+    preferences. Episodes of held-out pairs are in no other pairs. A row has the 2 L steps of
+    both episodes of a pair; see `compared`.
 
     Args:
         data: The data set.
@@ -116,13 +117,13 @@ class Comparisons:
         return len(self._first)
 
     def gather(self, items: Indices) -> SampleBatch:
-        """Reads the comparisons with given indices, [rows]."""
+        """Reads the comparisons with the given indices [rows]."""
         first, second = (self._episodes.gather(episodes[items]) for episodes in (self._first, self._second))
         return compared(first, second, self._is_first[items], axis=1)
 
 
 def check_length(steps: int, length: int) -> None:
-    """Validates that a complete episode fits into a row.
+    """Validates that a complete episode is not longer than half the row of a comparison.
 
     Raises:
         UsageError: The episode is too long.

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class DPO(Algorithm[DPOConfig]):
-    """Direct preference optimization of pairs of episodes that the policy itself generates in each iteration.
+    """Direct preference optimization on pairs of episodes that the policy itself generates in each iteration.
 
     Preferences follow the episodes' returns, with the noise of a Bradley-Terry model. The reference is the policy at
     the start of the training.
@@ -57,7 +57,10 @@ class DPO(Algorithm[DPOConfig]):
 
     @override
     def loss(self, outputs: ReferencedOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """DPO loss: mean -log sigmoid(beta (log-ratio of preferred - log-ratio of other)) over comparisons [S, 2 L]."""
+        """DPO loss over S comparisons: mean of -log sigmoid(beta (log-ratio of preferred - log-ratio of other)).
+
+        The log-ratio of an episode is log(pi / pi_reference), summed over its actions.
+        """
         from torch.nn.functional import softplus
 
         own, reference = (each.log_prob(batch["actions"]) for each in (outputs.distribution, outputs.reference))
@@ -73,7 +76,7 @@ class DPO(Algorithm[DPOConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: compares complete episodes in pairs, runs epochs of SGD on each batch, and sends weights."""
+        """Dataflow: compares complete episodes in pairs, runs epochs of SGD on each batch, and sends the weights."""
         config = self.config
         train = TrainOnBatch(
             trainee, num_epochs=config.num_epochs, minibatch_size=config.minibatch_size, seq_len=2 * config.seq_len
@@ -90,7 +93,7 @@ class DPO(Algorithm[DPOConfig]):
 
 
 class Compare(StatefulOperator):
-    """Arranges N complete episodes [L, N] in random pairs, as comparisons [2 L, N / 2]; an odd episode is left out.
+    """Pairs N complete episodes of L steps, [L, N], at random as comparisons [2 L, N / 2]; drops an odd episode.
 
     Args:
         trainee: The policy in training.

@@ -85,7 +85,7 @@ class RewardModelPolicy(RewardingPolicy):
 
     @override
     def outputs(self, views: Views, batch: SampleBatch, target_views: Views | None = None) -> RewardModelOutputs:
-        """Outputs of actor-critic, reference and reward model for a batch [rows, steps, ...], on first access."""
+        """Outputs of actor-critic, reference and reward model for a batch [rows, steps, ...], computed when used."""
         return RewardModelOutputs(self, views, batch, target_views)
 
 
@@ -128,5 +128,5 @@ def scores_and_reference(outputs: RewardModelOutputs, batch: SampleBatch) -> dic
 
 
 def score_margins(outputs: RewardModelOutputs, batch: SampleBatch) -> Tensor:
-    """Score margins of comparisons, [rows]; a function for `Learner.evaluate`."""
+    """Preferred minus other episode's score of each comparison, [rows]; a function for `Learner.evaluate`."""
     return outputs.score_margins()

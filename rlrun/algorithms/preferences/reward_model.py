@@ -63,7 +63,7 @@ class RewardModel(Algorithm[RewardModelConfig]):
 
     @override
     def loss(self, outputs: RewardModelOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Mean -log sigmoid((score of preferred - score of other) / temperature) over comparisons [S, 2 L]."""
+        """Mean of -log sigmoid((score of preferred - score of other) / temperature) over S comparisons of episodes."""
         from torch.nn.functional import softplus
 
         margins, is_pair = outputs.score_margins(), batch["valid"][:, 0].float()

@@ -47,7 +47,7 @@ class RLHF(PPO):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow of PPO on complete episodes, whose rewards are the reward model's scores and the KL penalty."""
+        """Dataflow of PPO on complete episodes, whose rewards are the reward model's scores minus the KL penalty."""
         rewarded = (
             fragments.zip_with_worker()
             .combine(WholeEpisodes(self.config.seq_len))
@@ -57,11 +57,11 @@ class RLHF(PPO):
 
 
 class ModelRewards(Operator):
-    """Replaces rewards of complete episodes [L, N] by the reward model's score at the end, minus the KL penalty.
+    """Replaces rewards of complete episodes by the reward model's score at the end, and a KL penalty at each step.
 
-    The penalty of a step is kl_coeff (log pi(a|s) - log pi_reference(a|s)), with the policy that acted (eq. 2). The
-    score is the value of the whole episode, so truncated episodes are marked as terminated: a bootstrap would count the
-    value twice.
+    The penalty of a step is kl_coeff (log pi(a|s) - log pi_reference(a|s)), where pi is the policy that acted
+    (arXiv:2203.02155, eq. 2). The score is the value of the whole episode, so truncated episodes are marked as
+    terminated: a bootstrap would count the value twice.
 
     Args:
         trainee: The policy in training, with a `RewardModelPolicy`.
@@ -98,7 +98,7 @@ class ModelRewards(Operator):
 
     @override
     def metrics(self) -> dict[str, float]:
-        """Returns the means over the episodes since the last call."""
+        """Returns the mean score and the mean KL divergence of the episodes since the last call."""
         measured, self._measured = self._measured, Moments.empty((2,))
         if not measured.count:
             return {}

@@ -18,7 +18,7 @@ from rlrun.engine.flow.flow import StatefulOperator
 
 
 class WholeEpisodes(StatefulOperator):
-    """Collects the parts of episodes until they end: batches [L, N] of N complete episodes, one per column.
+    """Joins the parts of episodes until they end, and emits batches [L, N] of N complete episodes, one per column.
 
     Input: (worker index, fragment [T, B]). Columns are those of the fragments, with empty rows after an episode's end.
 

@@ -72,7 +72,7 @@ def greedy_actions(values_of: Callable[[Any], Any], noise: Any, num_elites: int)
     of the last iteration. Arrays and tensors are both supported.
 
     Args:
-        values_of: Function to maximize: values [S, N] of actions [S, N, D].
+        values_of: Function to maximize: values [S, N] of N actions [S, N, D] for each of S observations.
         noise: Standard normal noise, [S, iterations, N, D].
         num_elites: Number of elites.
 

@@ -87,8 +87,8 @@ class QTOpt(Algorithm[QTOptConfig]):
     def loss(self, outputs: CriticsNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Mean squared TD error over a minibatch of S steps, summed over the critics.
 
-        The next action maximizes the first target critic; targets use the minimum of both (section 4.2, "clipped double
-        Q-learning").
+        The next action maximizes the first target critic; targets use the minimum of both (arXiv:1806.10293,
+        section 4.2, "clipped double Q-learning").
         """
         from rlrun.algorithms.qtopt.networks import NOISE
 
@@ -117,7 +117,7 @@ class QTOpt(Algorithm[QTOptConfig]):
 
     @override
     def learn(self, fragments: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: stores fragments, updates from minibatches, broadcasts weights; concurrent with remote workers."""
+        """Dataflow: stores fragments, trains on minibatches, sends weights; concurrent if the workers are remote."""
         config = self.config
         if trainee.workers.num_workers:
             return store_and_learn_concurrently(fragments, trainee, config, config.asynchrony)

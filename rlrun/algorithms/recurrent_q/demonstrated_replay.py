@@ -29,14 +29,14 @@ class DemonstratedReplay:
 
     Attributes:
         config: Settings of both replays; the replay of demonstrations gets the capacity that they need.
-        ratio: Probability of a row of demonstrations.
+        ratio: Probability that a sampled sequence is a demonstration.
 
     Args:
         replay_of: Factory of an empty replay, from the replay's settings and `num_workers`.
         config: Settings of both replays.
         num_workers: Number of workers whose fragments are stored.
         demonstrations: Path of a file or a data set of demonstrations; if None, the first fragment raises an error.
-        ratio: Probability of a row of demonstrations.
+        ratio: Probability that a sampled sequence is a demonstration.
         seed: Seed of the choice between demonstrations and collected experience.
         clip_rewards: Clip range of the demonstrations' rewards, as for collected ones; None for no clipping.
     """

@@ -60,8 +60,9 @@ class R2D2Config(HuberSettings, OffPolicyConfig):
     """Settings of R2D2.
 
     With 32 sequences of 20 steps, a `training_intensity` of 0.1 replays 64 steps per env step. The paper's learner
-    replays only 0.4: 5 minibatches of 64 sequences of 80 steps per second, with 256 actors of 260 env steps per second
-    each (section 2.3). This suits billions of env steps; smaller runs need more updates per env step.
+    replays only 0.4 per env step: 5 minibatches of 64 sequences of 80 steps per second, with 256 actors of 260 env
+    steps per second each (section 2.3 of the paper). This suits billions of env steps; smaller runs need more
+    updates per env step.
 
     Source:
         Kapturowski et al., "Recurrent experience replay in distributed reinforcement learning", ICLR 2019.
@@ -112,7 +113,7 @@ class R2D2(Algorithm[R2D2Config]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: stores fragments, trains on `training_intensity` minibatches of sequences, sends weights."""
+        """Dataflow: stores fragments, trains on `training_intensity` minibatches per env step, and sends weights."""
         config = self.config
         replay = self.replay(trainee)
         return (

@@ -92,7 +92,7 @@ class OnPolicyConfig(AlgorithmConfig):
 
     @property
     def steps_at_once(self) -> int | None:
-        """Steps per minibatch into which a batch is divided; None if the batch is not divided."""
+        """Number of steps in each minibatch of a batch; None if batches are not divided into minibatches."""
         return None
 
     @property
@@ -124,7 +124,7 @@ class EpochsSettings(ConfigModel):
 
     @property
     def steps_at_once(self) -> int:
-        """Steps per minibatch into which a batch is divided."""
+        """Number of steps in each of the minibatches into which a batch is divided."""
         return self.minibatch_size
 
     @property

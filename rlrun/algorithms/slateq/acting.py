@@ -1,4 +1,4 @@
-"""Acting by slates: their values under a choice model, the network that looks for the best, random slates (NumPy)."""
+"""Acting with slates: their values under a choice model, search for the best slate, and random slates (NumPy)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CLICKED = "clicked"
 
 
 class SlateActions(ActionSpace):
-    """Action space of slates: `slate_size` out of N candidates, without repetition; outputs are the slate itself.
+    """Action space of slates: `slate_size` out of N candidates, without repetition; network outputs are the slate.
 
     Args:
         space: The env's action space.
@@ -146,7 +146,7 @@ class EpsilonGreedySlates(EpsilonGreedy):
 
 
 def all_slates(num_candidates: int, slate_size: int) -> Floats | None:
-    """All possible slates as 0/1 masks of their items, [M, N]; None if there are more than `MOST_SLATES`."""
+    """All M possible slates as 0/1 masks of N items, [M, N]; None if there are more than `MOST_SLATES`."""
     number = comb(num_candidates, slate_size)
     if number > MOST_SLATES:
         return None
@@ -201,5 +201,5 @@ def greedy_slate(values: Any, logits: Any, slate_size: int) -> tuple[Any, Any]:
 
 
 def choice_weights(logits: Any) -> Any:
-    """Unnormalized choice probabilities exp(logit) of items, [..., N]; no click has weight 1."""
+    """Unnormalized choice probabilities exp(logit) of items, [..., N]; the option of no click has weight 1."""
     return np.e ** logits.clip(-LARGEST_LOGIT, LARGEST_LOGIT)

@@ -36,7 +36,7 @@ class TakenStep(NamedTuple):
 
 @dataclass(frozen=True)
 class NaturalGradientStep:
-    """Gradient-free loss function that assigns the policy's parameters after one natural gradient step.
+    """Loss function that returns the policy's new parameters, after one natural gradient step, to be assigned.
 
     Attributes:
         policy: Policy whose outputs have a `distribution`.
@@ -112,12 +112,13 @@ class NaturalGradientStep:
 
 
 def fisher_product(kl: Tensor, point: Tensor, damping: float) -> Callable[[Tensor], Tensor]:
-    """Product of the damped Fisher matrix with a vector [N]: (F + damping I) v, without forming the matrix.
+    """Creates the function v -> (F + damping I) v of vectors [N], without forming the Fisher matrix F.
 
-    F is the Hessian of the mean KL divergence from the old policy, at the old parameters (appendix C.1).
+    F is the Hessian of the mean KL divergence from the old policy, at the old parameters (arXiv:1502.05477, appendix
+    C.1).
 
     Args:
-        kl: Mean KL divergence at `point` from the policy with the same parameters, held constant, [].
+        kl: Mean KL divergence from the old policy, as a function of `point`, a scalar.
         point: The old parameters, which require gradients, [N].
         damping: Multiple of the identity that is added to F.
     """
@@ -154,7 +155,8 @@ def conjugate_gradient(product: Callable[[Tensor], Tensor], target: Tensor, step
         steps: Number of iterations; N iterations give the exact solution up to rounding.
 
     Returns:
-        The approximate solution x, [N]. Where rounding makes p^T A p <= 0 or the residual is 0, x stays as it is.
+        The approximate solution x, [N]. Once the residual is 0, or rounding makes p^T A p <= 0 for the
+        search direction p, x no longer changes.
 
     Source:
         Hestenes and Stiefel, "Methods of conjugate gradients for solving linear systems", 1952, eqs. 3:1.

@@ -27,7 +27,7 @@ class Untranslatable(Exception):
 
 
 class Origin(NamedTuple):
-    """Origin of a translated value: location in the file, and the other library's name if it is not the last key."""
+    """Origin of a translated value: location in the file, and original name if that is not the location's last key."""
 
     location: Location
     key: str = ""
@@ -58,7 +58,7 @@ class TranslatedEntry:
             path: Dotted path of the value in the entry.
             value: The value.
             location: Location of the original key in the file.
-            key: The other library's name; "" if that is the location's last key.
+            key: The setting's name in the other library; "" if that is the location's last key.
         """
         self.values[path] = value
         self.origins[path] = Origin(location, key)

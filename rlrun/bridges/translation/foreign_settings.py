@@ -78,7 +78,7 @@ class ForeignSettings:
         return self.written.get(key, self.defaults.get(key, otherwise))
 
     def first(self, *keys: str, otherwise: Any = None) -> Any:
-        """Value of the first of several names of a setting that the file contains, or else the first default."""
+        """Value of a setting with several names: under the first name found in the file, or else the first default."""
         for known in (self.written, self.defaults):
             for key in keys:
                 if key in known:

@@ -30,7 +30,7 @@ METRICS = {
 
 
 def stop(result: TranslatedEntry, entry: Mapping[str, Any], foreign: ForeignSettings) -> None:
-    """Translates stop criteria; iterations become env steps or seconds, depending on RLlib's definition."""
+    """Translates stop criteria; iterations become env steps or seconds, whichever defines them in RLlib."""
     for key, value in (entry.get("stop") or {}).items():
         place: Location = ("stop", key)
         if not isinstance(value, int | float) or isinstance(value, bool):
@@ -90,7 +90,7 @@ def _stop_without_env(result: TranslatedEntry, foreign: ForeignSettings, key: st
 
 
 def seeds(result: TranslatedEntry, entry: Mapping[str, Any], foreign: ForeignSettings) -> None:
-    """Translates `seed` and `num_samples`; the latter repeats experiments if nothing is sampled at random."""
+    """Translates `seed` and `num_samples` (repetitions of an experiment whose settings are not random) to seeds."""
     seed, place = (entry.get("config") or {}).get("seed"), ("config", "seed")
     count = entry.get("num_samples", entry.get("repeat", 1))
     if not isinstance(count, int) or count < 1:

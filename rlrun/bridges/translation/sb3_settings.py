@@ -32,7 +32,7 @@ def _envs(foreign: ForeignSettings) -> int:
 def minibatches_per_step(foreign: ForeignSettings) -> float:
     """Minibatches per env step, from `gradient_steps` after every `train_freq` steps of each env.
 
-    -1 means one per step.
+    A `gradient_steps` of -1 means one minibatch per env step.
     """
     each, steps = foreign.get("train_freq"), int(foreign.get("gradient_steps"))
     if steps < 0 or isinstance(each, list):
@@ -78,7 +78,7 @@ def steps_of_each_env(foreign: ForeignSettings, key: str, value: Any) -> int:
 
 @conversion
 def batch(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Converts `batch_size` to the rows of a minibatch, at most those of a batch."""
+    """Converts `batch_size` to the number of rows of a minibatch, at most the number in a batch."""
     steps = foreign.get("n_steps")
     return int(value) if steps is None else min(int(value), int(steps) * _envs(foreign))
 
@@ -168,7 +168,7 @@ def normalize(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def policy(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts SB3's policy class, such as `MlpPolicy`, where it determines more than the observation does.
+    """Converts SB3's policy class, such as `MlpPolicy`, if it determines more than the encoder of observations.
 
     An LSTM policy sets a recurrent core, and ARS's policies set their layers. `MlpPolicy`, `CnnPolicy` and
     `MultiInputPolicy` need no setting, since rlrun chooses the encoder by the observation.
@@ -296,7 +296,7 @@ def stacked(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def sde_interval(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts the steps between two samples of gSDE's noise matrix: -1 becomes null."""
+    """Converts the number of steps between two samples of gSDE's noise matrix: -1 becomes null."""
     return None if value < 0 else value
 
 

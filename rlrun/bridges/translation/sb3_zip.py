@@ -2,7 +2,7 @@
 
 policy.pth             the policy's parameters, saved by torch
 pytorch_variables.pth  SAC's temperature
-data                   JSON; values that JSON has no word for are pickles, which are never loaded
+data                   JSON; values that JSON cannot represent are pickled, and these are never loaded
 """
 
 from __future__ import annotations

@@ -35,9 +35,9 @@ class Translation:
     """Translation of a file of another library.
 
     Attributes:
-        library: Name of the library in the table.
+        library: Name of the library in the table of foreign names.
         entries: Translated experiments by their keys in the file.
-        names: Names of the experiments that differ from their keys.
+        names: Names, by key in the file, of the experiments whose name differs from their key.
     """
 
     library: str
@@ -133,7 +133,7 @@ def translate_zoo(data: Any, algorithm: str, env: str) -> Translation:
 
 
 def with_policies(entry: TranslatedEntry) -> TranslatedEntry:
-    """Moves the algorithm and all non-sampling settings of a world to each of its policies.
+    """Moves the algorithm of a world, and its settings other than those of sampling, to each of its policies.
 
     Single-agent entries are unchanged.
     """

@@ -162,7 +162,7 @@ def entry_of(experiment: Experiment, params: Mapping[str, Any], seeds: Iterable[
 
 
 def without_places(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Copy of a spec without secrets, services and local paths; files are kept by name, without their folders."""
+    """Copy of a spec without secrets, services and local paths; paths of files are reduced to the file names."""
     return {name: _shown(name, value) for name, value in spec.items() if name not in _PLACES_IN_SPEC}
 
 

@@ -1,4 +1,4 @@
-"""NumPy functions other than ufuncs, and array indexing, in forms that can be recorded to a graph."""
+"""NumPy functions other than ufuncs, and array indexing, in forms that can be recorded in a graph."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _replaced(array: Traced, ranges: list[range], value: Traced, axis: int) -> T
 
 
 def gathered(array: Traced, key: Any) -> Traced | None:
-    """Records a gather of entries [B, ...] from an array [B, N, ...], one per row: `array[np.arange(B), numbers]`.
+    """Records the selection of one entry [...] from each of the B rows [N, ...], `array[np.arange(B), numbers]`.
 
     Returns:
         The gathered entries; None if the key has another form.

@@ -1,6 +1,6 @@
 """Conversions of the settings of algorithms that learn from recorded data: BC, MARWIL, CQL, CRR and DT.
 
-RLlib's clock counts rows read or learned from; rlrun's counts SGD steps.
+RLlib measures progress in rows that were read or learned from, rlrun in SGD steps.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CLONES_ALONE = 1_000_000
 
 @conversion
 def data_sets(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts RLlib's `input` to the paths of data sets that `rlrun dataset convert` makes of the same experience.
+    """Converts RLlib's `input` to the paths of the data sets that `rlrun dataset convert` creates from the same files.
 
     With several data sets, each gets a share of a minibatch.
     """
@@ -89,7 +89,7 @@ def rows(foreign: ForeignSettings, key: str, value: Any) -> int:
 
 @conversion
 def iteration(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts the length of an iteration from RLlib's rows (in CRR's first versions, a pass) to SGD steps."""
+    """Converts the length of an iteration to SGD steps: from rows, or for CRR from a pass over the data."""
     if seconds_of_iteration(foreign):
         return OMIT
     if foreign.algorithm == "CRR":

@@ -127,7 +127,7 @@ def recurrent_settings(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def count_if_true(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts a setting that may be true to a number of layers or frames: true is 1."""
+    """Converts a setting that is a number or true to a number of layers or frames; true means 1."""
     return int(value) if value else OMIT
 
 

@@ -20,7 +20,7 @@ def learning_rate(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def schedule(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts a schedule of RLlib to points in rlrun's steps; omits null."""
+    """Converts a schedule of RLlib to pairs of step and value, in the steps that rlrun counts; omits null."""
     return OMIT if value is None else points(foreign, value)
 
 
@@ -96,7 +96,7 @@ def trace_decay(foreign: ForeignSettings, key: str, value: Any) -> float:
 
 @conversion
 def minibatch_size(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Converts the minibatch size: at most a batch; for DD-PPO, from steps per worker to steps of all workers."""
+    """Converts the minibatch size (at most a batch); for DD-PPO, from steps per worker to steps of all workers."""
     if foreign.algorithm == "DDPPO":
         return int(value) * max(workers(foreign), 1)
     return min(int(value), int(foreign.get("train_batch_size")))

@@ -78,7 +78,7 @@ def target_entropy(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def epsilon(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts the exploration of Q-learning to an epsilon schedule over env steps, or another exploration."""
+    """Converts the exploration of Q-learning to an epsilon schedule over env steps, or to another exploration rule."""
     config = foreign.section("exploration_config")
     kind = str(config.get("type", "EpsilonGreedy")).rpartition(".")[2]
     if kind == "PerWorkerEpsilonGreedy":

@@ -27,7 +27,7 @@ def batch_size(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def fragment(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts the steps of each env in a fragment; PPO-like algorithms derive them from the batch if it differs."""
+    """Converts the fragment length in steps per env; omitted if rlrun derives it from the batch size instead."""
     steps = fragment_steps(foreign)
     if foreign.algorithm in ("PPO", "DDPPO", "PG") or not foreign.has("rollout_fragment_length"):
         fits = foreign.algorithm == "PPO" and steps is not None

@@ -92,10 +92,10 @@ def minibatch_rows(foreign: ForeignSettings) -> int:
 
 
 def rows_per_sgd_step(foreign: ForeignSettings) -> int:
-    """Rows of recorded data that RLlib's clock counts for each SGD step.
+    """Number of rows of recorded data that RLlib adds to its step count for each SGD step.
 
-    A minibatch follows each round of reading. Until 2.0, a round of BC and MARWIL read fragments into a buffer, and CQL
-    and CRR did not count rows; trained rows are used instead.
+    One minibatch follows each round of reading. Until 2.0, a round of BC and MARWIL read fragments into a buffer, and
+    CQL and CRR did not count rows; for these two, the rows of a minibatch are used instead.
     """
     reads_fragments = foreign.source.version < (2, 0) and foreign.algorithm in ("BC", "MARWIL")
     if reads_fragments:
@@ -110,7 +110,7 @@ def seconds_of_iteration(foreign: ForeignSettings) -> float:
 
 
 def points(foreign: ForeignSettings, value: Any) -> Any:
-    """Converts a schedule to points at integer steps of rlrun's clock; other values are returned unchanged."""
+    """Converts a schedule to pairs of integer step and value, in rlrun's steps; other values are returned unchanged."""
     if not isinstance(value, list):
         return value
     if foreign.algorithm not in OFFLINE:

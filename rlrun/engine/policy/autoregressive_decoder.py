@@ -50,7 +50,8 @@ def autoregressive_decoder(actions: AnyActions, model: ModelConfig, seed: int) -
 class Autoregressive(Decoder):
     """Torch module that turns two network heads into distributions of action components, each given the earlier ones.
 
-    The head `outputs` parametrizes each component on its own; the head `chain` feeds the layers that correct it.
+    The head `outputs` parametrizes each component on its own; the head `chain` feeds the layers that correct these
+    parameters, given the earlier components.
 
     Args:
         actions: The policy's action space.

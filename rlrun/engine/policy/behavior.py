@@ -49,7 +49,7 @@ class BehaviorPolicy:
         state_inputs: Inputs of the recurrent state besides observations; None for none.
 
     Attributes:
-        noise_source: Draws the random numbers for a whole fragment at once: the exploration.
+        noise_source: Source of a fragment's random numbers, drawn all at once: the exploration strategy.
         filter: Filter that normalizes observations.
         memory: Recurrent state and recent steps of each env slot's episode.
         collector: Records the columns of fragments, and applies parameter noise.
@@ -84,7 +84,7 @@ class BehaviorPolicy:
 
     @property
     def schedules(self) -> tuple[str, ...]:
-        """Names of the settings on a schedule that exploration and parameter noise read, such as epsilon."""
+        """Names of the scheduled settings that exploration and parameter noise read, such as epsilon."""
         noise = self.collector.parameter_noise
         return (*self.exploration.schedules, *(() if noise is None else noise.schedules))
 
@@ -196,7 +196,7 @@ class BehaviorPolicy:
             self.memory.take_rewards(rewards)
 
     def take_actions(self, actions: Any) -> None:
-        """Replaces the stored actions by those that the envs actually executed, for networks that see past actions."""
+        """Replaces the stored actions with those that the envs executed, for networks that see past actions."""
         if self.memory.is_used:
             self.memory.replace_actions(self.action_space.from_env(actions))
 
@@ -230,9 +230,8 @@ class BehaviorPolicy:
     ) -> tuple[Any, Floats]:
         """Exploratory actions for B raw observations, and the network outputs [B, K] from which they were sampled.
 
-        Actions are in the policy's own representation. Unlike `chosen`, this does not store them as past actions.
-
-        Pass them to `memory.remember` to store them.
+        Actions are in the policy's own representation. Unlike `chosen`, this does not store them as past actions;
+        pass them to `memory.remember` to store them.
         """
         slots = len(leaves_of(observations)[0])
         heads = self._heads(observations, self.exploration.network_draws(generator, slots), acts)
@@ -242,8 +241,6 @@ class BehaviorPolicy:
         """Network outputs for a batch of raw observations, with forbidden actions masked.
 
         Updates the recurrent state and the recent steps in the slots that act.
-
-        Recurrent state and recent steps are updated in the slots that act.
         """
         return self._heads(observations, None, acts)["outputs"]
 

@@ -23,7 +23,7 @@ class StateInputs(Protocol):
 
     @property
     def knows_chosen(self) -> bool:
-        """Whether the network updates its recurrent state with the chosen actions itself."""
+        """Whether the network itself stores the chosen actions in its recurrent state."""
         ...
 
     def after_actions(self, state: Floats, actions: Any) -> Floats:
@@ -74,7 +74,7 @@ class EpisodeMemory:
     def see(self, observations: Any, acts: Flags | None) -> Any:
         """Adds the raw observations of B env slots; returns the network's input, which may include recent steps.
 
-        Slots that do not act are unchanged; `acts` None means that all act.
+        Slots that do not act are unchanged; if `acts` is None, all act.
         """
         if self.views is None:
             return observations
@@ -128,7 +128,7 @@ class EpisodeMemory:
             self.keep(self.inputs.after_actions(self.recurrent, actions), acts)
 
     def replace_actions(self, actions: Any) -> None:
-        """Replaces the last stored actions by those that the envs executed, in the policy's own representation."""
+        """Replaces the last stored actions with those that the envs executed, in the policy's own representation."""
         if self.views is not None:
             self.views.replace_actions(actions)
         if self.inputs is not None:

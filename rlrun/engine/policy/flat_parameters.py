@@ -39,7 +39,7 @@ class FlatParameters:
 
         Args:
             flat: All parameters of the module in one vector.
-            leaf: Vector used instead of the part of `flat` from offset `start`, at parameter boundaries; None for
+            leaf: Vector that replaces the part of `flat` from offset `start` on, and covers whole parameters; None for
                 no replacement.
             start: Offset of `leaf` in the flat vector.
         """
@@ -60,7 +60,7 @@ class FlatParameters:
         return {slot.name: flat[slot.offset : slot.offset + slot.size].reshape(slot.shape) for slot in self.slots}
 
     def from_named(self, named: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float32]:
-        """Concatenates parameters, given as arrays by name, to one flat vector.
+        """Concatenates parameters, given as arrays by name, into one flat vector.
 
         Raises:
             ValueError: If names or shapes differ from the module's.

@@ -84,7 +84,7 @@ class FragmentCollector:
 
     Attributes:
         network: The policy's acting network, without parameter noise.
-        collecting: The network used for collecting: a copy with parameter noise, or one executed in another way.
+        collecting: The network used for collecting: a copy with parameter noise, or another implementation of it.
         filter: The policy's observation filter.
         log_probs: Function for the log-probabilities of actions taken, recorded as `TAKEN_LOGP`; None if not recorded.
         runs_always: Whether the network runs at each step, even if exploration does not need its outputs.
@@ -166,7 +166,7 @@ class FragmentCollector:
         return self.filter.moments(observations, filled)
 
     def postprocess(self, batch: SampleBatch) -> None:
-        """Prepares a complete fragment for learning, in place: adds past steps and computed columns, adapts noise.
+        """Prepares a complete fragment for learning, in place: adds past steps and computed columns; adapts the noise.
 
         Args:
             batch: The recorded columns, with the raw observations `obs` [T + 1, B, ...].

@@ -35,8 +35,6 @@ class ViewMemory:
 
     The memory also passes the last steps of one fragment to the next, whose first rows need them.
 
-    The memory also carries the history before a fragment's first rows from one fragment to the next.
-
     Args:
         leaves_of: Network inputs made of the current observation and past steps, a tree of `ObservationLeaf`.
         action_space: The policy's action space, which converts between its own actions and those of the env.
@@ -117,7 +115,7 @@ class ViewMemory:
             _push(self._seen[VIEW_PREV_ACTIONS], own, slice(None) if acts is None else acts)
 
     def replace_actions(self, actions: NDArray[Any]) -> None:
-        """Replaces the last stored actions by those that the envs actually executed, [B, ...]."""
+        """Replaces the last stored actions with those that the envs actually executed, [B, ...]."""
         if VIEW_PREV_ACTIONS in self._seen:
             self._seen[VIEW_PREV_ACTIONS][:, -1] = actions
 
@@ -144,14 +142,14 @@ class ViewMemory:
         batch[PREV_REWARDS][-1] = np.where(shown & (steps > 0), self._given, 0.0)
 
     def carry(self, batch: SampleBatch) -> None:
-        """Adds the steps before a fragment to its columns, and keeps its last steps for the next fragment."""
+        """Adds the steps that precede a fragment to its columns, and keeps its last steps for the next fragment."""
         if not self._history:
             self._history = self._empty_history(batch)
         batch[HISTORY] = self._history
         self._history = history_after(self._history, batch)
 
     def before_episode(self, observed: Any) -> dict[str, Any]:
-        """Values that fill the last K steps of each network input before an episode has that many, [K, ...]."""
+        """Padding of the network inputs at an episode's start, where past steps are missing: K steps each, [K, ...]."""
         return padding_of(self._leaves, self._action_space, observed)
 
     def _empty_history(self, batch: SampleBatch) -> dict[str, Any]:
@@ -185,7 +183,7 @@ class ViewMemory:
 
 
 def padding_of(leaves_of: ObservationTree, action_space: ActionSpace, observed: Any) -> dict[str, Any]:
-    """Values that fill the last K steps of each network input before an episode has that many, [K, ...].
+    """Padding of the network inputs at an episode's start, where past steps are missing: K steps each, [K, ...].
 
     Args:
         leaves_of: Network inputs made of the current observation and past steps, a tree of `ObservationLeaf`.

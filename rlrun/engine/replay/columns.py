@@ -22,7 +22,7 @@ FLAGS = ("terminateds", "truncateds", "valid")
 
 
 def has_frames(fragment: Mapping[str, Any]) -> bool:
-    """Whether a fragment's observations include past observations (frame stacks), which are to be stored once each."""
+    """Whether a fragment's observations include frame stacks, of which each frame is to be stored only once."""
     return is_viewed(fragment["obs"]) and VIEW_FRAMES in fragment["obs"]
 
 

@@ -1,4 +1,4 @@
-"""Hindsight experience replay (HER): replaces goals of transitions by goals that the episode achieved (NumPy)."""
+"""Hindsight experience replay (HER): replaces goals of transitions with goals that the episode achieved (NumPy)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MakeGoals = Callable[[], GoalFunctions]
 
 
 class Hindsight:
-    """Replaces the goals of sampled transitions by goals achieved in the same episode, and recomputes rewards (HER).
+    """Replaces the goals of sampled transitions with goals achieved in the same episode, and recomputes rewards (HER).
 
     Relabeling happens when a minibatch is sampled: goals are redrawn each time, and nothing is stored twice. With
     n-step returns, all n rewards are recomputed; the return ends where the new goal terminates the episode.
@@ -163,7 +163,7 @@ class EpisodePlaces:
     """Table of the episode and the position within it for each step in a replay buffer, and of episode lengths.
 
     Episodes of an env slot are numbered from 1. An episode takes at least one row, so the episodes in the ring have
-    distinct numbers modulo the number of rows; lengths are stored under these.
+    distinct numbers modulo the number of rows; lengths are stored by this remainder.
 
     Args:
         ring: The ring buffer that stores the steps.

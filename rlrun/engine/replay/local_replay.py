@@ -104,7 +104,7 @@ class LocalReplay:
     def sample(self, minibatch_size: int, env_steps: int, ratio: ReplayRatio, at_most: int = 1) -> SampleBatch | None:
         """Samples the minibatches that the replay ratio allows by now, or one if sampling depends on priorities.
 
-        None if it allows none yet.
+        Returns None if the ratio allows none yet.
         """
         experience = self.experience
         due = ratio.minibatches(experience.stored_steps) - experience.drawn_batches
@@ -172,7 +172,7 @@ def local_replay(
         make_goals: Function that creates the env's goal functions, for hindsight; None if the env has none.
 
     Raises:
-        UsageError: The settings define no sequence length.
+        UsageError: Sequences are requested, but the settings are not a `SequenceReplayConfig`.
     """
     number, seed = len(workers), child_seed(run_seed, "replay")
     if not sequences:

@@ -1,4 +1,4 @@
-"""Set of the steps in a replay buffer that can be sampled: all steps of their n-step transition are stored."""
+"""Set of the steps in a replay buffer that can be sampled, as all steps of their n-step transition are stored."""
 
 from __future__ import annotations
 

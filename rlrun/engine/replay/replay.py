@@ -78,7 +78,7 @@ class Replay(Protocol):
         """Handles the answers of other processes that have arrived, without blocking."""
 
     def awaited(self) -> Awaited:
-        """Ray references, any one of which ends a wait for the replay, and the deadline of that wait."""
+        """Ray references to wait for (any one of them suffices), and the deadline of the wait."""
 
     def settings(self) -> dict[str, Any]:
         """Settings of the replay for the printed dataflow plan."""

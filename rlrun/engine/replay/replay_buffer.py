@@ -138,7 +138,7 @@ class ReplayBuffer:
             self._sampler.add(inserted.ready, self._initial_priorities[inserted.ready])
 
     def draw(self, generator: np.random.Generator, number: int, times: int = 1) -> Indices:
-        """Samples indices of transitions, uniformly with replacement: `number` of them, `times` times.
+        """Samples indices of transitions, uniformly with replacement: `times` * `number` indices in one array.
 
         Raises:
             RuntimeError: No transition can be sampled yet.

@@ -133,7 +133,7 @@ class ReplayRing:
         return [self._append_packed(worker, cursor, fragment, rows) for cursor, rows in slots if len(rows)]
 
     def pad(self, worker: int, number: int) -> list[Inserted]:
-        """Appends rows without steps to a worker's env slots; used once it will deliver no more experience."""
+        """Appends rows without steps to a worker's env slots; used when the worker will deliver no more experience."""
         inserted = []
         for cursor in self.streams.each(worker):
             part = rows_without_steps(self._like, number, cursor.slots)
@@ -253,7 +253,7 @@ class ReplayRing:
         return values
 
     def draw(self, generator: np.random.Generator, number: int, times: int = 1) -> Indices:
-        """Samples indices of steps, uniformly with replacement: `number` of them, `times` times.
+        """Samples indices of steps, uniformly with replacement: `times` * `number` indices in one array.
 
         Raises:
             RuntimeError: No step can be sampled yet.
@@ -263,7 +263,7 @@ class ReplayRing:
         return self.streams.draw(generator, number, times, self.ready.flags.reshape(-1))
 
     def gather(self, indices: Indices) -> SampleBatch:
-        """Reads the n-step transitions at N indices, as columns [N, 1, ...]; `next_obs` is for bootstrapping."""
+        """Reads the n-step transitions at N indices, as columns [N, 1, ...]; they bootstrap from `next_obs`."""
         indices, stores = indices[:, None], self._stores
         obs, read = stores["obs"], methodcaller("read", indices)
         if self.n_step == 1:

@@ -23,7 +23,7 @@ class Rows(Protocol):
         """Number of rows that can be sampled."""
 
     def draw(self, generator: np.random.Generator, number: int, times: int = 1) -> Indices:
-        """Samples indices of rows, uniformly with replacement: `number` of them, `times` times.
+        """Samples indices of rows, uniformly with replacement: `times` * `number` indices in one array.
 
         Raises:
             RuntimeError: No row can be sampled yet.
@@ -33,12 +33,13 @@ class Rows(Protocol):
 class RowSampler(ABC):
     """Interface of samplers, which choose the rows of minibatches; created once a replay buffer has stored rows.
 
-    A custom sampler is named in `replay: {sampling: my_lab.recent:EmphasizedRecent}`, and made from the rows and its
-    settings by name. Random numbers come from the replay's generator alone, whose state the replay saves.
+    A custom sampler is named in `replay: {sampling: my_lab.recent:EmphasizedRecent}`. It is constructed with the
+    `Rows`, and with its settings as keyword arguments. Random numbers come from the replay's generator alone, whose
+    state the replay saves.
 
     Attributes:
-        learns_priorities: Whether minibatches depend on the priorities of those before, by `update`. One is then drawn
-            at a time, and a fragment's column `priorities` is given to `add`.
+        learns_priorities: Whether minibatches depend on the priorities of those before, set by `update`. Then one
+            minibatch is drawn at a time, and a fragment's column `priorities` is passed to `add`.
     """
 
     learns_priorities: ClassVar[bool] = False
@@ -86,5 +87,5 @@ class RowSampler(ABC):
         return {}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the sampler's state; the buffer has restored its rows before, without calling `add` for them."""
+        """Restores the sampler's state; the buffer has already restored its rows, without calling `add`."""
         return

@@ -93,7 +93,7 @@ class SequenceReplay:
         Args:
             worker: Index, from 0, of the worker that collected the fragment.
             fragment: Columns of experience, with raw (unfiltered) observations, `state` [T, B, state_size], and
-                `episode_starts` [T, B], or [T, B, K] of a team's members.
+                `episode_starts` [T, B], or [T, B, K] for teams of K members.
 
         Raises:
             UsageError: The capacity is too small for a sequence.
@@ -160,7 +160,7 @@ class SequenceReplay:
         self._sampler = make_sampler(self.config, self)
 
     def draw(self, generator: np.random.Generator, number: int, times: int = 1) -> Indices:
-        """Samples indices of sequences, uniformly with replacement: `number` of them, `times` times."""
+        """Samples indices of sequences, uniformly with replacement: `times` * `number` indices in one array."""
         ready = np.flatnonzero(self._ready)
         drawn: Indices = ready[generator.integers(len(ready), size=number * times)]
         return drawn

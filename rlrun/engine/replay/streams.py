@@ -105,7 +105,7 @@ class Streams:
         return slice(first, first + number) if first + number <= self.rows else self.row_numbers(first, number)
 
     def row_numbers(self, first: int, number: int) -> Indices:
-        """Row numbers of consecutive rows from `first` on, wrapped around, [number]."""
+        """Row numbers of `number` consecutive rows from `first` on, wrapped around."""
         numbers: Indices = np.arange(first, first + number)
         return numbers if first + number <= self.rows else numbers % self.rows
 
@@ -178,7 +178,7 @@ class Streams:
     def draw(self, generator: np.random.Generator, number: int, times: int, ready: NDArray[np.bool_]) -> Indices:
         """Samples flat indices of steps that can be sampled, uniformly with replacement.
 
-        Equal to `times` calls that sample `number` indices each.
+        The result equals that of `times` calls that sample `number` indices each.
 
         Args:
             generator: Random generator to sample with.

@@ -79,7 +79,7 @@ class Novelty(ABC):
         raise TypeError(f"{type(self).__name__} has nothing to learn")
 
     def run(self, name: str, views: Views, inputs: Mapping[str, Any]) -> Tensor:
-        """Output features (K per step) of the network with the given name, [S, L, K]."""
+        """Output features of the network with the given name: K for each of L steps in S sequences, [S, L, K]."""
         heads, _ = TorchNetwork(self.networks[name], prefix=f"{name}.")(views, inputs)
         return heads["features"]
 
@@ -99,14 +99,14 @@ class RandomNetworkDistillation(Novelty):
 
     @override
     def rewards(self, views: Views, batch: SampleBatch) -> Tensor:
-        """Mean squared errors of the predicted features of the next observations, [S, L]."""
+        """Mean squared error of the features predicted for the next observation, at each step of the batch."""
         seen = {"obs": batch[CURIOSITY_NEXT_OBS]}
         target = self.run(f"{FIXED}target", views, seen).detach()
         return (self.run(f"{LEARNED}predictor", views, seen) - target).square().mean(-1)
 
     @override
     def losses(self, views: Views, batch: SampleBatch) -> Tensor:
-        """Distillation losses of the predictor, equal to the intrinsic rewards, [S, L]."""
+        """Distillation losses of the predictor, equal to the intrinsic rewards, for S sequences of L steps, [S, L]."""
         return self.rewards(views, batch)
 
 
@@ -138,12 +138,12 @@ class IntrinsicCuriosityModule(Novelty):
 
     @override
     def rewards(self, views: Views, batch: SampleBatch) -> Tensor:
-        """Half the mean squared errors of the forward model (eq. 6), [S, L]."""
+        """Half the forward model's mean squared error at each step (arXiv:1705.05363, eq. 6)."""
         return self._forward_errors(views, batch, *self._features(views, batch))
 
     @override
     def losses(self, views: Views, batch: SampleBatch) -> Tensor:
-        """Weighted sum of the losses of the inverse and forward models (eq. 7), [S, L]."""
+        """Weighted sum of the inverse and forward models' losses per step (arXiv:1705.05363, eq. 7)."""
         now, behind = self._features(views, batch)
         forward = self._forward_errors(views, batch, now, behind)
         told = self.run(f"{LEARNED}inverse_model", views, {"obs": {"now": now, "next": behind}})
@@ -183,9 +183,9 @@ class StateEntropy(Novelty):
 
     @override
     def rewards(self, views: Views, batch: SampleBatch) -> Tensor:
-        """Intrinsic rewards log(1 + distance to the k-th nearest neighbor), [S, L].
+        """Intrinsic rewards log(1 + distance to the k-th nearest neighbor), for S sequences of L steps, [S, L].
 
-        Padded rows do not count as neighbors.
+        Padding rows do not count as neighbors.
         """
         features = self.run(f"{FIXED}encoder", views, {"obs": batch[CURIOSITY_NEXT_OBS]}).flatten(0, 1)
         parts = zip(
@@ -228,7 +228,7 @@ class CuriousOutputs(RewardingOutputs):
     Args:
         policy: The policy.
         views: The policy's parameters by name.
-        batch: Columns [S, L, ...].
+        batch: Columns of S sequences with L steps, [S, L, ...].
     """
 
     def __init__(self, policy: CuriousPolicy, views: Views, batch: SampleBatch) -> None:
@@ -240,12 +240,12 @@ class CuriousOutputs(RewardingOutputs):
         return self._novelty.rewards(self._views, self._batch)
 
     def novelty_losses(self) -> Tensor:
-        """Losses of the trained novelty networks per step, [S, L]."""
+        """Losses of the trained novelty networks for each of L steps in S sequences, [S, L]."""
         return self._novelty.losses(self._views, self._batch)
 
 
 def intrinsic_rewards(outputs: CuriousOutputs, batch: SampleBatch) -> Tensor:
-    """Computes a batch's unnormalized intrinsic rewards, [S, L]; a function for `Learner.evaluate`."""
+    """Computes the unnormalized intrinsic reward of each step in a batch; to be passed to `Learner.evaluate`."""
     return outputs.intrinsic_rewards()
 
 
@@ -291,7 +291,7 @@ class CuriousPolicy(RewardingPolicy):
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> CuriousOutputs:
-        """Lazy outputs of the actor-critic and novelty networks for a batch [S, L, ...]."""
+        """Outputs of the actor-critic and novelty networks for a batch, computed only when accessed."""
         return CuriousOutputs(self, views, batch)
 
 

@@ -59,7 +59,7 @@ class RewardingOutputs:
     Args:
         actor_critic: The actor-critic.
         views: The policy's parameters by name.
-        batch: Columns [S, L, ...].
+        batch: Columns of S sequences with L steps, [S, L, ...].
     """
 
     def __init__(self, actor_critic: ActorCriticPolicy, views: Views, batch: SampleBatch) -> None:

@@ -44,7 +44,7 @@ def with_logs_joined(place: Any, before: Any) -> Any:
 
 
 class ActionLog:
-    """Actions since the reset of the longest current episode, trimmed once they are twice as long.
+    """Log of the actions since the longest current episode began, trimmed whenever its length has doubled.
 
     Trimming needs the length of each env slot's episode, so it is done rarely.
     """
@@ -78,7 +78,7 @@ class ActionLog:
         return [actions[len(actions) - length :, slot].copy() for slot, length in enumerate(lengths)]
 
     def tails(self, lengths: Sequence[int]) -> list[LogTail]:
-        """Returns the actions of the newest fragment, at most `lengths[slot]` for each env slot."""
+        """Returns the newest fragment's actions in each env slot, at most the last `lengths[slot]` of them."""
         newest = self._fragments[-1]
         firsts = [max(len(newest) - length, 0) for length in lengths]
         return [LogTail(newest[first:, slot].copy(), lengths[slot]) for slot, first in enumerate(firsts)]

@@ -25,7 +25,7 @@ receive new weights."""
 
 
 class AggregatedWorkers:
-    """Remote rollout workers in groups, each supervised by an aggregator that concatenates fragments to batches.
+    """Remote rollout workers in groups, each supervised by an aggregator that concatenates fragments into batches.
 
     The constructor starts workers and aggregators without waiting for them. Ray must be running.
 
@@ -97,7 +97,7 @@ class AggregatedWorkers:
         return arrived
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
-        """Returns Ray references, any one of which ends a wait for the next batch, and the deadline of that wait."""
+        """Returns the Ray references to wait for (any one of them suffices), and the deadline of the wait."""
         return self._actors.awaited()
 
     def due(self) -> list[int]:

@@ -1,4 +1,4 @@
-"""Aggregator: a Ray actor that concatenates the fragments of a group of workers to batches for the trial's process.
+"""Aggregator: a Ray actor that concatenates the fragments of a group of workers into batches for the trial.
 
 The trial's process then receives one answer per batch instead of one per fragment, and need not concatenate arrays. The
 aggregator supervises its workers as the driver would. Each batch includes the counts of its fragments, so the driver's
@@ -41,7 +41,7 @@ class AggregatorConfig:
 
 
 class Aggregator:
-    """Supervises a group of rollout workers, and concatenates their fragments to batches.
+    """Supervises a group of rollout workers, and concatenates their fragments into batches.
 
     The next fragment of a worker is requested once the last one has arrived, and only while a batch is requested. The
     queue thus holds at most one batch and `in_flight` fragments per worker. The constructor starts the workers without

@@ -33,9 +33,9 @@ def policy_in_json(behavior: WorkerBehavior, weights: Weights) -> dict[str, Any]
         weights: The policy's weights and filter statistics.
 
     Returns:
-        The `layers`, each with `weight` [D, K], `bias` [K] and `activation`; the `mean` [D], `scale` [D] and `clip` of
-        the observation filter; `start`, the first action, for discrete actions, or their `box` for others. Arrays are
-        `{shape, float32}`, with little-endian bytes in base64.
+        The `layers`, each with `weight` [inputs, outputs], `bias` [outputs] and `activation`; the observation filter's
+        `mean` and `scale`, each [observation_size], and `clip`; `start`, the first action, for discrete actions, or
+        their `box` for others. Arrays are `{shape, float32}`, with little-endian bytes in base64.
 
     Raises:
         UsageError: The policy cannot be represented in this form.

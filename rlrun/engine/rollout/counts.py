@@ -43,7 +43,7 @@ class RolloutCounts:
         env_steps: Env steps of all rollouts received.
         agent_steps: Steps of each policy's agents, in worlds of many agents.
         missing_finals: Number of agents' episodes truncated without a final observation.
-        dropped_rewards: Number of rewards for agents that had ended, or were never born.
+        dropped_rewards: Number of rewards for agents whose episode had ended or had never begun.
         sample_s: Seconds of sampling, summed over the workers.
         env_slots_restarted: Env slots of restarted workers that began a new episode, in this session.
         fragments_left_out: Number of fragments of slow workers that were dropped, in this session.

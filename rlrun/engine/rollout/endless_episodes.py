@@ -87,7 +87,7 @@ class EndlessEpisodes:
 
 
 class EpisodeWatchdog:
-    """Watches episodes that must end, as in evaluations: warns of long ones, and fails if one seems endless.
+    """Watches episodes that must end, as in evaluations: warns about long ones, and fails if one seems endless.
 
     Args:
         name: Name in messages: the env, and what waits for its episodes.

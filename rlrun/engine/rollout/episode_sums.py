@@ -47,10 +47,10 @@ class EpisodeSums:
         }
 
     def load(self, saved: Sequence[Mapping[str, Any]], kept: NDArray[np.bool_]) -> None:
-        """Restores the running sums of all env slots from results of `of`.
+        """Restores the running sums of all env slots from the data that `of` returned for each.
 
         Args:
-            saved: Results of `of`, by slot.
+            saved: Data that `of` returned, by slot.
             kept: Whether a slot's episode continues, [B]; the other slots begin new episodes.
 
         Raises:
@@ -116,8 +116,8 @@ def sums_within_episodes(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Sums numbers over each episode, for T steps in B env slots.
 
-    Returns the sums at the episodes' last steps, with 0 elsewhere, [T, B], and the sums after the last ends, [B]. A
-    difference of cumulative sums would lose digits after a huge number in an earlier episode.
+    Returns the sums at the episodes' last steps, with 0 elsewhere, [T, B], and the sums since each slot's last episode
+    end, [B]. A difference of cumulative sums would lose digits after a huge number in an earlier episode.
 
     Args:
         numbers: Summands, [T, B].

@@ -76,7 +76,7 @@ class EvaluationResult:
         returns: Sum of raw rewards of each episode.
         lengths: Steps of each episode.
         policies: Per-policy results of a multi-agent world; a return of the world is the sum over all its agents.
-        columns: Sums of the columns that the env's config names over each episode, by name.
+        columns: Sums over each episode of the columns that the env's config names, by column name.
     """
 
     returns: list[float]

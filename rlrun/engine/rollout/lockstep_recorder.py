@@ -1,4 +1,4 @@
-"""Recording of fragments from single-agent vector envs: all B env slots step together, [T, B].
+"""Recording of fragments [T, B] from single-agent vector envs: T steps in B env slots, which step together.
 
 Env states are saved as the actions since the last reset, and restored by replaying these actions.
 """
@@ -163,9 +163,10 @@ class LockstepRecorder:
             self._actions.trim(max(place.length for place in self._env.places()))
 
     def state(self) -> list[dict[str, Any]]:
-        """Returns the data for replaying each env slot: episode number, seed, actions since the reset, episode sums.
+        """Returns, for each env slot, the data for replaying its current episode.
 
-        The state is empty before the first fragment.
+        These are the episode's number, seed, actions, and return and length so far. The state is empty before the first
+        fragment.
         """
         if self._observations is None:
             return []
@@ -173,7 +174,7 @@ class LockstepRecorder:
         return self._slots(places, self._actions.latest([place.length for place in places]))
 
     def place(self) -> list[dict[str, Any]]:
-        """Returns the same as `state()`, but of the action log only what the latest fragment added."""
+        """Returns the data of `state()`, but of the logged actions only those of the latest fragment."""
         places = self._env.places()
         return self._slots(places, self._actions.tails([place.length for place in places]))
 

@@ -25,7 +25,7 @@ class NoWorker:
         """Always raises RuntimeError, since there is no env to step.
 
         Raises:
-            RuntimeError: Always: a training from data alone has no stream of rollouts.
+            RuntimeError: Always, since a training on recorded data has no rollouts.
         """
         raise RuntimeError("a training from data alone steps no env: its dataflow must not begin with rollouts")
 

@@ -84,7 +84,7 @@ def raw_rows(config: WorkerConfig, behavior: WorkerBehavior, policy: str, record
 def raw_columns(
     behavior: WorkerBehavior, batch: SampleBatch, further: Sequence[str], *, has_log_probs: bool = True
 ) -> SampleBatch:
-    """Returns the raw columns of a recorded fragment, and removes from it those needed for data sets only.
+    """Returns the raw columns of a recorded fragment; removes from the fragment those that only data sets need.
 
     Args:
         behavior: The policy that acted.
@@ -135,7 +135,7 @@ def episode_seeds(seeds: EpisodeSeeds, began: Sequence[EpisodePosition], valid: 
     Args:
         seeds: Seeds of the env slots' episodes.
         began: Episode number and step of each env slot before the fragment, [B].
-        valid: Mask [T, B] of the rows with a step; a row with a step after a row without one begins the next episode.
+        valid: Mask [T, B] of the rows with a step; the row after one without a step begins the next episode.
     """
     resets = np.zeros(valid.shape, np.int64)
     resets[1:] = ~valid[:-1]

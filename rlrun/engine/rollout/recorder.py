@@ -48,7 +48,7 @@ class Recorded:
         closing: By policy, target rows [N] and slots [N] of final observations recorded only after the last step; each
             must be copied to the row after the episode's last step.
         missing_finals: Number of agents' episodes truncated without a final observation.
-        dropped_rewards: Number of rewards for agents that had ended, or were never born.
+        dropped_rewards: Number of rewards for agents whose episode had ended or had never begun.
         began: Episode number and step of each env or world before the fragment.
         begins: By policy, mask [B] of slots whose first row begins an episode instead of going on with one.
         agent_rows: By policy, the rows of agents' episodes in worlds; empty unless requested.
@@ -98,7 +98,7 @@ class Recorder(Protocol):
         ...
 
     def place(self) -> Any:
-        """Returns the same as `state()`, but of the action log only what the latest fragment added."""
+        """Returns the data of `state()`, but of the logged actions only those of the latest fragment."""
         ...
 
     def load_state(self, state: Any) -> dict[str, NDArray[np.bool_]]:

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 class RemoteWorkers:
     """Rollout workers in Ray actors, restarted if they die or hang; Ray must already be running.
 
-    The constructor starts all workers without waiting for them. A worker that dies or hangs is restarted with its next
-    undelivered fragment. With `tell_places`, the restarted worker resumes from its last state, and collects the same
-    fragment again.
+    The constructor starts all workers without waiting for them. A worker that dies or hangs is restarted, and collects
+    its next undelivered fragment. With `tell_places`, the restarted worker resumes from its last state, and collects
+    the same fragment again.
 
     Args:
         factory: `module:Name` of the workers' class, instantiated with a worker config.
@@ -108,7 +108,7 @@ class RemoteWorkers:
         self._actors.wait(until)
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
-        """Returns Ray references, any one of which ends a wait for the next fragment, and the deadline of that wait."""
+        """Returns the Ray references to wait for (any one of them suffices), and the deadline of the wait."""
         return self._actors.awaited()
 
     def due(self) -> list[int]:

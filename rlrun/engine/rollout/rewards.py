@@ -39,9 +39,7 @@ class RewardSettings:
 class RewardTransform:
     """Clips rewards, or divides them by the running standard deviation of discounted returns.
 
-    The statistics are the policy's and arrive with its weights; the running return of each slot belongs to the worker.
-
-    The statistics belong to the policy and are broadcast with its weights; running returns per slot belong to the
+    The statistics belong to the policy and arrive with its weights; the running return of each slot belongs to the
     worker.
 
     Args:

@@ -48,7 +48,7 @@ class Rollout:
         agent_steps: Number of agent steps by policy; empty in single-agent envs.
         agent_episodes: Finished episodes of agents by policy; empty in single-agent envs.
         missing_finals: Number of agents' episodes truncated without a final observation.
-        dropped_rewards: Number of rewards for agents that had ended, or were never born.
+        dropped_rewards: Number of rewards for agents whose episode had ended or had never begun.
         filter_deltas: By policy, new statistics of the policy's filters, by name.
         weights_versions: By policy, the version of the weights with which it acted.
         sample_s: Duration of the collection in seconds.
@@ -80,7 +80,7 @@ class Rollout:
 
 @dataclass(frozen=True)
 class JoinedRollouts:
-    """Message of an aggregator: fragments of several workers, concatenated to one batch.
+    """Message of an aggregator: fragments of several workers, concatenated into one batch.
 
     Attributes:
         aggregator: Index of the aggregator.
@@ -97,7 +97,7 @@ class JoinedRollouts:
 
 
 def with_weights_version(batch: SampleBatch, version: int) -> SampleBatch:
-    """Adds a column with the version of the weights that acted, unless the batch [T, B] has one."""
+    """Adds a column with the version of the weights with which the policy acted, unless the batch [T, B] has one."""
     if "weights_version" in batch:
         return batch
     return SampleBatch(batch, weights_version=np.full(batch["valid"].shape, version, np.int32))

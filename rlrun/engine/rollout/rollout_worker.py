@@ -191,7 +191,7 @@ class RolloutWorker:
         return self._state(self._recorder.state())
 
     def place(self) -> dict[str, Any]:
-        """Returns the same as `state()`, but of the action log only what the latest fragment added."""
+        """Returns the data of `state()`, but of the logged actions only those of the latest fragment."""
         return self._state(self._recorder.place())
 
     def _state(self, slots: Any) -> dict[str, Any]:

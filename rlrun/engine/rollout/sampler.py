@@ -24,7 +24,7 @@ class Postprocessing(Protocol):
         ...
 
     def for_worker(self, worker: int) -> Postprocessing:
-        """Returns the operators for one worker, whenever the worker starts or restarts."""
+        """Returns the operators for one worker; called whenever the worker starts or restarts."""
         ...
 
     def begin(self) -> None:

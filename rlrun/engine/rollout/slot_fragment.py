@@ -1,4 +1,4 @@
-"""Multi-agent fragment under recording, with one row per world step or per agent decision.
+"""Multi-agent fragment while it is recorded, with one row per world step or per agent decision.
 
 With the clock `parallel` a row is a step of the worlds. With `per_agent` a row is an agent's own decision: each slot
 has a cursor, and a step is open until its agent's next observation, or the end of the episode; the rewards until then
@@ -50,7 +50,7 @@ class PendingSteps:
 
     @classmethod
     def none(cls, slots: int) -> PendingSteps:
-        """Creates the value for B slots without any unfinished step."""
+        """Creates the object for B slots without any unfinished step."""
         return cls(np.zeros(slots, np.bool_), {})
 
 
@@ -71,7 +71,7 @@ class SlotFragment(ABC):
         rewards: Rewards by world step, [T, B].
         columns: Recorded info entries by name, one row per world step, [T, B].
         closes: Mask [B] of slots with an observation after the last step.
-        carried: Open steps of the previous fragment; after `close`, open steps at the end of this fragment.
+        carried: Unfinished steps of the previous fragment; after `close`, those at the end of this fragment.
         inference_s: Seconds in forward passes of the policy.
     """
 
@@ -92,7 +92,7 @@ class SlotFragment(ABC):
 
     @property
     def ends(self) -> Flags:
-        """Mask [T, B] of the world steps with which the episode in a slot ended."""
+        """Mask [T, B] of the world steps at which the episode in a slot ended."""
         ended: Flags = self._terminateds | self._truncateds
         return ended
 
@@ -136,10 +136,10 @@ class SlotFragment(ABC):
 
     @abstractmethod
     def row_of(self, t: int, slot: int) -> int:
-        """Returns the row in which the action is recorded that a slot's agent took at a world step."""
+        """Returns the row that records the action of a slot's agent at a world step."""
 
     def replace_actions(self, t: int, taken: Mapping[int, tuple[Any, int | None]]) -> None:
-        """Replaces recorded actions of a world step by those that agents chose themselves, as external clients do.
+        """Replaces recorded actions of a world step with those that agents chose themselves, as external clients do.
 
         Actions that a client chose with the current weights count as the policy's.
 

@@ -225,11 +225,11 @@ class SlotRecorder:
         raise EnvError(f"{self._name}, world {world}, {place}, agent {who!r} of policy {policy}: {reason}")
 
     def state(self) -> dict[str, Any]:
-        """Returns the data for replaying each world: episode, seed, actions since the reset; and the slots' sums."""
+        """Returns the data for replaying each world's episode (number, seed, actions), and its returns so far."""
         return self._state(tails=False)
 
     def place(self) -> dict[str, Any]:
-        """Returns the same as `state()`, but of the action log only what the latest fragment added."""
+        """Returns the data of `state()`, but of the logged actions only those of the latest fragment."""
         return self._state(tails=True)
 
     def _state(self, *, tails: bool) -> dict[str, Any]:
@@ -332,7 +332,7 @@ class RecordedSlots:
             self._log.trim(max(lengths))
 
     def state(self, lengths: Sequence[int], *, tails: bool) -> dict[str, Any]:
-        """Returns the slots' episode sums, unfinished steps, and actions since the worlds' resets."""
+        """Returns each slot's return and length so far, unfinished step, and actions since its world's reset."""
         state = self.owners.state()
         if self._log is not None:
             of_slots = np.repeat(lengths, self._form.slots // len(lengths)).tolist()
@@ -343,10 +343,10 @@ class RecordedSlots:
         return state
 
     def joint_actions(self, state: Mapping[str, Any], places: Sequence[EpisodePosition], space: Any) -> list[Any]:
-        """Returns the actions of the policy's K agents since each world's reset, in the world's action space.
+        """Returns, for each world, the actions of the policy's agents since the reset, in the world's action space.
 
         Raises:
-            ValueError: The state does not fit the slots, positions or action space.
+            ValueError: The state does not fit the slots, the episodes' lengths or the action space.
         """
         if self._log is None:
             return [{}] * len(places)

@@ -65,11 +65,11 @@ class WorkerConfig:
 
 @dataclass(frozen=True)
 class Aggregation:
-    """Settings of the aggregators, which concatenate fragments of several workers to batches.
+    """Settings of the aggregators, which concatenate fragments of several workers into batches.
 
     Attributes:
         aggregators: Number of aggregators, at most one for each worker.
-        batch_size: Steps [T * B] that fill a batch.
+        batch_size: Number of steps that fill a batch.
         in_flight: Number of simultaneous requests to each worker.
         policy: Name of the policy whose batches are joined.
     """

@@ -1,4 +1,4 @@
-"""Calls of users' hooks by a rollout worker, from the recorded rows of each fragment."""
+"""Calls of users' hooks by a rollout worker, made for the recorded rows of each fragment."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class StartedWorkers(Protocol):
         ...
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
-        """Returns Ray references, any one of which ends a wait for the next fragment, and the deadline of that wait."""
+        """Returns the Ray references to wait for (any one of them suffices), and the deadline of the wait."""
         ...
 
     def due(self) -> list[int]:
@@ -146,7 +146,7 @@ class WorkerSet:
 
         Args:
             aggregators: Number of aggregators, at most one per worker.
-            batch_size: Steps [T * B] that fill a batch.
+            batch_size: Number of steps that fill a batch.
             in_flight: Number of simultaneous requests to each worker.
             policy: Name of the policy whose batches are joined.
         """
@@ -158,7 +158,7 @@ class WorkerSet:
         self._aggregation = Aggregation(aggregators, batch_size, in_flight, policy)
 
     def keep_states(self) -> None:
-        """Makes remote workers send their state with each fragment, so that a failed worker is restarted exactly.
+        """Makes remote workers send their state with each fragment, so that a restart continues exactly.
 
         Must be called before the workers start, for synchronous rollouts: results then equal those of a run without the
         failure. There is no effect without remote workers.
@@ -181,7 +181,7 @@ class WorkerSet:
         self._workers()
 
     def order(self, orders: Orders, only: int | None = None) -> None:
-        """Sends new weights or env arguments to all workers or aggregators, or to one; in effect from the next request.
+        """Sends new weights or env arguments, used from the next request on, to one or all workers or aggregators.
 
         An object that is sent several times is stored only once.
         """
@@ -210,7 +210,7 @@ class WorkerSet:
         return self._workers().arrived()
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
-        """Returns Ray references, any one of which ends a wait for the next fragment, and the deadline of that wait."""
+        """Returns the Ray references to wait for (any one of them suffices), and the deadline of the wait."""
         return self._workers().awaited()
 
     def state(self) -> dict[str, Any]:

@@ -116,7 +116,7 @@ def _comment_lines(field: FieldInfo, indent: str) -> Iterator[str]:
 
 
 def flow_yaml(value: Any) -> str:
-    """Formats a value as one line of YAML 1.2; texts that look like other values are quoted."""
+    """Formats a value as one line of YAML 1.2; strings that look like other values are quoted."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{flow_yaml(key)}: {flow_yaml(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list | tuple):

@@ -227,7 +227,7 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
         return ((n, v) for n, v in self if n not in fields or v != fields[n].get_default(call_default_factory=True))
 
     def to_data(self) -> dict[str, Any]:
-        """Converts the config to plain data (mappings, lists, texts, numbers), from which `parse` creates it again."""
+        """Converts the config to plain data (mappings, lists, strings, numbers), from which `parse` restores it."""
         return self.model_dump(mode="json")
 
     def merged(self, data: Mapping[str, Any]) -> dict[str, Any]:

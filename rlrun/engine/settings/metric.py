@@ -51,7 +51,7 @@ class Metric:
         return re.fullmatch(pattern, reported) is not None
 
     def below(self, prefix: str) -> Metric:
-        """Copy of the metric whose name has a prefix, such as `learner/`."""
+        """Copy of the metric with a prefix, such as `learner/`, added to its name."""
         return replace(self, name=f"{prefix}{self.name}")
 
 

@@ -111,7 +111,7 @@ class ProductActions(ActionSpace):
 
     @override
     def mode(self, outputs: Floats) -> Actions:
-        """Most probable actions of each entry, concatenated."""
+        """Greedy actions: the mode of each entry's distribution, concatenated."""
         return self._row([part.actions.mode(part.own_outputs(outputs)) for part in self.parts])
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:

@@ -35,7 +35,7 @@ class EpsilonGreedy(Exploration):
         num_draws: Number of random numbers drawn per step; epsilon-greedy uses the first two.
 
     Attributes:
-        epsilon: Probability of a uniform action.
+        epsilon: Probability of a uniformly random action.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class EpsilonGreedy(Exploration):
         return self.mixed_log_prob(outputs, actions == outputs.argmax(-1), actions)
 
     def mixed_log_prob(self, outputs: Floats, preferred: NDArray[Any], actions: Actions) -> Floats:
-        """Log-probability of actions drawn uniformly with probability epsilon, else with the given probability."""
+        """Log-probabilities of B actions under a mixture: uniform with probability epsilon, else `preferred` [B]."""
         allowed = outputs > FORBIDDEN
         uniform = np.take_along_axis(allowed, actions[:, None], -1)[:, 0] / allowed.sum(-1).clip(min=1)
         with np.errstate(divide="ignore"):
@@ -111,7 +111,7 @@ class EpsilonGreedy(Exploration):
         return found
 
     def chosen(self, values: Floats, explores: NDArray[np.bool_], noise: Floats, mask: ActionMask | None) -> Actions:
-        """Uniform actions where `explores` [B] is set, and actions with the largest Q value elsewhere."""
+        """Uniformly random actions where `explores` [B] is set, and actions with the largest Q value elsewhere."""
         return np.where(explores, self.uniform(noise, mask), self.greedy(values))
 
     def greedy(self, values: Floats) -> Actions:

@@ -30,7 +30,7 @@ class NoiseSource(Protocol):
 
     @property
     def network_noise(self) -> int:
-        """Number of random numbers per step that the network itself consumes (for gSDE); they precede the others."""
+        """Number of random numbers per step that the network consumes (for gSDE); they come first in the noise."""
         ...
 
     @property
@@ -51,7 +51,7 @@ class Exploration(ABC):
     """Exploration strategy: chooses actions from network outputs and noise; picklable for rollout workers.
 
     Attributes:
-        network_noise: Number of random numbers per step that the network consumes; they precede the others.
+        network_noise: Number of random numbers per step that the network consumes; in the noise, they come first.
         network_noise_every: Steps for which the network's noise is held constant, across fragments; None if only
             `noise` determines when the network's noise changes.
         schedules: Names of the scheduled settings that `load` reads.
@@ -99,8 +99,8 @@ class Exploration(ABC):
             noise: The step's noise without the network's noise, [B, ...].
             episode_starts: Mask of the env slots where an episode starts, [B].
             acts: Mask of the env slots that act, [B]; state of the other slots is kept. None for all.
-            mask: Mask of the allowed actions, [B, A]; None for all. Outputs of `run` are -1e9 for forbidden actions, so
-                only strategies that ignore these outputs need the mask.
+            mask: Mask of the allowed actions, [B, num_actions]; None for all. Outputs of `run` are -1e9 for
+                forbidden actions, so only strategies that ignore these outputs need the mask.
         """
 
     def network_draws(self, generator: np.random.Generator, slots: int) -> Floats | None:
@@ -117,7 +117,7 @@ class Exploration(ABC):
         Args:
             heads: Outputs of the network's heads by name, [B, K]; `outputs` are masked.
             generator: Random generator of the exploration.
-            mask: Mask of the allowed actions, [B, A]; None for all.
+            mask: Mask of the allowed actions, [B, num_actions]; None for all.
         """
 
     def state(self) -> dict[str, Any]:
@@ -137,7 +137,8 @@ def custom_exploration(path: str, actions: ActionSpace) -> Exploration:
         actions: The policy's action space, passed to the constructor.
 
     Raises:
-        UsageError: The path cannot be imported, the object is not an `Exploration`, or its noise is not [T, B, ...].
+        UsageError: The path cannot be imported, the object is not an `Exploration`, or its noise has a shape
+            other than [T, B, ...].
     """
     named = load_object(path, what="exploration")
     if isinstance(named, Exploration) or not callable(named):

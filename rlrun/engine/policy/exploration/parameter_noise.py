@@ -165,9 +165,9 @@ class LearnedNoise(ParameterNoise):
 class AdaptiveNoise(ParameterNoise):
     """Gaussian parameter noise with an adaptive scale, drawn anew when an episode starts in the worker's first env.
 
-    The standard deviation adapts after every fragment. The target is the KL divergence between the greedy and the
-    epsilon-greedy policy. The adapted distance is the KL divergence between the softmax policies of the unperturbed
-    and the perturbed network's values.
+    After every fragment, the standard deviation adapts so that the noise changes the policy by a target amount. The
+    change is the KL divergence between the softmax policies of the unperturbed and the perturbed network's values. The
+    target is the KL divergence between the greedy and the epsilon-greedy policy.
 
     Args:
         num_actions: Number of actions.
@@ -213,7 +213,7 @@ class AdaptiveNoise(ParameterNoise):
 
     @override
     def adapt(self, values: Floats, varied_values: Floats) -> None:
-        """Increases the noise's standard deviation if the policy changed less than intended, else decreases it."""
+        """Increases the standard deviation if the noise changed the policy less than intended, else decreases it."""
         logp, varied_logp = log_softmax(values), log_softmax(varied_values)
         distance = float((np.exp(logp) * (logp - varied_logp)).sum(-1).mean())
         self.std *= ADAPTATION if distance <= self.bound else 1 / ADAPTATION

@@ -21,7 +21,7 @@ STATE_DEPENDENT_NOISE = "rlrun.engine.policy.exploration.state_dependent_noise:S
 
 
 class SampledByNetwork(Exploration):
-    """Exploration for networks that sample the actions themselves, and consume all of the noise.
+    """Exploration for networks that sample the actions themselves, with all of the exploration's random numbers.
 
     Args:
         actions: Action space with the policy's distributions.
@@ -107,7 +107,7 @@ class SampledActions(WrappedNetwork):
 
 
 def sampled(actions: StochasticActions, model: ModelConfig, features: int) -> Exploration:
-    """Creates the exploration by sampling that the network's settings ask for: plain, autoregressive or gSDE.
+    """Creates the kind of sampling exploration that the network's settings choose: plain, autoregressive or gSDE.
 
     Args:
         actions: Action space with the policy's distributions.

@@ -12,7 +12,7 @@ from rlrun.engine.policy.exploration.exploration import Exploration, Heads, RunN
 
 
 class StateDependentNoise(Exploration):
-    """Generalized state-dependent exploration (gSDE): for some steps, noise is a fixed function of the observation.
+    """Generalized state-dependent exploration (gSDE): noise is a function of the observation, kept for several steps.
 
     The function is linear in the network's last features, with a Gaussian exploration matrix; the network computes the
     noise.
@@ -36,7 +36,7 @@ class StateDependentNoise(Exploration):
 
     @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Draws exploration matrices for T steps in B env slots, and the noise to sample actions.
+        """Draws exploration matrices for T steps in B env slots, then independent noise for sampling actions.
 
         Each matrix, flattened to F * D numbers, is repeated for `every` steps.
 

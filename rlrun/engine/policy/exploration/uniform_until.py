@@ -55,13 +55,13 @@ class UniformUntil(Exploration):
 
     @override
     def load(self, weights: Weights) -> None:
-        """Ends the uniform phase once it is over, and updates the other strategy's scheduled settings."""
+        """Ends the uniform phase after its number of env steps, and updates the other strategy's scheduled settings."""
         self.inner.load(weights)
         self.is_uniform = weights.env_steps < self.env_steps
 
     @override
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
-        """Sets this worker's env slots, out of all workers' slots, in the other strategy."""
+        """Informs the other strategy which env slots, out of all workers' slots, belong to this worker."""
         self.inner.assign_envs(first_slot, num_slots)
 
     @override
@@ -92,7 +92,7 @@ class UniformUntil(Exploration):
 
     @override
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
-        """Chooses actions by the other strategy, even while collecting still takes uniform actions."""
+        """Chooses actions by the other strategy, even while fragments are still collected with uniform actions."""
         return self.inner.sample(heads, generator, mask)
 
     @override

@@ -152,9 +152,9 @@ class Acting:
     def evaluate_other_kind(
         self, episodes: int, *, seed: int = 0, actions: ActionKind | None = None, env: EnvConfig | None = None
     ) -> EvaluationResult | None:
-        """Evaluates the other kind of actions (greedy or sampled) on the same seeds, for a quarter of the episodes.
+        """Evaluates greedy actions if an evaluation sampled them, and vice versa, for a quarter of its episodes.
 
-        At least 5 episodes are run.
+        At least 5 episodes are run, from the same seed.
 
         Args:
             episodes: Number of episodes of the evaluation.

@@ -2737,7 +2737,7 @@ class IQL(_IQL):
         """
 
 class IQN(_IQN):
-    """Implicit quantile networks: DQN of the return's quantiles at random fractions (arXiv:1806.06923)."""
+    """Implicit quantile networks: DQN that learns the return's quantiles at random fractions (arXiv:1806.06923)."""
     def __init__(
         self,
         config: IQNConfig | None = None,
@@ -2786,7 +2786,7 @@ class IQN(_IQN):
         epsilon: float | Sequence[Sequence[float]] = ((0, 1.0), (10000, 0.05)),
         temperature: float | Sequence[Sequence[float]] = 1.0,
     ) -> None:
-        """Implicit quantile networks: DQN of the return's quantiles at random fractions (arXiv:1806.06923).
+        """Implicit quantile networks: DQN that learns the return's quantiles at random fractions (arXiv:1806.06923).
 
         Args:
             config: Parsed settings, instead of settings by name.

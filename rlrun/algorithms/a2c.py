@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class A2CConfig(OnPolicyConfig):
     """Settings of A2C, the synchronous form of A3C (Mnih et al., arXiv:1602.01783).
 
-    With 8 envs, a batch of 40 steps takes 5 steps of each env.
+    With 8 envs, for example, a batch of 40 steps consists of 5 steps from each env.
     """
 
     of_logged_actions = "mask"

@@ -36,9 +36,9 @@ def critic_spec(
 ) -> NetworkSpec:
     """Spec of a Q network (of observation and action, or with one output per action) or of a state-value network.
 
-    In a recurrent network, actions are concatenated after the core, before dense layers of the same widths. The
-    recurrent state is thus a function of observations alone, and any action can be evaluated at every step (Ni et al.,
-    arXiv:2110.05038).
+    In a recurrent network, actions are concatenated to the core's outputs, and further dense layers of the configured
+    widths follow. The recurrent state is thus a function of observations alone, and any action can be evaluated at
+    every step (Ni et al., arXiv:2110.05038).
 
     Args:
         leaves: Entries of the observation with their encodings: a tree of `ObservationLeaf`.

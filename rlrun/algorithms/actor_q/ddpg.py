@@ -91,7 +91,7 @@ class DDPG(Algorithm[DDPGConfig]):
         return smoothed.clamp(-1.0, 1.0)
 
     def next_values(self, outputs: DeterministicNetworks, batch: SampleBatch) -> Tensor:
-        """Q values [rows, steps] of the target actor's next actions, by the target critics."""
+        """Q values [rows, steps] of the target actor's next actions: the minimum over the target critics."""
         actions = self.next_actions(outputs, batch)
         return outputs.target_minimum(outputs.target_values(outputs.following(batch), actions), batch)
 
@@ -117,7 +117,7 @@ class DDPG(Algorithm[DDPGConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: stores fragments, trains on `training_intensity` minibatches per env step, sends weights."""
+        """Dataflow: stores fragments, trains on `training_intensity` minibatches per env step, broadcasts weights."""
         config = self.config
         replay = trainee.make_replay(
             config.replay, n_step=config.n_step, gamma=config.gamma, sequences=config.model.core is not None

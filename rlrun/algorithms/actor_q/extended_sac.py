@@ -162,7 +162,7 @@ def running_statistics(parameters: FlatParameters, prefix: str | None) -> tuple[
 
 
 class ResetNetworks(StatefulOperator):
-    """Resets all networks and optimizers after every `every` minibatches; the replay buffer keeps its steps.
+    """Resets all networks and optimizers at regular intervals, without clearing the replay buffer.
 
     Args:
         trainee: The policy in training, whose learner has the networks.

@@ -89,7 +89,7 @@ def extended_actor(
 
 
 def with_layers(spec: NetworkSpec, model: ExtendedModelConfig) -> NetworkSpec:
-    """Copies a network spec, with batch renormalization and residual layers as the settings choose."""
+    """Copies a network spec, with batch renormalization and residual layers if the settings enable them."""
     return replace(spec, renormalizes=model.batch_renorm, residual=model.residual)
 
 
@@ -119,7 +119,7 @@ class QuantileNetworks(SquashedNetworks):
 
     @override
     def residuals(self, values: Tensor, targets: Tensor) -> Residuals:
-        """Quantile Huber losses between K quantiles of C critics, [C, S, L, K], and M target samples, [M, S, L]."""
+        """Quantile Huber losses of the critics' quantiles [critics, rows, steps, K] for targets [M, rows, steps]."""
         means = values.mean(-1)
         losses = quantile_huber(values, targets.movedim(0, -1)).sum(0)
         return Residuals(losses, means, means - targets.mean(0))
@@ -127,7 +127,7 @@ class QuantileNetworks(SquashedNetworks):
 
 @dataclass(frozen=True)
 class JointNetworks(SquashedNetworks):
-    """Tanh-Gaussian actor with critics without target networks (CrossQ).
+    """Tanh-Gaussian actor, and critics that need no target networks (CrossQ).
 
     Source:
         Bhatt et al., "CrossQ: batch normalization in deep reinforcement learning for greater sample efficiency and
@@ -157,7 +157,7 @@ class JointNetworks(SquashedNetworks):
 
 
 def truncated_mixture(quantiles: Tensor, dropped: int) -> Tensor:
-    """Pools K quantiles of C critics, [C, S, L, K], and keeps the C * (K - dropped) smallest in ascending order."""
+    """Pools the quantiles of C critics, [C, rows, steps, K], and keeps the C * (K - dropped) smallest, ascending."""
     number, size = quantiles.shape[0], quantiles.shape[-1]
     pooled = quantiles.movedim(0, -1).flatten(-2).sort(-1)[0]
     return pooled[..., : number * (size - dropped)].movedim(-1, 0)

@@ -69,7 +69,7 @@ class ActorQNetworks:
     kept: Tensor | None = None
 
     def present(self, batch: SampleBatch) -> Any:
-        """Observations s_t of a minibatch's steps [S, L]: a tree, or `ObservationSequences` for recurrent networks."""
+        """Observations s_t of a minibatch: a tree [rows, steps, ...], or `ObservationSequences` if recurrent."""
         if self.burn_in is None:
             return batch["obs"]
         return self._sequences(batch, torch.zeros_like(batch["steps"]))
@@ -115,7 +115,7 @@ class ActorQNetworks:
         return self.target_critic_outputs(observations, actions).squeeze(-1)
 
     def joint_values(self, present: tuple[Any, Tensor], following: tuple[Any, Tensor]) -> tuple[Tensor, Tensor]:
-        """Q values [C, S, L] of recorded and of next actions, computed by the C critics in one pass over 2 S rows.
+        """Q values [critics, rows, steps] of recorded and of next actions, computed in one pass over both.
 
         Each half has separate dropout factors: next actions use those of the target critics.
 
@@ -139,7 +139,7 @@ class ActorQNetworks:
         return outputs.mean(0) if objective == "mean" else outputs.amin(0)
 
     def target_minimum(self, values: Tensor, batch: SampleBatch) -> Tensor:
-        """Minimum of target values [critics, S, L, ...] over the critics, or over a random subset of them (REDQ)."""
+        """Minimum of target values [critics, rows, steps, ...] over all critics, or over a random subset (REDQ)."""
         if DRAWN_CRITICS not in batch:
             return values.amin(0)
         left_out = batch[DRAWN_CRITICS].movedim(-1, 0) == 0
@@ -256,7 +256,7 @@ def drawn_units(
 
 
 def action_masks(observations: Any) -> dict[str, Tensor]:
-    """Action masks of the selected steps, under the key that they have in observations; an empty dict without masks."""
+    """Dict of the selected steps' action masks, keyed as in observations; empty if observations have no masks."""
     if not isinstance(observations, ObservationSequences):
         mask = mask_of(observations)
         return {} if mask is None else {ACTION_MASK: mask}
@@ -268,7 +268,7 @@ def action_masks(observations: Any) -> dict[str, Tensor]:
 
 
 def torch_networks(module: nn.Module, prefix: str) -> tuple[TorchNetwork, ...]:
-    """Wraps each network in a policy's list of networks as a function that takes its parameters as input.
+    """Converts a policy's list of networks to functions that take the networks' parameters as input.
 
     Args:
         module: Module of the policy.

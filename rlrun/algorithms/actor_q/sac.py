@@ -110,7 +110,7 @@ class SAC(Algorithm[SACConfig]):
         return objectives
 
     def critics_loss(self, outputs: SoftNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Soft Bellman residual: half the squared soft TD error of all critics (arXiv:1812.05905, eq. 5), [S, L]."""
+        """Soft Bellman residual: half the squared soft TD error, summed over the critics (arXiv:1812.05905, eq. 5)."""
         valid = batch["valid"].float()
         values, ahead = outputs.values_and_next(batch)
         soft_values = ahead.values - outputs.log_alpha.detach().exp() * ahead.log_probs
@@ -129,7 +129,7 @@ class SAC(Algorithm[SACConfig]):
         return Loss(loss, statistics, carry={"log_probs": present.log_probs}, assign=present.moved)
 
     def actor_statistics(self, present: Soft, batch: SampleBatch) -> dict[str, Tensor]:
-        """Additional statistics of the actor's loss by name, each a scalar."""
+        """Additional statistics of the actor's loss by name, each a scalar; none by default."""
         return {}
 
     def alpha_loss(self, outputs: SoftNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
@@ -145,7 +145,7 @@ class SAC(Algorithm[SACConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: stores fragments, trains on `training_intensity` minibatches per env step, sends weights."""
+        """Dataflow: stores fragments, trains on `training_intensity` minibatches per env step, broadcasts weights."""
         config = self.config
         replay = trainee.make_replay(
             config.replay, n_step=config.n_step, gamma=config.gamma, sequences=config.model.core is not None

@@ -148,7 +148,7 @@ class ChoiceNetworks(SoftNetworks):
 
     @override
     def target_entropy(self, batch: SampleBatch) -> Tensor | float:
-        """Target entropy: 0.98 of log(number of allowed actions), averaged over the observations if there are masks."""
+        """Target entropy: 0.98 times log(number of allowed actions), averaged over observations if there are masks."""
         mask = mask_of(action_masks(self.networks.present(batch)))
         if mask is None:
             return self.default_target_entropy

@@ -102,7 +102,7 @@ class AlphaZeroConfig(OffPolicyConfig):
     """Settings of AlphaZero (Silver et al., arXiv:1712.01815, and Nature 550, 2017).
 
     `num_envs_per_worker` is the number of games that a worker plays in parallel, and `rollout_fragment_length` the
-    number of moves in each between two updates. An env step is a move.
+    number of moves in each of these games between two updates. An env step is a move.
     """
 
     model: SearchModelConfig = SearchModelConfig()
@@ -213,10 +213,11 @@ class AlphaZero(Algorithm[AlphaZeroConfig]):
 
     @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """AlphaZero loss over S positions: cross-entropy to visit counts plus squared value error (Nature 550, eq. 1).
+        """AlphaZero's loss over S positions: cross-entropy to visit counts plus squared value error.
 
-        The loss is (z - v)^2 - pi^T log p, with the game's result z, and v the tanh of the value head. The weight decay
-        is in the optimizer.
+        The loss is (z - v)^2 - pi^T log p, with the game's result z, the predicted value v (the tanh of the value
+        head), the visit counts as fractions pi, and the predicted probabilities p (Silver et al., Nature 550, 2017, eq.
+        1). The equation's weight decay is applied by the optimizer.
         """
         valid, visits = batch["valid"].float(), batch[VISITS]
         log_probs = outputs.distribution.outputs.log_softmax(-1)
@@ -232,7 +233,7 @@ class AlphaZero(Algorithm[AlphaZeroConfig]):
 
     @override
     def learn(self, items: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: stores games, updates from `training_intensity` minibatches per position, broadcasts weights."""
+        """Dataflow: stores games, trains on `training_intensity` minibatches per position, and broadcasts weights."""
         config = self.config
         replay = LocalReplay(RowReplay(config.replay, child_seed(trainee.seed, "replay")), trainee.workers.indices)
         minibatches = replay_minibatches(
@@ -298,9 +299,7 @@ def points_of(
     exploring_moves: int,
     generator: np.random.Generator,
 ) -> float:
-    """Score of one policy-value network in games against another, as a fraction of the points.
-
-    Draws count half a point.
+    """Fraction of games that one policy-value network wins against another, with draws counted as half a win.
 
     Each side moves first in every other game. Both sides use equal search settings, without root noise.
 

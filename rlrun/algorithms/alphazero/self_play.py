@@ -121,7 +121,7 @@ class BroadcastAccepted(StatefulOperator):
         trainee: The policy in training whose weights are evaluated and broadcast.
         play: Function that plays a match between new and accepted weights, and returns the score of the new ones.
         every: Env steps between matches.
-        share: Minimum score, as a fraction of the points, for new weights to be accepted.
+        share: Minimum score for new weights to be accepted: fraction of games won, with draws as half a win.
 
     Source:
         The evaluator of AlphaGo Zero: Silver et al., Nature 550 (2017), Methods, "Evaluator".

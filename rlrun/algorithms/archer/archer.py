@@ -77,9 +77,10 @@ class Archer(Algorithm[ArcherConfig]):
 
         The target of Q is r + gamma V'(s') of the same pair. The target of V is the mean of Q'(s, u) over the current
         actor's utterances: the last choice of an utterance is replaced by the mean over all tokens, and the tokens
-        before it are as replayed, weighted by min(1, pi / mu). V is then the value of a policy between the current and
-        the replayed one, as with V-trace's truncation (arXiv:1802.01561, eq. 3). V does not learn from data sets, whose
-        mu is unknown.
+        before it are as replayed, weighted by min(1, pi / mu), where pi is their probability under the current actor,
+        and mu that under the actor that sampled them. V is then the value of a policy between the current and the
+        replayed one, as with V-trace's truncation (arXiv:1802.01561, eq. 3). V does not learn from data sets, whose mu
+        is unknown.
         """
         ends, starts = batch["utterance_ends"].float(), batch["utterance_starts"]
         own, target = outputs.utterance_values(), outputs.target_utterance_values()
@@ -103,7 +104,7 @@ class Archer(Algorithm[ArcherConfig]):
         )
 
     def ratios(self, outputs: ArcherOutputs, batch: SampleBatch) -> Tensor:
-        """Truncated importance ratios [S, L] of the tokens before an utterance's last choice, at its last token."""
+        """Truncated importance ratios [rows, steps] of tokens before an utterance's last choice, at its last token."""
         now = outputs.distribution.log_prob(batch["actions"]).detach()
         tokens = (now - batch["logp"]) * batch["valid"].float()
         before = tokens.cumsum(1) - tokens
@@ -115,9 +116,10 @@ class Archer(Algorithm[ArcherConfig]):
     def loss(self, outputs: ArcherOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Clipped surrogate loss of S sequences of L tokens with utterances' advantages, minus an entropy bonus.
 
-        The surrogate of a step is the sum over all tokens of min(pi A, clip(pi) A), where pi is clipped to within
-        `clip_param` times the token's probability when the batch was collected (arXiv:1707.06347, eq. 7, as a mean over
-        actions). The first gradient on a batch is the REINFORCE gradient; clipping bounds the following ones.
+        The surrogate of a step is the sum over all tokens of min(pi A, clip(pi) A), where A is a token's advantage, and
+        its probability pi is clipped to within `clip_param` times the token's probability when the batch was collected
+        (arXiv:1707.06347, eq. 7, as a mean over actions). The first gradient on a batch is the REINFORCE gradient;
+        clipping bounds the following ones.
         """
         valid, advantages, before = batch["valid"].float(), batch["advantages"], batch["probabilities"]
         now, clip = outputs.distribution, self.config.clip_param

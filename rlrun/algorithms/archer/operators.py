@@ -38,7 +38,7 @@ class FindUtterances(Operator):
 
     Args:
         gamma: Discount factor of an utterance.
-        end_tokens: Tokens that end an utterance; None if each token is one.
+        end_tokens: Tokens that end an utterance; None if each token is an utterance.
     """
 
     def __init__(self, gamma: float, end_tokens: Sequence[int] | None) -> None:
@@ -83,16 +83,17 @@ def replayed_utterances(batch: SampleBatch, end_tokens: Sequence[int] | None) ->
 class UtteranceAdvantages(Operator):
     """Adds the `advantages` and the acting policy's `probabilities` of all A tokens at each step, [T, B, A].
 
-    At an utterance's last choice, each token gets the advantage Q(s, u) - mean Q, where Q is the smaller one of both
-    critics and the mean is over the actor's probabilities. At the utterance's other choices, the chosen token gets mean
-    Q - V, minus the average over utterances, divided by the token's probability (an unbiased estimate, since Q is
-    unknown for tokens not chosen), and the others get 0. Advantages are divided by the standard deviation of Q - V.
+    At an utterance's last choice, each token gets the advantage Q(s, u) - mean Q, where Q is the smaller of the two
+    critics' values and the mean is over the actor's probabilities. At the utterance's other choices, the chosen token
+    gets mean Q - V, minus the average over utterances, divided by the token's probability (an unbiased estimate, since
+    Q is unknown for tokens not chosen), and the others get 0. Advantages are divided by the standard deviation of Q -
+    V.
 
     Tokens of utterances that are cut by the fragment's ends are not valid for the losses.
 
     Args:
         trainee: The policy in training, with an `ArcherPolicy`.
-        end_tokens: Tokens that end an utterance; None if each token is one.
+        end_tokens: Tokens that end an utterance; None if each token is an utterance.
     """
 
     def __init__(self, trainee: Trainee, end_tokens: Sequence[int] | None) -> None:
@@ -158,7 +159,7 @@ def redrawn_advantages(
 
 
 class CopyActorToCritics(StatefulOperator):
-    """Copies the layers below the actor's heads to the critics, once, before the first fragment is learned from.
+    """Copies the layers below the actor's heads to the critics, once, before the first update.
 
     An actor trained by cloning already encodes dialogues, which critics from scratch would have to learn from rewards
     alone; in the paper, too, critics start from a trained language model. Layers of different shapes, as for privileged
@@ -241,7 +242,7 @@ class Utterances(NamedTuple):
 
 
 def last_tokens(actions: NDArray[np.int64], end_tokens: Sequence[int] | None) -> Flags:
-    """Mask of the actions [...] that end an utterance regardless of the episode.
+    """Mask [...] of the tokens that end an utterance even if the episode continues.
 
     Args:
         actions: The tokens.

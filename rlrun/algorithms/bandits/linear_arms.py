@@ -119,7 +119,7 @@ class ArmExploration(Exploration):
         """Unweighted exploration bonus of each arm, [B, A].
 
         Args:
-            spreads: S^T x of each arm, [B, A, D].
+            spreads: S^T x of each arm with features x, where S S^T is the inverse Gram matrix, [B, A, D].
             noise: Noise of the step, [B, ...].
         """
 

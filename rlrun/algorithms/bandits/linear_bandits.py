@@ -1,4 +1,4 @@
-"""Linear contextual bandits: LinTS, which samples a model (Thompson), and LinUCB, by upper confidence bounds."""
+"""Linear contextual bandits: LinTS (Thompson sampling) and LinUCB (upper confidence bounds)."""
 
 from __future__ import annotations
 

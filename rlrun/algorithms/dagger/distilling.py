@@ -34,7 +34,7 @@ class ExpertDistributions(ExpertLabels):
 
     @override
     def postprocess(self, batch: SampleBatch, collector: FragmentCollector) -> None:
-        """Normalizes the observations of a fragment, which is used for learning only once."""
+        """Normalizes a fragment's observations by the statistics at the time of collection."""
         collector.filter.filter_fragment(batch)
 
 

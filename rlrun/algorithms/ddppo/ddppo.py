@@ -70,7 +70,7 @@ class DDPPO(PPO):
 
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
-        """Operators that each worker runs: compute advantages, then SGD on its fragment by all-reduced gradients."""
+        """Operators that each worker runs: compute advantages, then take SGD steps along all-reduced gradients."""
         config = self.config
         learn = AllReduceSGD(
             trainee.learner_factory,
@@ -86,7 +86,7 @@ class DDPPO(PPO):
 
     @override
     def learn(self, replicas: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: copies the workers' learner state, merges observation filters and broadcasts them."""
+        """Dataflow: copies the workers' learner state to the driver; merges and broadcasts observation filters."""
         return (
             replicas.zip_with_worker()
             .combine(MirrorReplicas(trainee))

@@ -121,7 +121,7 @@ class ContextInputs:
 
 
 class ContextNetwork:
-    """Acting network that adds an observation to the context, and returns the transformer's outputs for its action.
+    """Acting network that adds an observation to the context, and returns the transformer's outputs for an action.
 
     Args:
         transformer: Transformer to copy.

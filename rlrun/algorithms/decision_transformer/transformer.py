@@ -1,8 +1,8 @@
 """Causal transformer over returns-to-go, states and actions (torch).
 
 Source:
-    Chen et al., "Decision Transformer", arXiv:2106.01345, section 3 and algorithm 1. Blocks are normalized before each
-    part, as GPT-2's.
+    Chen et al., "Decision Transformer", arXiv:2106.01345, section 3 and algorithm 1. As in GPT-2,
+    layer normalization precedes each part of a block.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class DistributedReplay(Algorithm[Any]):
 
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
-        """Operators that workers run: compute initial priorities, at a process priority below shards and learner."""
+        """Operators that workers run: compute initial priorities, at lower process priority than shards and learner."""
         priorities = InitialPriorities(self.config.n_step, self.config.gamma)
         return (priorities, LowerProcessPriority()) if trainee.workers.num_workers else (priorities,)
 
@@ -97,7 +97,7 @@ class DistributedReplay(Algorithm[Any]):
 
     @override
     def learn(self, fragments: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: stores fragments and sends weights to their workers; concurrently, updates from minibatches."""
+        """Dataflow: stores fragments and sends weights to their workers; concurrently, trains on minibatches."""
         return store_and_learn_concurrently(fragments, trainee, self.config, self.config.asynchrony)
 
 
@@ -133,7 +133,7 @@ def asynchronous_fragments(
 def store_and_learn_concurrently(
     fragments: Flow[Any], trainee: Trainee, config: OffPolicyConfig, asynchrony: AsynchronyConfig
 ) -> Flow[Any]:
-    """Dataflow: stores fragments and sends weights to their workers; concurrently, updates from minibatches.
+    """Dataflow: stores fragments and sends weights to their workers; concurrently, trains on minibatches.
 
     Args:
         fragments: Stream of the workers' fragments.

@@ -105,7 +105,7 @@ class AsyncDQN(Algorithm[AsyncDQNConfig]):
 
     @override
     def loss(self, outputs: QNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Squared error (or Huber loss) of Q values against n-step returns (algorithm S2) over S rows of T + 1 steps.
+        """Squared (or Huber) loss of Q values against n-step returns (arXiv:1602.01783, alg. S2), T + 1 steps per row.
 
         An n-step return sums rewards up to the end of the fragment or episode. Unless the episode has terminated, the
         return bootstraps there with the maximum of the target network's values.
@@ -144,7 +144,7 @@ class AsyncDQN(Algorithm[AsyncDQNConfig]):
 
     @override
     def learn(self, gradients: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: applies each gradient, updates the target network, sends both networks to the worker."""
+        """Dataflow: applies each gradient, updates the target network, sends both networks to the gradient's worker."""
         return (
             gradients.zip_with_worker()
             .for_each(ApplyGradients(trainee))

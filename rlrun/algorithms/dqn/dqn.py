@@ -154,7 +154,7 @@ class DQNConfig(HuberSettings, OffPolicyConfig):
 
     @property
     def q(self) -> QSettings:
-        """Settings of the Q policy, such as dueling heads, returns and exploration."""
+        """Settings of the Q policy, such as dueling heads, the representation of returns, and exploration."""
         support, quantiles = (self.v_min, self.v_max), (self.acting_quantiles, self.num_cosines)
         return QSettings(
             returns=ReturnModel(self.distribution, self.num_atoms, *support, *quantiles),
@@ -243,7 +243,7 @@ class DQN(Algorithm[DQNConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: stores fragments, trains on `training_intensity` minibatches per env step, sends weights."""
+        """Dataflow: stores fragments, trains on `training_intensity` minibatches per env step, broadcasts weights."""
         config = self.config
         replay = trainee.make_replay(config.replay, n_step=config.n_step, gamma=config.gamma)
         return (
@@ -264,16 +264,17 @@ def gather_actions(q_outputs: Tensor, actions: Tensor) -> Tensor:
 def munchausen_targets(
     settings: MunchausenConfig, outputs: QNetworks, batch: SampleBatch, target_outputs: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Munchausen rewards [S, 1], which add the clipped log-policy, and soft values [S, 1, K] of the next observations.
+    """Munchausen rewards [rows, 1], which add the clipped log-policy, and soft values [rows, 1, K] of the next states.
 
-    reward + alpha [tau log pi(a | s)] from clip to 0, and sum over a' of pi(a' | s') (z(s', a') - tau log pi(a' | s')),
-    with pi = softmax(q / tau) under action masks. The target network computes q and the returns z; in an implicit
-    quantile network, q is evaluated at fixed fractions, as for greedy choices.
+    The reward is r + alpha tau log pi(a | s), whose factor tau log pi is clipped to the range from `clip` to 0. The
+    soft value is the sum over a' of pi(a' | s') (z(s', a') - tau log pi(a' | s')). Both use pi = softmax(q / tau) under
+    action masks. The target network computes q and the returns z; in an implicit quantile network, q is evaluated at
+    fixed fractions, as for greedy choices.
 
     Args:
         settings: Settings of Munchausen targets.
         outputs: The networks.
-        batch: Rows [S, 1].
+        batch: Minibatch of S single steps, [S, 1].
         target_outputs: Return distributions z at the next observations by the target network, [S, 1, A, K].
 
     Source:
@@ -294,7 +295,7 @@ class IQNConfig(DQNConfig):
 
 
 class IQN(DQN):
-    """Implicit quantile networks: DQN of the return's quantiles at random fractions (arXiv:1806.06923)."""
+    """Implicit quantile networks: DQN that learns the return's quantiles at random fractions (arXiv:1806.06923)."""
 
     Config: ClassVar[type[IQNConfig]] = IQNConfig
     config: IQNConfig

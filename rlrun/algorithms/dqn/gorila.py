@@ -61,7 +61,7 @@ class Gorila(DQN):
 
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
-        """Operators that run on workers: compute the list of gradients due after each fragment, empty at the start."""
+        """Operators that run on workers: compute the gradients due after a fragment, none before learning starts."""
         config = self.config
         return (
             ComputeReplayedGradients(
@@ -85,7 +85,7 @@ class Gorila(DQN):
 
     @override
     def learn(self, gradients: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Applies each gradient, updates the target network, and sends both networks to the worker of the gradient."""
+        """Dataflow: applies each gradient, updates the target network, sends both networks to the gradient's worker."""
         return (
             gradients.combine(each_gradient)
             .zip_with_worker()

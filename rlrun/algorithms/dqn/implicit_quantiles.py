@@ -55,7 +55,7 @@ class ImplicitQuantiles(Decoder):
 
     @override
     def forward(self, heads: Mapping[str, Tensor], columns: Mapping[str, Any]) -> Tensor:
-        """Quantiles [S, L, A * K] at K fractions given by their cosines [S, L, K, C], or at midpoints without these."""
+        """Quantiles [rows, steps, A * K] at K fractions: fixed, or given by their cosines [rows, steps, K, C]."""
         features = self.activation(heads["outputs"]).unsqueeze(-2)
         cosines = columns.get(WAVES)
         if cosines is None:

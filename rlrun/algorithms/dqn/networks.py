@@ -35,7 +35,7 @@ class QNetworks:
 
     Attributes:
         network: The Q network, as a function that takes its parameters as input.
-        decode: Decoder of Q values or quantiles from parameters, head outputs and batch columns; None without one.
+        decode: Decoder of Q values or quantiles from parameters, head outputs and batch columns; None to use the heads.
         returns: Representation of returns: mean, categorical distribution or quantiles.
         num_actions: Number of Discrete actions, A.
         views: Parameters of the online network by name.
@@ -56,16 +56,16 @@ class QNetworks:
     waves: Tensor | None = None
 
     def q_outputs(self, observations: Any) -> Tensor:
-        """Returns of all actions by the online network, as distributions (K numbers) or means (K = 1), [S, L, A, K]."""
+        """Online network's returns of A actions, [rows, steps, A, K]: distributions (K numbers) or means (K = 1)."""
         return self._run(self.views, observations, _ONLINE)
 
     def target_q_outputs(self, observations: Any) -> Tensor:
-        """Returns of all actions by the target network, as distributions or means [S, L, A, K]; no gradient."""
+        """Target network's returns of A actions, [rows, steps, A, K], as in `q_outputs`, without gradient."""
         with torch.no_grad():
             return self._run(self.target_views, observations, _TARGET)
 
     def values(self, observations: Any) -> Tensor:
-        """Q values [S, L, num_actions] of all actions for observations [S, L, ...], by the online network."""
+        """Q values [rows, steps, num_actions] by the online network, for observations [rows, steps, ...]."""
         return self.means(self.q_outputs(observations))
 
     def target_values(self, observations: Any, outputs: Tensor | None = None) -> Tensor:
@@ -91,11 +91,11 @@ class QNetworks:
             return self.allowed_argmax(self.means(outputs), observations)
 
     def allowed_argmax(self, values: Tensor, observations: Any) -> Tensor:
-        """Masked argmax [S, L] of Q values [S, L, num_actions] over the actions that the observations allow."""
+        """Argmax [rows, steps] of Q values [rows, steps, num_actions] over the actions that observations allow."""
         return allowed_argmax(values, observations)
 
     def log_policy(self, values: Tensor, observations: Any, temperature: float) -> Tensor:
-        """Log-probabilities [S, L, num_actions] of the softmax of Q values over a temperature, under action masks."""
+        """Log-softmax [rows, steps, num_actions] of Q values divided by a temperature, under action masks."""
         return (masked_tensor(values, observations) / temperature).log_softmax(-1)
 
     def means(self, q_outputs: Tensor) -> Tensor:

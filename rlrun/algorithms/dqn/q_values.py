@@ -1,4 +1,4 @@
-"""Acting networks and recorder of Q values, also of an implicit quantile network's mean (NumPy)."""
+"""Acting networks whose outputs are Q values, including that of IQN, and a recorder of Q values (NumPy)."""
 
 from __future__ import annotations
 

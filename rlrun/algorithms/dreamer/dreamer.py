@@ -172,7 +172,7 @@ class Dreamer(Algorithm[DreamerConfig]):
 
         Actor and critic learn from imagined trajectories.
 
-        The optimizer is Adam with gradient norm clipping, as in the paper's first version.
+        The optimizer is Adam with gradient norm clipping, as in the first version of arXiv:2301.04104.
         """
         bound, optimizer = self.config.max_grad_norm, Adam(1e-8)
         return [
@@ -205,7 +205,7 @@ class Dreamer(Algorithm[DreamerConfig]):
         ]
 
     def world_model_loss(self, outputs: DreamerNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Prediction, dynamics and representation losses over states [S, L + 1] (arXiv:2301.04104, eqs. 2-5).
+        """Prediction, dynamics and representation losses over S sequences of L + 1 states (arXiv:2301.04104, eqs. 2-5).
 
         The loss passes on the states' `features` [S, L + 1, F] and the mask `alive` [S, L + 1] of non-terminal states,
         from which imagination starts.
@@ -239,8 +239,8 @@ class Dreamer(Algorithm[DreamerConfig]):
     def actor_loss(self, outputs: DreamerNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Policy gradient over imagined steps, with returns scaled by their range (arXiv:2301.04104, eqs. 11 and 12).
 
-        The loss passes on the imagined states' `features` [N, H, F], lambda-returns [N, H] and weights [N, H] to the
-        critic loss.
+        For N trajectories of H steps, the loss passes on the imagined states' `features` [N, H, F], lambda-returns [N,
+        H] and weights [N, H] to the critic loss.
         """
         config, horizon = self.config, self.config.horizon
         alive = batch["world_model/alive"].flatten(0, 1)
@@ -288,7 +288,7 @@ class Dreamer(Algorithm[DreamerConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: stores fragments, trains on `training_intensity` minibatches per env step, sends weights."""
+        """Dataflow: stores fragments, trains on `training_intensity` minibatches per env step, broadcasts weights."""
         config = self.config
         # Imagination discounts; the replay's discounts only mark the ends of episodes, also where gamma is 0.
         replay = trainee.make_replay(config.replay, n_step=1, gamma=1.0, sequences=True)
@@ -354,7 +354,7 @@ def balanced_kl(posterior: Tensor, prior: Tensor, scales: tuple[float, float], f
 
 
 def shifted(discounts: Tensor) -> Tensor:
-    """Weight of each state in imagined trajectories: discounts [N, H] shifted by one step, starting with 1."""
+    """Discount before each state of N imagined trajectories: discounts [N, H] shifted by one step, starting with 1."""
     import torch
 
     return torch.cat([torch.ones_like(discounts[:, :1]), discounts[:, :-1]], 1)

@@ -15,7 +15,7 @@ from rlrun.engine.data.sample_batch import SampleBatch
 
 
 class TrainingRows(NamedTuple):
-    """Training sequences of the world model by observation: previous action, reward and continuation, [S, L + 1, ...].
+    """Training sequences of the world model: each observation's previous action, reward and continuation.
 
     Entry t holds observation t, and the action and outcome of step t - 1, which led to this observation. The final
     observation of an episode has an entry of its own, although no step follows.
@@ -70,7 +70,7 @@ class DreamerNetworks:
     bins: Tensor
 
     def rows(self, batch: SampleBatch) -> TrainingRows:
-        """Aligns each observation with the action, reward and end of the step before it, [S, L + 1, ...]."""
+        """Aligns each observation with the action, reward and continuation of the step before it."""
         valid = batch["valid"].float()
         none = torch.zeros_like(valid[:, :1])
         is_behind = torch.cat([none, valid], 1)
@@ -87,7 +87,7 @@ class DreamerNetworks:
         )
 
     def observe(self, batch: SampleBatch, rows: TrainingRows) -> tuple[States, Tensor]:
-        """Infers latent states [S, L + 1, ...] of a minibatch; returns the states and the posterior distributions."""
+        """Infers the latent states of a minibatch's observations; returns them with their posterior distributions."""
         model, recurrent = self.model, self.model.spec.recurrent
         before = batch["state"]
         state = States(before[:, :recurrent], before[:, recurrent : model.spec.features])

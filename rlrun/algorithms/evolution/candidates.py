@@ -44,7 +44,7 @@ class Candidates(Protocol):
 
 @dataclass(frozen=True)
 class MirroredPairs:
-    """Mirrored (antithetic) sampling: theta + noise and theta - noise are candidates 2 i and 2 i + 1 of pair i.
+    """Mirrored (antithetic) sampling: candidates 2 i and 2 i + 1 are theta + noise and theta - noise of pair i.
 
     The noise is generated from the seed and never communicated. Both candidates of a pair use the same episode seeds
     (common random numbers; Salimans et al., arXiv:1703.03864, section 2.1).
@@ -97,7 +97,7 @@ class ListedCandidates:
 
 @dataclass(frozen=True)
 class Samples:
-    """Candidates sampled from a diagonal normal distribution; the broadcast has its means and standard deviations.
+    """Candidates sampled from a diagonal normal distribution, whose means and standard deviations are broadcast.
 
     The noise is generated from the seed. All candidates of a generation have the same episode seeds.
 
@@ -145,7 +145,7 @@ def summed_perturbations(
 
 
 def as_gradient(direction: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Converts an ascent direction to a gradient for `Learner.apply_gradients`: negated, with weight 1 appended."""
+    """Converts an ascent direction to a gradient for `Learner.apply_gradients`: negated, followed by its weight 1."""
     return np.append(-direction, np.float32(1.0))
 
 

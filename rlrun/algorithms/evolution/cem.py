@@ -59,10 +59,7 @@ class CEM(Evolution[CEMConfig]):
 
     @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:
-        """Creates an actor.
-
-        The parameters are followed by the initial standard deviations of the search distribution.
-        """
+        """Creates an actor, whose parameters are followed by the search's initial standard deviations."""
         policy = self.config.actor(spaces, seed, num_candidates=1)
         policy.set_candidates(np.full((1, policy.num_parameters), self.config.sigma, np.float32))
         return policy

@@ -68,7 +68,7 @@ class CovarianceAdaptation:
         return found
 
     def update(self, candidates: NDArray[Any], returns: NDArray[Any]) -> None:
-        """Updates mean, step size and covariance by the returns [lambda] of candidates [lambda, d] (eqs. 41 to 47).
+        """Updates the search by the returns [lambda] of candidates [lambda, d] (arXiv:1604.00772, eqs. 41 to 47).
 
         Candidates with equal returns are ranked by index, so that a generation of equal returns takes a random step.
         """

@@ -62,7 +62,7 @@ class GAIL(PPO):
         return [*super().objectives(policy), discriminator]
 
     def discriminator_loss(self, outputs: GAILOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Cross-entropy of the discriminator D: -E_expert[log D] - E_learner[log(1 - D)] (eq. 17) over S steps."""
+        """Cross-entropy of the discriminator D: -E_expert[log D] - E_learner[log(1 - D)] (arXiv:1606.03476, eq. 17)."""
         from torch.nn.functional import softplus
 
         valid = batch["valid"].float()

@@ -68,7 +68,7 @@ class ImitationRewards(StatefulOperator):
 
     The expert's observations are normalized by the same statistics as the fragment's. Actions are compared as the env
     took them: clipped to their bounds. Rewards are multiplied by 1 - gamma, so that values have the scale of
-    log-odds. A termination adds the discounted rewards of the absorbing state; see `absorbing_state`.
+    log-odds. A termination adds the discounted rewards of the absorbing state; see `AbsorbingLogOdds`.
 
     Args:
         trainee: The policy in training, with a `GAILPolicy`.
@@ -147,7 +147,7 @@ class ImitationRewards(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the learner's decayed step counts, and the random generator for expert steps."""
+        """Returns the learner's decayed step counts, and the random generator that samples the expert's steps."""
         return {
             "own_steps": self._own_steps,
             "own_terminations": self._own_terminations,

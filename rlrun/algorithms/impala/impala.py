@@ -122,7 +122,7 @@ class Impala(Algorithm[ImpalaConfig]):
     def corrected_values(
         self, outputs: ActorCriticOutputs, batch: SampleBatch, log_ratios: Tensor, lambda_: float = 1.0
     ) -> CorrectedValues:
-        """V-trace advantages and value losses over sequences [S, T + 1].
+        """V-trace advantages and value losses over S sequences of T + 1 steps.
 
         Args:
             outputs: Actor-critic outputs for the rows.
@@ -148,7 +148,7 @@ class Impala(Algorithm[ImpalaConfig]):
 
     @override
     def collect(self, trainee: Trainee) -> Flow[SampleBatch]:
-        """Stream of fragments as workers finish them, or of batches that aggregator processes form of them."""
+        """Stream of fragments as workers finish them, or of batches concatenated by aggregator processes."""
         config = self.config
         return trainee.workers.rollouts(
             mode=self.mode,

@@ -201,7 +201,7 @@ class ModelReplay:
         return sum(self._sizes)
 
     def add(self, transitions: SampleBatch) -> None:
-        """Adds a round of transitions [N, 1, ...], and evicts the oldest round beyond `rounds`."""
+        """Adds a round of transitions [N, 1, ...], and evicts the oldest round if more than `rounds` are stored."""
         self._restored.compare(transitions)
         gone = self._sizes[0] if len(self._sizes) == self.rounds else 0
         self._sizes = [*self._sizes[bool(gone) :], len(transitions["valid"])]
@@ -245,7 +245,7 @@ class ModelReplay:
         self._restored.load([kept] if kept else [])
 
     def compare(self, transitions: SampleBatch) -> None:
-        """Validates restored transitions against the first transitions [N, 1, ...] added after a restore.
+        """Validates the columns of restored transitions against those first added after the restore, [N, 1, ...].
 
         Raises:
             CheckpointError: Names, dtypes or shapes differ.

@@ -1,6 +1,7 @@
 """Probabilistic ensemble of dynamics models (torch).
 
-All members are evaluated by one batched matrix product. Inputs are [S, L, I], where l selects the member.
+All members are evaluated by one batched matrix product. Inputs are [S, L, I]; each of the L columns is the input of one
+member.
 """
 
 from __future__ import annotations

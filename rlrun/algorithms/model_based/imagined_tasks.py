@@ -28,17 +28,17 @@ Floats = NDArray[np.float32]
 
 
 def after_fits(fit: FitModel, number: int) -> Flow[int]:
-    """Stream of consecutive integers, of which `number` become available after each fit of the dynamics model.
+    """Stream of indices of meta-updates, of which `number` become due after each fit of the dynamics model.
 
     Args:
         fit: Operator that fits the ensemble.
-        number: Number of integers per fit.
+        number: Number of meta-updates per fit.
     """
     return Flow(AfterFits(fit, number))
 
 
 class AfterFits(Source):
-    """Iterator over consecutive integers, of which a fixed number become available per fit of the dynamics model."""
+    """Iterator over indices of meta-updates, of which a fixed number become due per fit of the dynamics model."""
 
     def __init__(self, fit: FitModel, number: int) -> None:
         super().__init__("after_fits", {"number": number})
@@ -188,7 +188,7 @@ class ImagineTasks(StatefulOperator):
 
 
 class SendAdapted(StatefulOperator):
-    """Sends each rollout worker the policy adapted to one task, after every `every` batches of tasks.
+    """Sends each rollout worker the policy adapted to one task, once per `every` batches of tasks.
 
     Tasks are assigned to workers in rotation, so that collected data is as diverse as the tasks. A resumed run
     restores the workers' adapted weights.

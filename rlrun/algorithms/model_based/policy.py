@@ -34,7 +34,7 @@ LEARNED_DYNAMICS = f"{DYNAMICS}{MEMBERS}"
 
 @dataclass(frozen=True)
 class ModelBasedOutputs:
-    """Agent outputs and dynamics ensemble, with the parameters of an update.
+    """Agent outputs and dynamics ensemble, both evaluated at the parameters of an update.
 
     Attributes:
         agent: Outputs of the agent, as its losses expect.

@@ -14,7 +14,7 @@ def never(obs: NDArray[Any], actions: NDArray[Any], next_obs: NDArray[Any]) -> N
 
 
 def inverted_pendulum_fell(obs: NDArray[Any], actions: NDArray[Any], next_obs: NDArray[Any]) -> NDArray[np.bool_]:
-    """Termination rule of MuJoCo's InvertedPendulum: after which of N transitions the pole leans by more than 0.2."""
+    """Termination rule of MuJoCo's InvertedPendulum: mask of transitions that end with a lean above 0.2 rad."""
     fell: NDArray[np.bool_] = ~np.isfinite(next_obs).all(-1) | (np.abs(next_obs[:, 1]) > 0.2)
     return fell
 
@@ -25,7 +25,7 @@ def inverted_pendulum_reward(obs: NDArray[Any], actions: NDArray[Any], next_obs:
 
 
 def cartpole_fell(obs: NDArray[Any], actions: NDArray[Any], next_obs: NDArray[Any]) -> NDArray[np.bool_]:
-    """Termination rule of CartPole: after which transitions the cart is beyond 2.4 or the pole beyond 12 degrees."""
+    """Termination rule of CartPole: mask of transitions that end with the cart beyond 2.4 or the pole beyond 12 deg."""
     fell: NDArray[np.bool_] = (np.abs(next_obs[:, 0]) > 2.4) | (np.abs(next_obs[:, 2]) > 12 * np.pi / 180)
     return fell
 

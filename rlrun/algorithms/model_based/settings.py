@@ -1,4 +1,4 @@
-"""Settings and metrics that model-based algorithms share: learned dynamics, and when they are fitted."""
+"""Settings and metrics shared by model-based algorithms: the dynamics ensemble, its training and its replay."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def by_rule(name: str, rule: Rule, obs: NDArray[Any], actions: Any, next_obs: ND
     """Evaluates a termination rule or reward function on transitions, [N].
 
     Raises:
-        TrainingFailed: The rule returned another shape.
+        TrainingFailed: The rule returned an array of the wrong shape.
     """
     found = np.asarray(rule(obs, actions, next_obs))
     if found.shape != (len(obs),):

@@ -38,7 +38,7 @@ class JoinTeams(StatefulOperator):
 
     Args:
         trainee: The team's policy in training.
-        reward: Team reward; `once` is the mean reward of the members that acted.
+        reward: Rule for the team reward: `sum` over members, or `once`, the mean over the members that acted.
         shows_given: Whether joint observations include each member's reward from the previous step, as `GIVEN`.
     """
 

@@ -161,7 +161,7 @@ class TeamQNetworks:
         return own, target
 
     def mixed(self, values: Tensor, observations: Any, actions: Tensor) -> Tensor:
-        """Joint Q values [S, L]: mixes the Q values [S, L, K, A] of K members at their actions [S, L, K]."""
+        """Joint Q values [rows, steps]: mixes the members' Q values [rows, steps, K, A] at their actions."""
         return self._mixed(self.views, values, observations, actions)
 
     def target_mixed(self, values: Tensor, observations: Any, actions: Tensor) -> Tensor:

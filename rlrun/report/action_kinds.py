@@ -25,7 +25,7 @@ class DifferingKinds:
     Attributes:
         judged: Choice of actions, greedy or sampled, that counts in the evaluation.
         mean: Mean return of the actions that count.
-        other_mean: Mean return of the others.
+        other_mean: Mean return of the other kind of actions.
     """
 
     judged: ActionKind

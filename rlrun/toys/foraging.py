@@ -138,8 +138,8 @@ class _Population:
 class Foraging(World):
     """Multi-agent grid world: foragers eat growing food, die of hunger or age, and give birth when well fed.
 
-    The grid wraps around at its edges. Each step all agents move and pay energy of 1. A forager on a cell with food
-    eats it, the oldest forager first. A hunter eats one forager on its cell, the oldest hunter and forager first.
+    The grid wraps around at its edges. In each step all agents move and lose 1 unit of energy. A forager on a cell with
+    food eats it, the oldest forager first. A hunter eats one forager on its cell, the oldest hunter and forager first.
     Agents without energy, or beyond the maximum age, die. An agent with enough energy gives birth to an agent on its
     own cell, which acts from the next step on. A birth requires fewer agents of that kind than the maximum, including
     those that died in this step. Then food grows on randomly sampled cells.
@@ -147,11 +147,11 @@ class Foraging(World):
     Observation: a Dict. `self`: energy, age, and numbers of foragers and hunters, as fractions of their maxima, [4].
     `entities`: features of the nearest agents, [E, 4]: relative row and column (in halves of the grid), whether the
     agent is a hunter, and its energy. `entity_mask`: 1 for each row of entities that holds an agent, else 0, [E].
-    `window`: 1 for each cell around the agent with food, [7, 7] for foragers and [9, 9] for hunters. Actions:
-    Discrete(5) for foragers (stay, up, down, left, right), Discrete(9) for hunters (the diagonals too). Rewards: 1 for
-    each meal and `birth_reward` for each birth. Ends: an agent's episode is terminated by its death. The world's
-    episode ends when no forager is left, which terminates the episodes of hunters too, or is truncated after
-    `max_steps` steps. Infos of an agent's end: `age`, `meals`, `children`.
+    `window`: 1 for each nearby cell that holds food, [7, 7] for foragers and [9, 9] for hunters. Actions: Discrete(5)
+    for foragers (stay, up, down, left, right), Discrete(9) for hunters (the diagonals too). Rewards: 1 for each meal
+    and `birth_reward` for each birth. Ends: an agent's episode is terminated by its death. The world's episode ends
+    when no forager is left, which terminates the episodes of hunters too, or is truncated after `max_steps` steps. The
+    last info of an agent holds its `age`, `meals` and `children`.
 
     Newborn agents have new ids, such as `forager_17`. `possible_agents` has the maximum number of living agents of each
     kind.

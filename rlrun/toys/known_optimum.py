@@ -307,7 +307,7 @@ class Crashing(ConstantReward):
 
     @override
     def step(self, action: int) -> Step:
-        """Returns reward 1, or raises."""
+        """Returns reward 1; raises an exception in the step chosen by `crash_at`."""
         if self._elapsed + 1 == self._crash_at:
             raise RuntimeError(f"this world crashes at step {self._crash_at}")
         return super().step(action)
@@ -324,7 +324,7 @@ class Hanging(ConstantReward):
 
     @override
     def step(self, action: int) -> Step:
-        """Returns reward 1, after a sleep in the chosen step."""
+        """Returns reward 1; sleeps before, in the step chosen by `hang_at`."""
         if self._elapsed + 1 == self._hang_at:
             time.sleep(self._seconds)
         return super().step(action)

@@ -53,7 +53,7 @@ class MatrixGame(World):
     """One-shot matrix game: two agents act simultaneously, with rewards from a payoff table.
 
     Observation: one number, always 0. Actions: Discrete(A), as many as in the table. Rewards: the table's entry for
-    both actions. Ends: after the only step, for both. The state is the observation.
+    the joint action. Ends: after the only step, for both. The state is the observation.
 
     - `penalty`: 10/0/k, 0/2/0, k/0/10 for both (Claus and Boutilier, 1998). The best is 10, at (0, 0) and (2, 2).
     - `climbing`: 11/-30/0, -30/7/6, 0/0/5 for both (same paper). The best is 11, at (0, 0).

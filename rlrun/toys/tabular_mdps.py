@@ -77,7 +77,7 @@ class TwoLanes(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[misc]  
     second cell is busy. Episodes begin in the first cell, in the slow lane, and end after `episode_len` steps.
 
     Without a cost constraint the optimal policy stays in the fast lane. Under a cost constraint, the optimal return
-    solves a linear programme over occupancy measures of states and actions (Altman, "Constrained Markov Decision
+    solves a linear program over occupancy measures of states and actions (Altman, "Constrained Markov Decision
     Processes", 1999, chapter 3).
 
     Observations are the one-hot cell, the lane, and the elapsed fraction of the episode.

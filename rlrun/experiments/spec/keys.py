@@ -78,7 +78,7 @@ def unknown_policy_keys(
 
 
 def in_policies(mistake: Mistake, models: Mapping[str, type[AlgorithmConfig]]) -> Mistake:
-    """Extends the message on an unknown key of the shared config by the policies that do accept the key.
+    """Adds the names of policies that do accept a key to the message that the shared config has no such key.
 
     Args:
         mistake: The mistake.

@@ -98,7 +98,7 @@ class MlflowConfig(ConfigModel):
 class LoggersConfig(ConfigModel):
     """Settings of loggers: a list of names ``[wandb]``, or ``{wandb: {project: walkers}}``; no credentials.
 
-    ``my_lab.csv:CsvLogger`` names a custom class; a mapping below the name has its arguments.
+    ``my_lab.csv:CsvLogger`` names a custom class; its arguments are given as a mapping below the name.
     """
 
     model_config = ConfigDict(extra="allow")

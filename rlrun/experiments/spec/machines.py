@@ -34,7 +34,7 @@ class OnMachine:
         entry: The entry, without the keys for machines.
         mistakes: Mistakes in these keys.
         machine: Name of the machine, "" for none.
-        settings: Names of its settings.
+        settings: Names of the settings that have been moved into `config`.
     """
 
     entry: Mapping[str, Any]

@@ -209,7 +209,7 @@ class StartingPoint:
         return trial
 
     def ended_schedules(self, trial: TrialSpec) -> list[str]:
-        """Messages about schedules that end at the run's former length and are not extended with the run.
+        """Messages about schedules that end at the run's former length, and are not stretched to its new length.
 
         A schedule stretched to the new length would contradict the training so far.
 

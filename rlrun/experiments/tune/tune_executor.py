@@ -47,7 +47,7 @@ LOW_MEMORY = "running low on memory"
 
 
 def run_under_tune(run: ActiveRun, spans_machines: bool) -> None:
-    """Runs the trials of a run under Ray Tune, on the Ray that this process has joined.
+    """Runs the trials of a run under Ray Tune, on the Ray cluster that this process has joined.
 
     Args:
         run: The run. After an interrupt, running trials become INTERRUPTED and trials that had not started stay

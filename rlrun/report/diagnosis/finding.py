@@ -15,7 +15,7 @@ class Finding:
         name: Name of the finding.
         found: Values of the metric, as text.
         reason: Reason why the finding matters.
-        advice: Advice: settings to try.
+        advice: Settings to try, as text.
         trials: Names of the trials with the finding; () for the run as a whole.
     """
 

@@ -82,7 +82,7 @@ class DDPG(Algorithm[DDPGConfig]):
         return critics_and_actor(self.critics_loss, self.actor_loss, policy_delay=every, max_grad_norm=bound)
 
     def next_actions(self, outputs: DeterministicNetworks, batch: SampleBatch) -> Tensor:
-        """Target actor's actions [S, L, D] at the next observations, smoothed by noise if `target_noise` is above 0."""
+        """Target actor's actions [rows, steps, D] at the next observations, plus noise if `target_noise` is above 0."""
         actions = outputs.target_actions(outputs.following(batch))
         if not self.config.target_noise:
             return actions

@@ -146,19 +146,19 @@ class ActorQNetworks:
         return values.masked_fill(left_out.view(*left_out.shape, *[1] * (values.ndim - 3)), torch.inf).amin(0)
 
     def actor_outputs(self, observations: Any) -> Tensor:
-        """Actor outputs [S, L, num_outputs] (parameters of action distributions) for observations [S, L, ...]."""
+        """Actor outputs [rows, steps, num_outputs] (parameters of action distributions) for observations."""
         return self._actor_outputs(self.views, observations)
 
     def target_actor_outputs(self, observations: Any) -> Tensor:
-        """Target actor outputs [S, L, num_outputs], the parameters of action distributions, under action masks."""
+        """Target actor outputs [rows, steps, num_outputs] (parameters of action distributions), under action masks."""
         return self._actor_outputs(self.target_views, observations)
 
     def outputs_of(self, name: str, observations: Any) -> Tensor:
-        """Outputs [S, L, num_outputs] of a network given by name, such as a state-value network, for observations."""
+        """Outputs [rows, steps, num_outputs] of a network given by name, such as a state-value network."""
         return run(self.others[name], self.views, observations)
 
     def target_outputs_of(self, name: str, observations: Any) -> Tensor:
-        """Outputs [S, L, num_outputs] of the target network of a network given by name, for observations."""
+        """Outputs [rows, steps, num_outputs] of the target copy of a network given by name, for observations."""
         return run(self.others[name], self.target_views, observations)
 
     def _actor_outputs(self, views: Mapping[str, Tensor], observations: Any) -> Tensor:
@@ -284,6 +284,6 @@ def repeated(observations: Any, times: int) -> Any:
 
 
 def taken(outputs: Tensor, actions: Tensor) -> Tensor:
-    """Selects the outputs [..., S, L] of the Discrete actions taken [S, L] from the outputs of all A actions."""
+    """Selects the outputs [..., rows, steps] of the Discrete actions taken from the outputs of all actions."""
     index = actions.expand(outputs.shape[:-1]).unsqueeze(-1)
     return outputs.gather(-1, index).squeeze(-1)

@@ -111,7 +111,7 @@ class SquashedNetworks(SoftNetworks):
     """Tanh-Gaussian actor; expectations are estimated from one reparameterized action per observation."""
 
     def sample(self, observations: Any, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Reparameterized actions from standard normal noise [S, L, action_size], and their log-densities [S, L]."""
+        """Reparameterized actions from standard normal noise [rows, steps, action_size], and their log-densities."""
         return SquashedGaussian(self.networks.actor_outputs(observations)).sample_and_log_prob(noise)
 
     @override

@@ -14,7 +14,7 @@ from typing_extensions import override
 
 
 def interleaved(returns: Tensor, states: Tensor, actions: Tensor) -> Tensor:
-    """Token sequence R_1, s_1, a_1, R_2, ... [S, 3 K, H] from the embeddings [S, K, H] of each kind."""
+    """Token sequences R_1, s_1, a_1, R_2, ... [rows, 3 K, H] from the embeddings [rows, K, H] of each kind."""
     return torch.stack([returns, states, actions], 2).flatten(1, 2)
 
 

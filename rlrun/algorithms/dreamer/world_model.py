@@ -193,7 +193,7 @@ class WorldModel:
         return F.linear(inputs, self.views[f"{name}.output.weight"], self.views[f"{name}.output.bias"])
 
     def numbers(self, observations: Any) -> Tensor:
-        """Symlog of the non-image leaves of observations [S, L, ...], concatenated to [S, L, D]."""
+        """Symlog of the non-image leaves of observations [rows, steps, ...], concatenated to [rows, steps, D]."""
         columns = leaves(map_tree(lambda _, column: column, self.spec.leaves, observations))
         parts = []
         for i, leaf in self.spec.dense_parts:
@@ -202,12 +202,12 @@ class WorldModel:
         return symlog(torch.cat(parts, -1))
 
     def pixels(self, observations: Any) -> list[Tensor]:
-        """Image leaves of observations [S, L, ...], scaled to [0, 1], channels first: [S * L, channels, H, W] each."""
+        """Image leaves of observations, scaled to [0, 1], channels first: [rows * steps, channels, H, W] each."""
         columns = leaves(map_tree(lambda _, column: column, self.spec.leaves, observations))
         return [channels_first(leaf, columns[i].flatten(0, 1)) for i, leaf in self.spec.images]
 
     def encode(self, observations: Any) -> Tensor:
-        """Encodes a tree of observations [S, L, ...] as embeddings [S, L, E]."""
+        """Encodes a tree of observations [rows, steps, ...] as embeddings [rows, steps, E]."""
         rows, length = leaves(observations)[0].shape[:2]
         parts = [self.hidden(f"{WORLD}encoder", self.numbers(observations))] if self.spec.dense_width else []
         for i, image in enumerate(self.pixels(observations) if self.spec.images else []):
@@ -336,7 +336,7 @@ def drawn(distributions: Tensor, noise: Tensor) -> Tensor:
 
 
 def channels_first(image: ObservationLeaf, images: Tensor) -> Tensor:
-    """Scales images [N, *shape] to [0, 1], channels first [N, channels, H, W]; stacked frames become channels."""
+    """Scales N images to [0, 1], and moves channels first, [N, channels, H, W]; stacked frames become channels."""
     numbers = images.float()
     if len(image.shape) == 2:
         numbers = numbers.unsqueeze(1)

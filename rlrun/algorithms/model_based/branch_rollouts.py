@@ -94,7 +94,7 @@ class BranchRollouts(StatefulOperator):
         return item
 
     def roll_out(self, obs: NDArray[Any], length: int) -> SampleBatch:
-        """Imagined transitions [N, 1] of rollouts from observations [n, D]."""
+        """Imagined transitions, N in total, [N, 1], of rollouts from n observations [n, D]."""
         parts = []
         for _ in range(length):
             transitions, terminateds = self._step(obs)

@@ -32,7 +32,7 @@ class MemberActions(Protocol):
         ...
 
     def recorded(self, actions: Tensor) -> Tensor:
-        """Encodes recorded actions [S, L, members, ...] as inputs of the critics, [S, L, members, action_size]."""
+        """Encodes recorded actions as inputs of the critics, [rows, steps, members, action_size]."""
         ...
 
     def made(self, outputs: Tensor, noise: Tensor | None) -> Tensor:
@@ -89,7 +89,7 @@ class SquashedActions:
         return {}
 
     def recorded(self, actions: Tensor) -> Tensor:
-        """Returns recorded actions [S, L, members, action_size] unchanged, since they are already scaled to [-1, 1]."""
+        """Returns recorded actions [rows, steps, members, action_size] unchanged, since they are in [-1, 1] already."""
         return actions
 
     def made(self, outputs: Tensor, noise: Tensor | None) -> Tensor:

@@ -133,7 +133,7 @@ class TeamQNetworks:
             return self._mixed(self.target_views, values, observations, chosen)
 
     def greedy_actions(self, observations: Any) -> Tensor:
-        """Greedy joint actions [S, L, members]: masked argmax of each member's online Q values, without gradient."""
+        """Greedy joint actions [rows, steps, members]: masked argmax of each member's online Q values; no gradient."""
         with torch.no_grad():
             return self.best(self._values(self.views, observations), observations)
 
@@ -161,11 +161,11 @@ class TeamQNetworks:
         return own, target
 
     def mixed(self, values: Tensor, observations: Any, actions: Tensor) -> Tensor:
-        """Joint Q values [rows, steps]: mixes the members' Q values [rows, steps, K, A] at their actions."""
+        """Joint Q values [rows, steps]: mixes the members' Q values [rows, steps, members, A] at their actions."""
         return self._mixed(self.views, values, observations, actions)
 
     def target_mixed(self, values: Tensor, observations: Any, actions: Tensor) -> Tensor:
-        """Joint target Q values [S, L] from K members' values [S, L, K, A] and actions [S, L, K]; no gradient."""
+        """Joint target Q values [rows, steps] from members' Q values [rows, steps, members, A]; no gradient."""
         with torch.no_grad():
             return self._mixed(self.target_views, values, observations, actions)
 

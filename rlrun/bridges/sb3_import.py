@@ -290,7 +290,7 @@ def _is_plain(name: str, value: Any) -> bool:
 
 
 def lines_for(pickled: Path) -> str:
-    """Python program that converts a pickled `VecNormalize` to an npz file, with the shell command that runs it."""
+    """Text of a Python program that converts a pickled `VecNormalize` to an npz file, and of a command to run it."""
     target = pickled.with_suffix(".npz")
     return LINES.format(source=str(pickled), target=str(target))
 

@@ -43,7 +43,7 @@ def print_outcome(trials: Sequence[TrialResult]) -> None:
 
 
 def over_seeds(trials: Sequence[TrialResult]) -> list[str]:
-    """Tables of configurations aggregated over seeds, for runs with several configurations and seeds or populations."""
+    """Tables of configurations aggregated over seeds, for runs that vary both settings and seeds, or a population."""
     from rlrun.report.configurations import groups_of
     from rlrun.report.reading import read_run
     from rlrun.report.summary import summarise

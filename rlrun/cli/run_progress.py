@@ -84,7 +84,7 @@ class RunProgress:
         return max(self.expected, len(self.trials)) == 1
 
     def count_slots(self) -> None:
-        """Updates the largest number of trials seen running at once, if more are running now."""
+        """Updates the maximum number of trials that have run at once by the number that run now."""
         self._slots = max(self._slots, sum(trial.status == "RUNNING" for trial in self.trials.values()))
 
     def seconds_left(self, now: float) -> float | None:

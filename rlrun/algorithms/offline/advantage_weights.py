@@ -99,7 +99,7 @@ class WeighByAdvantage(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the running mean square; None before the first minibatch."""
+        """State for a checkpoint: running mean square of advantages, None before the first minibatch."""
         return {"mean_square": self.mean_square}
 
     @override

@@ -1,4 +1,4 @@
-"""Critics for losses: with a value for each Discrete action, and of conservative Q-learning over a Box (torch)."""
+"""Critics, as losses evaluate them: of Discrete actions, and of Box actions for conservative Q-learning (torch)."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def log_sum_exp(x: Tensor) -> Tensor:
 
 
 class ConservativeNetworks(SquashedNetworks):
-    """Tanh-Gaussian actor and critics, with values that exclude the entropy."""
+    """Tanh-Gaussian actor and critics, whose target values have no entropy bonus."""
 
     def next_values(self, batch: SampleBatch) -> Tensor:
         """Target critics' values [S, L] of an action sampled from the actor at the next observations; no gradients."""

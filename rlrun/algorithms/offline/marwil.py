@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
 class MARWILModelConfig(ModelConfig):
-    """Settings of the networks of policy and value function."""
+    """Settings of MARWIL's networks: policy and value function."""
 
 
 class MARWILConfig(OfflineConfig):

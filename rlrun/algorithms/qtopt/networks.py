@@ -18,7 +18,7 @@ NOISE = "action_noise"
 
 @dataclass(frozen=True)
 class CriticsNetworks(ActorQNetworks):
-    """Critics and target critics, maximized by the cross-entropy method instead of an actor.
+    """Critics and target critics, maximized by the cross-entropy method, since there is no actor.
 
     Attributes:
         num_elites: Number of elites to which the cross-entropy method fits its next normal distribution.

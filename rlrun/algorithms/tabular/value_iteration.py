@@ -1,4 +1,4 @@
-"""Value iteration: dynamic programming in a finite env with a known model, by a worker without env steps."""
+"""Value iteration: dynamic programming in a finite env with a known model, run by a worker that takes no env steps."""
 
 from __future__ import annotations
 

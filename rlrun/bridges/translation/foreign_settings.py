@@ -114,7 +114,7 @@ Conversion = Callable[[ForeignSettings, str, Any], Any]
 
 
 class Conversions(dict[str, Conversion]):
-    """Conversion functions for a family of settings, by name; usable as a decorator that registers a function."""
+    """Registry of conversion functions for a family of settings, by name; as a decorator, it registers a function."""
 
     def __call__(self, function: Conversion) -> Conversion:
         """Adds a conversion, and returns it unchanged."""

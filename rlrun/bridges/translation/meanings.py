@@ -93,7 +93,7 @@ class Meaning:
     algorithms: tuple[str, ...] = ()
 
     def applies(self, source: SettingOrigin, has: Has) -> bool:
-        """Whether the row applies to a setting of this origin, given the settings of the config."""
+        """Whether the row applies to a setting of the given origin and to a config with the given settings."""
         is_covered = self.library in ("", source.library) and source.algorithm in (
             self.algorithms or (source.algorithm,)
         )

@@ -101,7 +101,7 @@ def gather(
         trial: Name of the trial whose weights are shared; None for the median seed (the lower one, if their number is
             even).
         checkpoint_of: Function that returns a trial's checkpoint.
-        evaluate: Function that returns the returns of a checkpoint's episodes.
+        evaluate: Function that evaluates a checkpoint and gives the return of each episode.
 
     Raises:
         CheckpointError: The given trial has no checkpoint, or no trial has one.

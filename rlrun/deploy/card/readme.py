@@ -65,7 +65,7 @@ class Subject:
 
     @property
     def commits(self) -> list[str]:
-        """Git commits of the repositories around the spec and the training's folder, without paths."""
+        """Git commits of the repositories that contain the spec or the training's folder, without paths."""
         return list(dict.fromkeys(self.table.commits.values()))
 
     @property

@@ -54,7 +54,7 @@ class OutputComparison:
     Attributes:
         observations: Number of observations.
         episodes: Number of episodes started.
-        difference: Largest difference, in units of max(1, |x|).
+        difference: Largest difference of an output number: |exported - original| / max(1, |original|).
         ties: Number of actions that differ only because the two best actions are equally good within the tolerance.
     """
 

@@ -102,7 +102,7 @@ def iteration(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def target_interval(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts the interval of target network updates from trained rows to SGD steps; CRR's is in SGD steps already."""
+    """Converts the interval of target network updates from rows trained on to SGD steps (CRR: unchanged)."""
     if foreign.algorithm == "CRR" and value is None:
         return 100
     if key == "target_update_grad_intervals":

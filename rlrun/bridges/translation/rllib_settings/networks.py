@@ -1,4 +1,4 @@
-"""Conversions of network settings."""
+"""Conversions of RLlib's network settings."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def activation(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def actor_layers(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts the layer widths of the actor, which rlrun uses for critics too; different critics get a remark."""
+    """Converts the actor's layer widths, which rlrun uses for critics too; adds a remark if RLlib's critics differ."""
     if key == "critic_hiddens":
         if value != foreign.get("actor_hiddens"):
             foreign.tell(key, "actor and critics have layers of the same widths here: those of actor_hiddens")
@@ -69,7 +69,7 @@ def actor_layers(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def actor_activation(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts the activation of the actor, which rlrun uses for critics too; different critics get a remark."""
+    """Converts the actor's activation, which rlrun uses for critics too; adds a remark if RLlib's critics differ."""
     if key == "critic_hidden_activation":
         if value != foreign.get("actor_hidden_activation"):
             foreign.tell(key, "actor and critics have the same activation here: that of the actor")

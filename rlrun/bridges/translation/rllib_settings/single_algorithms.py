@@ -1,4 +1,4 @@
-"""Conversions of settings that one algorithm or two have: AlphaZero, bandits, Dreamer, ES and ARS, MAML, QMIX, MADDPG.
+"""Conversions of settings of one or two algorithms: AlphaZero, bandits, Dreamer, ES and ARS, MAML, QMIX, MADDPG.
 
 In RLlib, each worker of MAML is one task, and MBMPO's workers imagine episodes while the trial's own process samples
 real ones. RLlib's Dreamer is the first version, rlrun's is DreamerV3.
@@ -160,7 +160,7 @@ def workers_on_models(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def imagined_episodes(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Converts MBMPO's envs per worker to imagined episodes per task, real envs, and steps between two fits."""
+    """Converts MBMPO's envs per worker to envs, imagined episodes per task, and steps between fits of the ensemble."""
     foreign.put("config.num_envs_per_worker", int(value), key)
     foreign.put("config.dynamics.fit_interval", max(int(value) * longest_episode(foreign), 20), key)
     foreign.put("config.imagined_length", longest_episode(foreign), key)

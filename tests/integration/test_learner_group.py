@@ -114,6 +114,7 @@ def test_two_learners_on_their_shares_are_one_on_the_whole_after_one_step(pair: 
         learner.learn(half_valid_batch(40), num_epochs=1, minibatch_size=40, scheduled=scheduled_after(0))
     assert pair.sgd_steps == alone.sgd_steps == 1
     np.testing.assert_allclose(pair.flat(), alone.flat(), atol=1e-6)
+    assert pair.last_statistics() == pytest.approx(alone.last_statistics(), abs=rounding_error(40))
     assert pair.take_statistics() == pytest.approx(alone.take_statistics(), abs=rounding_error(40))
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.datasets.layout import Columns, as_tree
-from rlrun.engine.datasets.manifest import Manifest
+from rlrun.engine.datasets.manifest import Manifest, lengths_of
 from rlrun.engine.datasets.set_folder import SetFolder, complete_folder
 from rlrun.engine.functional.moments import Moments
 
@@ -38,6 +38,11 @@ class _ReadFile:
     """Columns of a file, [N, ...], and what was found in them."""
 
     columns: Columns
+
+    @cached_property
+    def lengths(self) -> Indices:
+        """Number of steps of each episode, [E]."""
+        return lengths_of(self.columns["valid"])
 
 
 class DataSet:

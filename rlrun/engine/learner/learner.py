@@ -56,6 +56,9 @@ class Learner(Protocol):
     def evaluate(self, function: EvaluatedFunction, batch: SampleBatch) -> Any:
         """Evaluates a function of the policy's network outputs on a batch; returns a tree of NumPy arrays."""
 
+    def last_statistics(self) -> dict[str, float]:
+        """Mean of each training statistic over the last update; empty after `take_statistics` until the next update."""
+
     def take_statistics(self) -> dict[str, float]:
         """Returns the mean of each training statistic since the last call, and resets them."""
 

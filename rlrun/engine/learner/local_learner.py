@@ -123,6 +123,7 @@ class LocalLearner:
             objectives: Names of the objectives to run, as in `step`; None for all.
         """
         self.last_batch = batch
+        self._updates.totals.begin_update()
         settings = self._staging.settings(scheduled)
         rows, length = batch["valid"].shape
         passes = Passes.over(rows, length, minibatch_size, self._share)
@@ -166,6 +167,7 @@ class LocalLearner:
             New replay priorities, one per sequence; empty if the loss computes none, or with several minibatches.
         """
         self.last_batch = batch
+        self._updates.totals.begin_update()
         settings = self._staging.settings(scheduled)
         rows, length = batch["valid"].shape
         size = rows // minibatches
@@ -215,6 +217,7 @@ class LocalLearner:
         """
         settings = self._staging.settings(scheduled)
         self.sgd_steps += 1
+        self._updates.totals.begin_update()
         received = torch.from_numpy(gradients.copy()).to(self.device)
         self._updates.apply_gradients(received, statistics, settings)
         self.weights_version += 1
@@ -236,6 +239,14 @@ class LocalLearner:
         """
         require_picklable(function)
         return evaluated(self.policy, self._parameters, self._precision, function, self._staging.batch(batch))
+
+    def last_statistics(self) -> dict[str, float]:
+        """Mean of each training statistic over the minibatches of the last update; waits for the device.
+
+        An update is one call of `learn`, `step` or `apply_gradients`. The result is empty between `take_statistics` and
+        the next update, as in a run that has just been restored.
+        """
+        return self._updates.totals.update_means()
 
     def take_statistics(self) -> dict[str, float]:
         """Returns the mean of each training statistic since the last call, and resets them."""

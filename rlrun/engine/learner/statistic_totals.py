@@ -16,6 +16,11 @@ class StatisticTotals:
 
     def __init__(self) -> None:
         self._totals: Totals = {}
+        self._before_update: Totals = {}
+
+    def begin_update(self) -> None:
+        """Marks the start of an update, so that `update_means` covers this update only."""
+        self._before_update = dict(self._totals)  # a shallow copy: sums never change in place
 
     def add(self, names: tuple[str, ...], measured: Tensor) -> None:
         """Adds the statistics of one minibatch, given as a vector with one entry per name."""
@@ -39,9 +44,18 @@ class StatisticTotals:
         total, count = self.total_of(statistic)
         return (total - before[0]) / (count - before[1])
 
+    def update_means(self) -> dict[str, float]:
+        """Mean of each statistic over the last update; empty after `take`."""
+        added: Totals = {}
+        for names, (total, count) in self._totals.items():
+            before, counted = self._before_update.get(names, (None, 0))
+            if count > counted:
+                added[names] = (total if before is None else total - before, count - counted)
+        return means(added)
+
     def take(self) -> dict[str, float]:
         """Returns the mean of each statistic since the last call, and resets the sums."""
-        taken, self._totals = self._totals, {}
+        taken, self._totals, self._before_update = self._totals, {}, {}
         return means(taken)
 
 

@@ -199,6 +199,11 @@ class LearnerGroup:
         require_picklable(function)
         return self._call_first("evaluate", function, batch)
 
+    def last_statistics(self) -> dict[str, float]:
+        """Mean of each training statistic over the last update."""
+        statistics: dict[str, float] = self._call_first("last_statistics")
+        return statistics
+
     def take_statistics(self) -> dict[str, float]:
         """Returns the mean of each training statistic since the last call, and resets them."""
         statistics: dict[str, float] = self._call_all("take_statistics")[0]

@@ -272,19 +272,22 @@ def test_read_only_batches_from_an_actor_are_learned_from_like_any_other():
     np.testing.assert_array_equal(learn(learner_for(), frozen), learn(learner_for(), batch))
 
 
-def test_taken_statistics_are_means_over_all_minibatches_since_the_last_call():
+def test_the_statistics_of_the_last_update_are_there_until_all_are_taken():
     learner, other = learner_for(), learner_for()
-    learn(other, nested_batch(32), num_epochs=2)
-    first = other.take_statistics()
-    other.step(nested_batch(16, seed=1), scheduled=SCHEDULED)
-    second = other.take_statistics()
-
+    assert learner.last_statistics() == {}
     learn(learner, nested_batch(32), num_epochs=2)
+    first = learner.last_statistics()
     learner.step(nested_batch(16, seed=1), scheduled=SCHEDULED)
+    second = learner.last_statistics()
+
+    learn(other, nested_batch(32), num_epochs=2)
+    assert first == other.take_statistics()
+    other.step(nested_batch(16, seed=1), scheduled=SCHEDULED)
+    assert second == pytest.approx(other.take_statistics(), abs=rounding_error(16))
     assert learner.take_statistics() == pytest.approx(
         {name: (4 * first[name] + second[name]) / 5 for name in first}, abs=rounding_error(16)
     )
-    assert learner.take_statistics() == {}
+    assert learner.last_statistics() == {}
 
 
 def test_code_outside_of_rlrun_is_not_taken_for_a_graph_of_numpy_calls() -> None:

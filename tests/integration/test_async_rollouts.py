@@ -23,6 +23,9 @@ pytestmark = pytest.mark.usefixtures("running_ray")
 
 MakeSet = Callable[..., WorkerSet]
 
+LEAVE_ALL = partial(LeaveOnWorker, carried_up_to_bytes=0)
+"""Creates the operator that leaves fragments of every size on their workers."""
+
 
 @pytest.fixture
 def make_set(tmp_path: Path) -> Iterator[MakeSet]:
@@ -139,7 +142,7 @@ def test_fragments_that_wait_come_first_after_a_restore_and_count_once(make_set:
 def test_fragments_left_on_their_workers_are_saved_themselves(
     make_set: MakeSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(policy_workers, "LeaveOnWorker", partial(LeaveOnWorker, carried_up_to_bytes=0))
+    monkeypatch.setattr(policy_workers, "LEAVE_ON_WORKER", f"{__name__}:LEAVE_ALL")
     flow = PolicyWorkers(make_set(2), DEFAULT_POLICY).rollouts(mode="async", deliver="references")
     waiting: list[Any] = []
     while not waiting:

@@ -40,6 +40,9 @@ CONFIG: dict[str, Any] = {
     "asynchrony": {"minibatches_per_fragment": 2, "weights_age": 5},
 }
 
+LEAVE_ALL = partial(LeaveOnWorker, carried_up_to_bytes=0)
+"""Creates the operator that leaves fragments of every size on their workers."""
+
 
 def shards_of(training: Training) -> ReplayShards:
     operators = [node.operator for node in training.running.flow._places() if isinstance(node, OperatorNode)]
@@ -63,7 +66,7 @@ def test_a_lost_shard_is_made_anew_and_a_saved_run_goes_on_with_what_the_shards_
 ) -> None:
     import ray
 
-    monkeypatch.setattr(policy_workers, "LeaveOnWorker", partial(LeaveOnWorker, carried_up_to_bytes=0))
+    monkeypatch.setattr(policy_workers, "LEAVE_ON_WORKER", f"{__name__}:LEAVE_ALL")
     others = set(actor_pids())
     with Training("CartPole-v1", Apex(**CONFIG), seed=1) as training:
         delivered: list[Any] = []

@@ -25,19 +25,16 @@ from rlrun.engine.replay.streams import Cursor, Inserted, Streams
 class ReplayRing:
     """Ring buffer of steps from several workers, read as n-step transitions; stores each observation once.
 
-    Its entries are [workers, rows, env slots].
-
-    A worker's fragments are stored in consecutive rows, and a step's next observation is in the next row. A row with
-    an episode's final observation holds no step and is never sampled. After a worker's restart, the new fragment begins
-    one row later: the skipped row holds the final observation of the interrupted episode.
+    Its entries are [workers, rows, env slots]. A worker's fragments are stored in consecutive rows, and a step's next
+    observation is in the next row. A row with an episode's final observation holds no step and is never sampled. After
+    a worker's restart, the new fragment begins one row later: the skipped row holds the final observation of the
+    interrupted episode.
 
     Empty rows (`rlrun.engine.data.packing`) are not stored. From a worker's first empty row on, each env slot has its
     own write position; until then all slots share one, which is faster.
 
-    A step can be sampled once all steps of its n-step transition are stored.
-
-    Windows over several observations (`rlrun.engine.data.views`) are stored as single observations, and rebuilt when
-    read.
+    A step can be sampled once all steps of its n-step transition are stored. Windows over several observations
+    (`rlrun.engine.data.views`) are stored as single observations, and rebuilt when read.
 
     To sample other units than steps, such as sequences: `streams` computes indices of entries, `read` reads entries,
     and the result of `insert` lists new and overwritten rows. Fragment columns named by `extra` (recurrent state,

@@ -102,7 +102,7 @@ class LocalReplay:
         self.experience.add(0 if worker is None else self._streams[worker], fragment)
 
     def sample(self, minibatch_size: int, env_steps: int, ratio: ReplayRatio, at_most: int = 1) -> SampleBatch | None:
-        """Samples the minibatches that the replay ratio allows by now, or one if sampling depends on priorities.
+        """Samples as many minibatches as the replay ratio now allows, but only one if sampling depends on priorities.
 
         Returns None if the ratio allows none yet.
         """
@@ -125,7 +125,7 @@ class LocalReplay:
         return NOTHING_AWAITED
 
     def settings(self) -> dict[str, Any]:
-        """Settings of the replay for the printed dataflow plan."""
+        """Settings of the replay, as shown in the printed dataflow plan."""
         return {"capacity": self.experience.config.capacity}
 
     def metrics(self) -> dict[str, float]:
@@ -160,7 +160,7 @@ def local_replay(
     sequences: bool = False,
     make_goals: MakeGoals | None = None,
 ) -> LocalReplay:
-    """Creates an empty replay in this process, of n-step transitions, or of sequences for a recurrent network.
+    """Creates an empty replay in this process that stores n-step transitions, or sequences for recurrent networks.
 
     Args:
         workers: Indices of the rollout workers.

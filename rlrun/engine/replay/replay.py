@@ -81,7 +81,7 @@ class Replay(Protocol):
         """Ray references to wait for (any one of them suffices), and the deadline of the wait."""
 
     def settings(self) -> dict[str, Any]:
-        """Settings of the replay for the printed dataflow plan."""
+        """Settings of the replay, as shown in the printed dataflow plan."""
 
     def metrics(self) -> dict[str, float]:
         """Metrics of the replay for an iteration's result, by name."""

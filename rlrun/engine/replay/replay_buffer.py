@@ -32,7 +32,7 @@ class ReplayBuffer:
         config: Settings of the replay buffer.
         stored_steps: Number of steps added since creation, including overwritten ones.
         drawn_batches: Number of minibatches sampled since creation.
-        learns_priorities: Whether minibatches depend on the priorities of those before.
+        learns_priorities: Whether minibatches depend on priorities that earlier minibatches set.
 
     Args:
         config: Settings of the replay buffer.
@@ -82,7 +82,7 @@ class ReplayBuffer:
 
     @property
     def num_indices(self) -> int:
-        """Number of indices that transitions may have; 0 before the first fragment."""
+        """Upper bound (exclusive) of the transitions' indices; 0 before the first fragment."""
         return self._ring.streams.num_indices
 
     @property

@@ -64,7 +64,7 @@ class ReplayShard:
     def sample(
         self, number: int, minibatch_size: int, env_steps: int, priorities: NewPriorities | None
     ) -> SampleBatch | None:
-        """Sets priorities that the learner has computed meanwhile, then samples minibatches.
+        """Sets the priorities that the learner computed since the last call, then samples minibatches.
 
         Args:
             number: Number of minibatches, N.
@@ -285,7 +285,7 @@ class ReplayShards:
         return np.concatenate(indices), np.concatenate(priorities)
 
     def settings(self) -> dict[str, Any]:
-        """Settings of the replay for the printed dataflow plan."""
+        """Settings of the replay, as shown in the printed dataflow plan."""
         return {"shards": self.num_shards, "capacity": self._config.capacity}
 
     def metrics(self) -> dict[str, float]:

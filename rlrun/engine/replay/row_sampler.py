@@ -12,11 +12,11 @@ from rlrun.engine.replay.stores import Indices
 
 
 class Rows(Protocol):
-    """Interface of the rows of a replay buffer (transitions or sequences), by index, from which a sampler chooses."""
+    """Interface of a replay buffer's rows (transitions or sequences), from which a sampler chooses by index."""
 
     @property
     def num_indices(self) -> int:
-        """Number of indices in use, from 0; the index of an overwritten row is used again for a newer one."""
+        """Upper bound (exclusive) of the rows' indices; the index of an overwritten row is reused for a newer row."""
 
     @property
     def num_ready(self) -> int:
@@ -38,7 +38,7 @@ class RowSampler(ABC):
     state the replay saves.
 
     Attributes:
-        learns_priorities: Whether minibatches depend on the priorities of those before, set by `update`. Then one
+        learns_priorities: Whether minibatches depend on priorities that `update` set after earlier ones. Then one
             minibatch is drawn at a time, and a fragment's column `priorities` is passed to `add`.
     """
 
@@ -50,7 +50,7 @@ class RowSampler(ABC):
 
         Args:
             indices: Indices of the rows, [N], in the order of their env steps.
-            priorities: Their initial priorities [N], NaN where unknown; None if all are.
+            priorities: Initial priorities of the rows [N], NaN where unknown; None if all are unknown.
         """
 
     @abstractmethod
@@ -70,7 +70,7 @@ class RowSampler(ABC):
             env_steps: Total env steps so far, for schedules.
 
         Returns:
-            Indices of the rows, [number * batch_size], and the weights of their losses, 1 or importance weights.
+            Indices of the rows, [number * batch_size], and the rows' weights in the loss: 1, or importance weights.
         """
 
     def update(self, indices: Indices, priorities: NDArray[Any]) -> None:

@@ -44,11 +44,11 @@ class UniformSampler(RowSampler):
 
 
 def sampler_of(config: ReplayConfig) -> tuple[type[RowSampler], Mapping[str, Any]]:
-    """Class of the sampler that the settings of a replay buffer name, and further arguments for it.
+    """Class of the sampler that a replay buffer's settings name, and keyword arguments for the class.
 
     Raises:
-        UsageError: There is no such class, it is not a sampler, or it has no such arguments.
-        UserCodeError: Its module raises while it is imported.
+        UsageError: There is no such class, it is not a sampler, or it does not accept the arguments.
+        UserCodeError: The class's module raises while it is imported.
     """
     if config.sampling == "uniform":
         return UniformSampler, {}

@@ -34,7 +34,7 @@ class SequenceReplay:
         config: Settings of the sequence replay.
         stored_steps: Number of steps added since creation, including overwritten ones.
         drawn_batches: Number of minibatches sampled since creation.
-        learns_priorities: Whether minibatches depend on the priorities of those before.
+        learns_priorities: Whether minibatches depend on priorities that earlier minibatches set.
         num_ready: Number of sequences that can be sampled.
 
     Args:
@@ -78,7 +78,7 @@ class SequenceReplay:
 
     @property
     def num_indices(self) -> int:
-        """Number of indices that sequences may have; 0 before the first fragment."""
+        """Upper bound (exclusive) of the sequences' indices; 0 before the first fragment."""
         return self._ready.size
 
     @property

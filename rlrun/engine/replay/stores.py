@@ -49,7 +49,7 @@ class Store(ABC):
 
 
 class PlainStore(Store):
-    """Storage of a column as one array, in which nothing is shared between rows.
+    """Storage of a column as one array, in which each row holds its complete value.
 
     Attributes:
         values: Stored values, [workers, rows, env slots, ...].

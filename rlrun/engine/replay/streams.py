@@ -62,7 +62,7 @@ class Streams:
         num_workers: Number of workers.
         rows: Number of rows per worker.
         num_slots: Number of env slots per worker.
-        reach: Number of preceding rows that are needed to read a row, as for frame stacks.
+        reach: Number of preceding rows that are needed to read a row, e.g. to rebuild a frame stack.
     """
 
     def __init__(self, num_workers: int, rows: int, num_slots: int, reach: int) -> None:
@@ -176,7 +176,7 @@ class Streams:
         return indices
 
     def draw(self, generator: np.random.Generator, number: int, times: int, ready: NDArray[np.bool_]) -> Indices:
-        """Samples flat indices of steps that can be sampled, uniformly with replacement.
+        """Draws flat indices uniformly, with replacement, among the steps that may be sampled.
 
         The result equals that of `times` calls that sample `number` indices each.
 

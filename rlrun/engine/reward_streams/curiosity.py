@@ -245,7 +245,7 @@ class CuriousOutputs(RewardingOutputs):
 
 
 def intrinsic_rewards(outputs: CuriousOutputs, batch: SampleBatch) -> Tensor:
-    """Computes the unnormalized intrinsic reward of each step in a batch; to be passed to `Learner.evaluate`."""
+    """Computes the unnormalized intrinsic reward of each step in a batch; a function for `Learner.evaluate`."""
     return outputs.intrinsic_rewards()
 
 
@@ -260,7 +260,7 @@ class CuriousPolicy(RewardingPolicy):
         seed: Seed of the initial parameters of the novelty networks.
 
     Attributes:
-        novelty_leaves: Encodings of the observation's parts as inputs of the novelty networks.
+        novelty_leaves: Encoding of each entry of the observation as an input of the novelty networks.
     """
 
     def __init__(

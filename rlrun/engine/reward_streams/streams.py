@@ -129,7 +129,7 @@ ENV_ALONE = RewardStreams()
 
 
 def weighted_advantages(streams: Sequence[RewardStream], columns: Mapping[str, Any]) -> Any:
-    """Weighted sum of the reward streams' advantages, for the policy gradient, with the advantages' shape and type.
+    """Weighted sum of the reward streams' advantages, for the policy gradient.
 
     If only one stream has a weight, the advantages of that stream are returned unscaled.
 

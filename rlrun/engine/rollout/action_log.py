@@ -78,7 +78,7 @@ class ActionLog:
         return [actions[len(actions) - length :, slot].copy() for slot, length in enumerate(lengths)]
 
     def tails(self, lengths: Sequence[int]) -> list[LogTail]:
-        """Returns the newest fragment's actions in each env slot, at most the last `lengths[slot]` of them."""
+        """Returns each env slot's actions in the newest fragment, at most the last `lengths[slot]` of them."""
         newest = self._fragments[-1]
         firsts = [max(len(newest) - length, 0) for length in lengths]
         return [LogTail(newest[first:, slot].copy(), lengths[slot]) for slot, first in enumerate(firsts)]

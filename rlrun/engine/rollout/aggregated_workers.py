@@ -30,11 +30,11 @@ class AggregatedWorkers:
     The constructor starts workers and aggregators without waiting for them. Ray must be running.
 
     Args:
-        make_workers: Function that starts a group's workers, given their indices and next fragment numbers.
+        make_workers: Function that starts a group's workers, given the indices of workers and of their next fragments.
         indices: The workers' indices.
         aggregation: Settings of the aggregators.
         timeout_s: Seconds to wait for an aggregator's answer before the aggregator is restarted.
-        max_restarts: Restarts of workers and aggregators together; with one more failure the trial fails.
+        max_restarts: Maximum number of restarts of workers and aggregators together, before the trial fails.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class AggregatedWorkers:
         return self._restarts_of_workers + self._actors.restarts
 
     def order(self, orders: Orders, only: int | None = None) -> None:
-        """Sends new weights or env arguments to all aggregators, or to one; they pass them on between two batches."""
+        """Sends new weights or env arguments to one or all aggregators, which pass them on between batches."""
         self._actors.tell("follow", orders, only, about=orders.about)
 
     def request(self, deliverer: int) -> None:
@@ -101,11 +101,11 @@ class AggregatedWorkers:
         return self._actors.awaited()
 
     def due(self) -> list[int]:
-        """Returns, for each worker, the number of its first fragment that has not been delivered."""
+        """Returns, for each worker, the index (from 0) of its first fragment that has not been delivered."""
         return [self._due[worker] for worker in self._indices]
 
     def states(self) -> list[Any]:
-        """Returns the workers' states in the order of their indices, whichever aggregators they belong to."""
+        """Returns the states of all aggregators' workers, ordered by worker index."""
         answers = self._actors.answers_of_all("states", [()] * len(self._shares))
         return [state for states in answers for state in states]
 
@@ -114,7 +114,7 @@ class AggregatedWorkers:
 
         Args:
             states: States from `states`.
-            due: For each worker, the number of its first fragment that has not been delivered.
+            due: For each worker, the index (from 0) of its first fragment that has not been delivered.
 
         Returns:
             The number of env slots that could not be restored exactly.

@@ -61,7 +61,7 @@ class Aggregator:
         self.workers.order(orders)
 
     def sample(self) -> JoinedRollouts:
-        """Returns the next full batch, or a `JoinedRollouts` without a batch if none is full in time.
+        """Returns the next full batch, or a `JoinedRollouts` without a batch if none is full before the timeout.
 
         Raises:
             RlrunError: A worker raised this error.
@@ -119,7 +119,7 @@ class Aggregator:
 
         Args:
             states: States from `states`.
-            due: For each worker, the number of its first fragment that has not been delivered.
+            due: For each worker, the index (from 0) of its first fragment that has not been delivered.
 
         Returns:
             The number of env slots that could not be restored exactly.

@@ -1,4 +1,4 @@
-"""Policies as JSON, for clients of an external env that choose actions themselves."""
+"""Policies as JSON, for external programs (clients) that step their own env and choose actions themselves."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def policy_in_json(behavior: WorkerBehavior, weights: Weights) -> dict[str, Any]
 
     Returns:
         The `layers`, each with `weight` [inputs, outputs], `bias` [outputs] and `activation`; the observation filter's
-        `mean` and `scale`, each [observation_size], and `clip`; `start`, the first action, for discrete actions, or
-        their `box` for others. Arrays are `{shape, float32}`, with little-endian bytes in base64.
+        `mean` and `scale`, each [observation_size], and `clip`; for discrete actions `start`, the first action; for
+        Box actions `box`, their bounds and scale. Arrays are `{shape, float32}`, with little-endian bytes in base64.
 
     Raises:
         UsageError: The policy cannot be represented in this form.

@@ -37,7 +37,7 @@ class MeasuredFragment:
 
 
 class RolloutCounts:
-    """Counters of received fragments, and storage for finished episodes and statistics until they are taken.
+    """Counters of received fragments; also keeps finished episodes and statistics until a `take_*` method returns them.
 
     Attributes:
         env_steps: Env steps of all rollouts received.
@@ -49,7 +49,7 @@ class RolloutCounts:
         fragments_left_out: Number of fragments of slow workers that were dropped, in this session.
         endless: Check called after each fragment, which warns if no episode ends; None for no warning.
         measured: Timings of the fragments, in the order of their arrival; None if they are not recorded.
-        hooks: Answers of the workers' hooks; None without hooks.
+        hooks: Metrics and stop reasons that the workers' hooks returned; None without hooks.
         record: Function called with each rollout, to write its raw rows to a data set; None for no data set.
     """
 
@@ -113,7 +113,7 @@ class RolloutCounts:
         return self._filter_deltas.pop(policy, {})
 
     def state(self) -> dict[str, Any]:
-        """Returns the counts, and the episodes and statistics not yet taken, for a checkpoint."""
+        """Returns the counts, and the episodes and statistics kept for the `take_*` methods, for a checkpoint."""
         return {**self._of_episodes(), **(self._of_agents() if self.agent_steps else {})}
 
     def _of_episodes(self) -> dict[str, Any]:

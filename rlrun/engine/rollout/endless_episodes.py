@@ -31,7 +31,7 @@ class EndlessEpisodes:
         env_slots: Envs, or worlds, of all workers together.
 
     Attributes:
-        is_told: Whether the warning was given.
+        is_told: Whether the warning has been given.
     """
 
     def __init__(self, announce: Callable[[str], None], env_slots: int) -> None:
@@ -90,7 +90,7 @@ class EpisodeWatchdog:
     """Watches episodes that must end, as in evaluations: warns about long ones, and fails if one seems endless.
 
     Args:
-        name: Name in messages: the env, and what waits for its episodes.
+        name: Text for messages: the env, and the operation that waits for its episodes.
         limit: The env's own `max_episode_steps`; None if it sets none.
         grace_s: Grace period in seconds after an interrupt, in which episodes may still end.
     """

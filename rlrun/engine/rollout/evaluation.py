@@ -60,7 +60,7 @@ class ActsInWorld(Protocol):
     def actions(
         self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None
     ) -> Any:
-        """Returns the env actions of the slots that act: sampled with a random generator, greedy without one."""
+        """Returns the env actions of the slots in mask `acts`: sampled with a random generator, greedy without one."""
         ...
 
 
@@ -76,7 +76,7 @@ class EvaluationResult:
         returns: Sum of raw rewards of each episode.
         lengths: Steps of each episode.
         policies: Per-policy results of a multi-agent world; a return of the world is the sum over all its agents.
-        columns: Sums over each episode of the columns that the env's config names, by column name.
+        columns: By name of a per-step column that the env's config lists, the column's sum over each episode.
     """
 
     returns: list[float]
@@ -91,7 +91,7 @@ class EvaluationResult:
 
     @cached_property
     def rates(self) -> dict[str, tuple[float, float]]:
-        """Exact 95 % confidence intervals of the success rates: columns whose sum in each episode is 0 or 1."""
+        """Exact 95 % confidence intervals of success rates, for columns whose sum in every episode is 0 or 1."""
         rates = {name: sums for name, sums in self.columns.items() if sums and set(sums) <= {0.0, 1.0}}
         return {name: load_internal(EXACT_INTERVAL)(int(sum(sums)), len(sums)) for name, sums in rates.items()}
 

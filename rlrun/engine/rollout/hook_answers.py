@@ -39,7 +39,7 @@ class HookAnswers:
             self._add(name, float(value), 1)
 
     def merge(self, other: HookAnswers) -> None:
-        """Adds the answers that a worker's hooks gave during a fragment."""
+        """Adds the metrics and the stop reason that a worker's hooks returned for a fragment."""
         for name, (total, count) in other._sums.items():
             self._add(name, total, count)
         self.stop = self.stop or other.stop
@@ -54,7 +54,7 @@ class HookAnswers:
         return {"stop": self.stop, "sums": {name: list(own) for name, own in self._sums.items()}}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the answers from `state()`."""
+        """Restores the sums of metrics and the reason to stop from `state()`."""
         self.stop = str(state["stop"])
         self._sums = {str(name): (float(total), as_count(count)) for name, (total, count) in state["sums"].items()}
 
@@ -76,7 +76,7 @@ class HookInstance:
     hook: Hook
 
     def problem(self, answer: Any) -> str:
-        """Describes the mistake in what a hook returned for an event; "" if the answer is valid."""
+        """Describes why a hook's return value for an event is invalid; "" if it is valid."""
         metrics = answer.metrics if isinstance(answer, Stop) else answer
         if not isinstance(metrics, Mapping):
             return f"must return metrics by name, a Stop or None, not {answer!r:.80}"
@@ -95,7 +95,7 @@ class HookInstances:
         hooks: Settings of each hook by its import path.
         events: The events.
         seed: Root seed of the trial.
-        stream: Indices that select the hooks' random generators, such as the worker's index.
+        stream: Indices, such as the worker's, from which the seeds of the hooks' random generators are derived.
 
     Attributes:
         events: Events to which at least one hook subscribes.

@@ -58,7 +58,7 @@ class LocalWorkers:
         return (), math.inf
 
     def due(self) -> list[int]:
-        """Returns the number of the worker's next fragment."""
+        """Returns the index (from 0) of the worker's next fragment, as a list of one."""
         return [self._due]
 
     def states(self) -> list[Any]:

@@ -35,7 +35,7 @@ class LockstepRecorder:
     Args:
         env: Vector env, which is reset when the first fragment is recorded.
         seeds: Seeds of the env slots' episodes.
-        env_name: Name in messages: the env's id and the worker.
+        env_name: Text for messages: the env's id and the worker.
         policy: Name of the policy.
         behavior: The policy that acts.
         length: T, steps in a fragment.
@@ -174,7 +174,7 @@ class LockstepRecorder:
         return self._slots(places, self._actions.latest([place.length for place in places]))
 
     def place(self) -> list[dict[str, Any]]:
-        """Returns the data of `state()`, but of the logged actions only those of the latest fragment."""
+        """Returns the same data as `state()`, but with each action log cut to the latest fragment."""
         places = self._env.places()
         return self._slots(places, self._actions.tails([place.length for place in places]))
 
@@ -203,7 +203,7 @@ class LockstepRecorder:
             For each policy, a mask [B] of env slots that could not be restored exactly and began a new episode instead.
 
         Raises:
-            ValueError: The state is malformed, or of another number of env slots.
+            ValueError: The state is malformed, or has another number of env slots.
         """
         if not slots:
             return {self._policy: np.zeros(self._env.num_envs, np.bool_)}

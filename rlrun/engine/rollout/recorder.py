@@ -98,7 +98,7 @@ class Recorder(Protocol):
         ...
 
     def place(self) -> Any:
-        """Returns the data of `state()`, but of the logged actions only those of the latest fragment."""
+        """Returns the same data as `state()`, but with each action log cut to the latest fragment."""
         ...
 
     def load_state(self, state: Any) -> dict[str, NDArray[np.bool_]]:
@@ -108,7 +108,7 @@ class Recorder(Protocol):
             For each policy, a mask [B] of slots that could not be restored exactly and began a new episode instead.
 
         Raises:
-            ValueError: The state is malformed, or of another number of slots.
+            ValueError: The state is malformed, or has another number of slots.
         """
         ...
 

@@ -31,12 +31,12 @@ class RemoteWorkers:
         config: Config that all workers share.
         operators: Postprocessing that workers apply to each policy's batches.
         indices: The workers' indices.
-        due: Number of the first fragment, by worker index; 0 for workers that are not listed.
+        due: Index of the first fragment to collect, by worker index; 0 for workers that are not listed.
         tell_places: Whether each fragment includes the worker's state after the fragment.
-        marks: Directory of the workers' step marks (`rlrun.engine.envs.step_marks`); None for none.
+        marks: Directory of the workers' step marks (`rlrun.engine.envs.step_marks`); None to write none.
         num_cpus: CPUs that Ray reserves for each worker.
         timeout_s: Seconds to wait for a fragment before its worker is restarted.
-        max_restarts: Restarts of all workers together; with one more failure the trial fails.
+        max_restarts: Maximum number of restarts of all workers together, before the trial fails.
 
     Attributes:
         indices: The workers' indices.
@@ -83,7 +83,7 @@ class RemoteWorkers:
     def order(self, orders: Orders, only: int | None = None) -> None:
         """Sends new weights or env arguments to all workers, or to one.
 
-        A repeated object is stored only once in Ray.
+        An object that is sent several times is stored only once in Ray.
         """
         self._actors.tell("follow", orders, only, about=orders.about)
 
@@ -112,7 +112,7 @@ class RemoteWorkers:
         return self._actors.awaited()
 
     def due(self) -> list[int]:
-        """Returns, for each worker, the number of its first fragment that has not been delivered."""
+        """Returns, for each worker, the index (from 0) of its first fragment that has not been delivered."""
         return [self._due[worker] for worker in self.indices]
 
     def states(self) -> list[Any]:
@@ -124,7 +124,7 @@ class RemoteWorkers:
 
         Args:
             states: States from `states`.
-            due: For each worker, the number of its first fragment that has not been delivered.
+            due: For each worker, the index (from 0) of its first fragment that has not been delivered.
 
         Returns:
             The number of env slots that could not be restored exactly.

@@ -24,7 +24,7 @@ class Episode:
         length: Number of steps.
         info: Numbers in the info of the episode's last step, by name.
         agent: Name of the agent; "" in a single-agent env, and for a world as a whole.
-        columns: Sums over the episode of the columns that the env's config names, by name.
+        columns: By name of a per-step column that the env's config lists, the column's sum over the episode.
     """
 
     episode_return: float
@@ -40,7 +40,7 @@ class Rollout:
 
     Attributes:
         worker_index: Index of the collecting worker; 0 is the trial's own process.
-        fragment: Number of the fragment among those of its worker, from 0.
+        fragment: Index, from 0, of the fragment among all fragments of its worker.
         batches: Batches [T, B] by policy, or the outputs of the worker's postprocessing; a custom worker may deliver
             anything that can be pickled.
         env_steps: Number of env or world steps (resets do not count).
@@ -53,7 +53,7 @@ class Rollout:
         weights_versions: By policy, the version of the weights with which it acted.
         sample_s: Duration of the collection in seconds.
         raw: By policy, the `RawRows` for a data set; empty if the run writes none.
-        hooks: Answers of the worker's hooks (`HookAnswers`); None without hooks.
+        hooks: Metrics and stop reason that the worker's hooks returned (`HookAnswers`); None without hooks.
         times: Time profile of the collection; None from a worker that measures no times.
         place: Worker's state after the fragment, from which a restarted worker resumes; None if not requested.
         env_slots_restarted: Env slots of a restarted worker that began a new episode instead of resuming.

@@ -191,7 +191,7 @@ class RolloutWorker:
         return self._state(self._recorder.state())
 
     def place(self) -> dict[str, Any]:
-        """Returns the data of `state()`, but of the logged actions only those of the latest fragment."""
+        """Returns the same data as `state()`, but with each action log cut to the latest fragment."""
         return self._state(self._recorder.place())
 
     def _state(self, slots: Any) -> dict[str, Any]:
@@ -233,7 +233,7 @@ class RolloutWorker:
 
 
 class FragmentNoise:
-    """Draws a policy's exploration noise for each fragment; it depends on the seed and the fragment's number only.
+    """Draws a policy's exploration noise for each fragment, which depends only on the seed and the fragment's index.
 
     State-dependent noise (gSDE) may be constant over several steps, also across fragments. A resumed run then samples
     the noise of the earlier fragment again.

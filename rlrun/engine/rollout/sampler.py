@@ -66,9 +66,9 @@ class Sampler:
         factory: `module:Name` of a `Worker` class, instantiated with its config.
         config: Config that all workers share.
         operators: Postprocessing of each policy's batches.
-        due: Number of the first fragment to collect.
+        due: Index, from 0, of the first fragment to collect.
         tells_place: Whether each fragment includes the worker's state after its collection.
-        marks: Directory of the worker's step marks (`rlrun.engine.envs.step_marks`); None for that of the process.
+        marks: Directory of the worker's step marks (`rlrun.engine.envs.step_marks`); None to keep the process's own.
         state: State to resume from; None for a new sampler.
 
     Attributes:

@@ -139,7 +139,7 @@ class SlotFragment(ABC):
         """Returns the row that records the action of a slot's agent at a world step."""
 
     def replace_actions(self, t: int, taken: Mapping[int, tuple[Any, int | None]]) -> None:
-        """Replaces recorded actions of a world step with those that agents chose themselves, as external clients do.
+        """Replaces recorded actions of a world step with those that external clients chose for their agents.
 
         Actions that a client chose with the current weights count as the policy's.
 

@@ -46,7 +46,7 @@ class SlotRecorder:
         worlds: Vectorized worlds, which are reset when the first fragment is recorded.
         behaviors: Behavior policies by name.
         seeds: Seeds of the worlds' episodes.
-        name: Name of the worlds and their worker in messages.
+        name: Text for messages: the worlds and their worker.
         length: T, steps of the worlds in a fragment.
         max_replay_s: Seconds that a resumed run may spend on replaying the current episodes.
         names_agents: Whether fragments name the agent and the seed of each row.
@@ -229,7 +229,7 @@ class SlotRecorder:
         return self._state(tails=False)
 
     def place(self) -> dict[str, Any]:
-        """Returns the data of `state()`, but of the logged actions only those of the latest fragment."""
+        """Returns the same data as `state()`, but with each action log cut to the latest fragment."""
         return self._state(tails=True)
 
     def _state(self, *, tails: bool) -> dict[str, Any]:
@@ -255,7 +255,7 @@ class SlotRecorder:
         """Restores the worlds from `state()`, by replaying the actions of their current episodes.
 
         Raises:
-            ValueError: The state is malformed, or of another number of worlds or slots.
+            ValueError: The state is malformed, or has another number of worlds or slots.
         """
         num_worlds = self._worlds.num_worlds
         if not state:
@@ -294,7 +294,7 @@ class RecordedSlots:
         worlds: The worlds.
         policy: Name of the policy.
         length: T, steps in a fragment.
-        marks_logged: Whether fragments have a column `LOGGED`.
+        marks_logged: Whether fragments have a column `LOGGED`, for actions not chosen by the policy.
 
     Attributes:
         behavior: The policy that acts.
@@ -386,7 +386,7 @@ def slot_recorder(
 ) -> tuple[SlotRecorder, Watched, ClientWorlds | None]:
     """Creates a worker's multi-agent worlds and the recorder that steps them, with a watchdog for endless episodes.
 
-    Also returns the worlds of external clients, if there are any.
+    Also returns the worlds that external programs (clients) step themselves, if there are any.
 
     Args:
         config: Settings of the worker.

@@ -2,9 +2,9 @@
 
 An algorithm may define a custom worker class, named by `module:Class`. The class is instantiated with its config, in
 the trial's own process or in an actor. The config is a picklable dataclass with two fields that differ between workers:
-`worker_index` (0 for the local worker, else from 1), and `first_fragment`, the number of the first fragment. A
+`worker_index` (0 for the local worker, else from 1), and `first_fragment`, the index of the first fragment. A
 restarted worker continues with its next undelivered fragment; with synchronous rollouts it resumes from the last state
-that was delivered. A worker's random draws must therefore depend on the fragment number. New weights and env arguments
+that was delivered. A worker's random draws must therefore depend on the fragment's index. New weights and env arguments
 arrive as `Orders`.
 
 `RolloutWorker` is the worker that steps envs with policies.
@@ -33,7 +33,7 @@ class Orders:
     """Message to rollout workers with new weights or env arguments; what is omitted does not change.
 
     Attributes:
-        weights: New weights by policy, or the frozen opponents that act in its place.
+        weights: By policy, its new weights or the frozen opponents that act in its place.
         env_kwargs: Env arguments of a curriculum, which apply from each env's next episode on; None for no change.
     """
 
@@ -42,7 +42,7 @@ class Orders:
 
     @property
     def about(self) -> Hashable:
-        """Topic of the message; a later message on the same topic replaces an earlier one."""
+        """Topic of the message (weights or env arguments); a later message on a topic replaces an earlier one."""
         return tuple(self.weights), self.env_kwargs is not None
 
 

@@ -18,7 +18,7 @@ Floats = NDArray[np.float32]
 
 
 class Collector(Protocol):
-    """Interface of the object that records a policy's columns of a fragment."""
+    """Interface of the object that records, for one policy, the columns of a fragment."""
 
     @property
     def world_columns(self) -> tuple[str, ...]:
@@ -52,17 +52,17 @@ class WorkerBehavior(Protocol):
 
     @property
     def action_space(self) -> ActionSpace:
-        """Conversion between env actions and the form in which actions are recorded."""
+        """Object that converts between env actions and the form in which actions are recorded."""
         ...
 
     @property
     def noise_source(self) -> NoiseSource:
-        """Draws the random numbers for a fragment's exploration."""
+        """Object that draws the random numbers for a fragment's exploration."""
         ...
 
     @property
     def collector(self) -> Collector:
-        """Recorder of the policy's columns of a fragment."""
+        """Object that records the columns of this policy's fragments."""
         ...
 
     def load(self, weights: Weights) -> None:

@@ -32,7 +32,7 @@ class WorkerConfig:
         slots: Number of agent slots of each policy per world; empty for a single-agent env.
         worker_index: Index of the worker: 0 in the trial's own process, from 1 in actors.
         num_workers: Number of all workers, including the local one.
-        first_fragment: Number of the worker's first fragment; above 0 for a restarted worker, so that its noise and
+        first_fragment: Index of the worker's first fragment; above 0 for a restarted worker, so that its noise and
             episodes do not repeat those of the lost worker.
         records: Whether rollouts include the raw rows for a data set.
         hooks: Settings of each hook by its import path.
@@ -59,7 +59,7 @@ class WorkerConfig:
 
     @property
     def first_episodes(self) -> list[int]:
-        """Number of each env slot's first episode; restarted workers skip numbers, so that no episode is repeated."""
+        """Index of each env slot's first episode; restarted workers skip indices, so that no episode is repeated."""
         return [self.first_fragment * self.fragment_length] * self.num_envs
 
 

@@ -44,7 +44,7 @@ class WorkerHooks:
         """Calls the hooks for everything that happened in a fragment, and returns their answers.
 
         Args:
-            fragment: Number of the fragment.
+            fragment: Index of the fragment among the worker's fragments.
             recorded: The fragment.
             raw: Raw rows of each policy; empty if no hook subscribes to events of episodes.
 

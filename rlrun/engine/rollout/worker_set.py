@@ -54,7 +54,7 @@ class StartedWorkers(Protocol):
         ...
 
     def due(self) -> list[int]:
-        """Returns, for each worker, the number of its first fragment that has not been delivered."""
+        """Returns, for each worker, the index (from 0) of its first fragment that has not been delivered."""
         ...
 
     def states(self) -> list[Any]:
@@ -84,7 +84,7 @@ class WorkerSet:
         num_workers: Number of remote workers; 0 for the local worker alone.
         num_cpus_per_worker: CPUs that Ray reserves for each remote worker.
         worker_timeout_s: Seconds to wait for a fragment before its remote worker is restarted.
-        max_worker_restarts: Restarts of remote workers; with one more failure the trial fails.
+        max_worker_restarts: Maximum number of restarts of all remote workers together, before the trial fails.
         factory: `module:Name` of a `Worker` class, instantiated with its config.
         min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
 
@@ -231,7 +231,7 @@ class WorkerSet:
             The number of env slots that could not be restored exactly and began a new episode instead.
 
         Raises:
-            CheckpointError: The state is of another number of workers.
+            CheckpointError: The state was saved with another number of workers.
         """
         states = state["workers"]
         if len(states) != len(self.indices):

@@ -189,7 +189,7 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
 
     @classmethod
     def why_gone(cls, name: str) -> str:
-        """Reason why a setting is not accepted: it is fixed in this config, or it is another library's name.
+        """Reason why a setting is not accepted: this config fixes it, or the name is another library's name for it.
 
         "" if the name is unknown.
         """

@@ -1,4 +1,4 @@
-"""Declarations of the metrics in results, each made once by the part that measures it."""
+"""Declarations of the metrics in results; the component that measures a metric declares it."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ def public_path(path: str) -> str:
 
 
 def load_internal(path: str, what: str = "object") -> Any:
-    """Imports an object by an import path that rlrun's own code contains, even from private modules."""
+    """Imports an object, also from private modules, by an import path that is a constant in rlrun's own code."""
     module_name, colon, name = path.partition(":")
     words = [*module_name.split("."), *name.split(".")]
     if not colon or not all(word.isidentifier() for word in words):

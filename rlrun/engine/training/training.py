@@ -103,13 +103,13 @@ class Training:
 
     @property
     def acting(self) -> Acting:
-        """Acting and evaluation with the current weights, in this process; starts the training on first access."""
+        """Acting and evaluation with current weights; first access creates workers and learners, but runs no update."""
         running = self.running
         return Acting(self.description, running.acting, running.league, has_episodes=running.has_episodes)
 
     @property
     def games(self) -> Games:
-        """Games between the two sides of a multi-agent world; starts the training on first access."""
+        """Games between the two sides of a world; first access creates workers and learners, but runs no update."""
         return load_internal(PARTS["games"])(self.description, self.acting)  # type: ignore[no-any-return]
 
     @property

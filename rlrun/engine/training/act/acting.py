@@ -158,12 +158,12 @@ class Acting:
 
         Args:
             episodes: Number of episodes of the evaluation.
-            seed: Seed of its episodes.
-            actions: Kind of its actions; None for the training's own kind.
-            env: Its environment; None for the training environment.
+            seed: Seed of the evaluation's episodes.
+            actions: Kind of the evaluation's actions; None for the training's own kind.
+            env: Evaluation environment; None for the training environment.
 
         Returns:
-            Result of the other kind; None if there is nothing to compare, see `other_kind`.
+            Result with the other kind of actions; None if there is nothing to compare, see `other_kind`.
         """
         other = self.other_kind(actions, env)
         if other is None:

@@ -83,7 +83,7 @@ def assemble(
         announce: Callback with a message before a slow operation.
         update_executor: Backend of parameter updates.
         actions: Whether policies act greedily or sample, in evaluations.
-        copied: Frozen opponents copied into a saved run, by checkpoint path; other opponents are loaded from the seats'
+        copied: By checkpoint path, frozen opponents that a saved run holds copies of; others are loaded from their
             paths.
         for_plan: Whether the dataflow is only built for printing; only a world is then created, to read its spaces.
         output: Folder of the data set of the collected steps; None for none.

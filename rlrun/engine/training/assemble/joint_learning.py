@@ -53,7 +53,7 @@ def learning_in_turn(
 ) -> tuple[dict[str, Branch], Flow[Any]]:
     """Builds a dataflow for each policy with its own source, such as data sets, and alternates between them.
 
-    The first policy takes the last turn, so that all have learned equally often after each of its turns.
+    The first policy's turn is last in each round, so that all have learned equally often after it.
     """
     flows = {policy: learning_alone(algorithms[policy], trainees[policy]) for policy in trained}
     branches = {policy: Branch(trainee, flows.get(policy)) for policy, trainee in trainees.items()}

@@ -190,7 +190,7 @@ def started_learner(
 def chosen_update_executor(
     algorithm: Algorithm[Any], total_env_steps: int | None, why_no_kernels: str | None = None
 ) -> UpdateExecutor:
-    """Chooses the backend of parameter updates by settings, length of the run and available compilers.
+    """Chooses the backend of parameter updates from the settings, the run's length and the available compilers.
 
     Args:
         algorithm: The algorithm with its settings.

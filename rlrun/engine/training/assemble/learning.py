@@ -31,7 +31,7 @@ def learning(algorithm: Algorithm[Any], items: Flow[Any], trainee: Trainee) -> F
     """Builds an algorithm's dataflow, extended by operators for additional rewards and by users' operators.
 
     Intrinsic rewards are computed on the workers' fragments before `learn`, and so are visible to the user's operators.
-    The Lagrangian follows `ConcatBatches`, since its multiplier is updated once per batch.
+    The operator for the constraint follows `ConcatBatches`, since it updates its Lagrange multiplier once per batch.
 
     Args:
         algorithm: The algorithm.

@@ -29,16 +29,16 @@ class Policies:
     """Policies of a training, with their algorithms and the mapping of agents to policies.
 
     Attributes:
-        algorithms: Algorithms with their settings, by policy. Their settings of how to collect are ignored in favor of
-            `sampling`.
+        algorithms: Algorithms with their settings, by policy. Their own settings for collecting
+            experience are ignored: `sampling` replaces them.
         sampling: Settings of how experience is collected, for all policies.
         slots: Maximum number of simultaneous agents of each policy in a world; by default the number of possible agents
             mapped to the policy.
         mapping: Policies by pattern of agent ids, or `module:function`; see `rlrun.engine.worlds.mapping`. None if one
             policy acts for all agents.
         train: Names of the policies that learn, by default all; other policies act with their initial weights.
-        seats: Non-learning policies of the world, in whose slots frozen opponents act: past policies and scripts.
-        league: Settings of the league's pool and ratings, for worlds with seats.
+        seats: Groups of the world's agents for which frozen opponents act: past policies and scripts.
+        league: Settings of the league (pool and ratings of frozen opponents), for worlds with seats.
     """
 
     algorithms: Mapping[str, Algorithm[Any]]

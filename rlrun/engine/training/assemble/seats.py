@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Seats:
-    """Non-learning policies (seats) of a multi-agent world, whose agents are played by frozen opponents.
+    """Seats of a multi-agent world: groups of agents, for each of which frozen opponents act.
 
     Opponents are past versions of trained policies, scripts, and policies from checkpoints.
 
@@ -32,7 +32,7 @@ class Seats:
         policies: The policies, with the settings of the seats.
         world: Spaces of the policies and seats, and facts about the world.
         start_learners: By policy, a function that returns the learner, which is started by the first call.
-        copied: Frozen opponents copied into a saved run, by checkpoint path; others are loaded from their paths.
+        copied: By checkpoint path, opponents that a saved run holds copies of; others are loaded from their paths.
 
     Raises:
         CheckpointError: There is no such checkpoint, or it cannot be used.
@@ -52,7 +52,7 @@ class Seats:
         self._saved = _saved_opponents(policies.seats, world, copied)
 
     def behaviors(self) -> dict[str, SeatBehavior]:
-        """Creates, for each seat, the policy that plays its agents by frozen opponents."""
+        """Creates, for each seat, the policy that lets frozen opponents act for the seat's agents."""
         return {seat: self._seat(seat) for seat in self._policies.seats}
 
     def league(self, env: EnvConfig, trainees: Mapping[str, Trainee], seed: int) -> League:

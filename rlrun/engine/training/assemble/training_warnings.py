@@ -14,7 +14,7 @@ class TrainingWarnings:
 
     Args:
         announce: Callback with the warning.
-        workers: Access to the workers of the policy in training.
+        workers: The rollout workers, as seen by the policy in training.
     """
 
     def __init__(self, announce: Callable[[str], None], workers: PolicyWorkers) -> None:

@@ -1,4 +1,4 @@
-"""Data sets that a run writes from the steps that it collects, one for each policy."""
+"""Data sets to which a run writes the steps that it collects, one for each policy."""
 
 from __future__ import annotations
 
@@ -81,14 +81,14 @@ class RunOutput:
         return SetWriter(folder, *self._trainees[policy].spaces, further=further, about=about)
 
     def state(self) -> dict[str, Any]:
-        """Returns the positions in the data sets and the rows of running episodes, for checkpoints."""
+        """Returns the write positions in the data sets and the rows of running episodes, for checkpoints."""
         return {
             policy: {"has_log_probs": LOGP in writer.further, "set": writer.state()}
             for policy, writer in self._writers.items()
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the positions in the data sets from `state()`; removes data that was written later.
+        """Restores the write positions in the data sets from `state()`; removes data that was written later.
 
         Raises:
             DataSetError: A data set lacks data that it had when the state was saved, or was altered.

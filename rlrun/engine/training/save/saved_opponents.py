@@ -137,7 +137,7 @@ def saved_spaces(named: str) -> tuple[str, str] | None:
 
 
 def copied_opponents(sections: Mapping[str, Any]) -> dict[str, SavedOpponent]:
-    """Returns the frozen opponents of which a checkpoint holds copies.
+    """Returns the copies of frozen opponents that a checkpoint contains.
 
     Raises:
         CheckpointError: The section is malformed.

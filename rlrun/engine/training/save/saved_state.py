@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def new_policies(policies: Policies, spec: Mapping[str, Any]) -> frozenset[str] | None:
-    """Returns the policies that a checkpoint lacks or that another algorithm had trained; None if nothing differs.
+    """Returns the policies that a checkpoint lacks or that another algorithm had trained.
 
-    None means that neither the policies nor the mapping of agents to them differ.
+    None if the policies and the mapping of agents to them are the same as in the checkpoint.
 
     Args:
         policies: Policies of the current training.

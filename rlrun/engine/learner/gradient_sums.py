@@ -35,7 +35,7 @@ class GradientSum:
         objective: Loss to differentiate, and its parameters.
         precision: Floating-point precision of the networks' forward and backward passes.
         weighed: Whether to multiply by the number of valid steps; otherwise the result holds means over these steps,
-            followed by this number.
+            followed by their number.
 
     Attributes:
         name: Name of the computation, unique in its learner.
@@ -136,9 +136,9 @@ class GradientSums:
         A gradient uses the parameters at that time, so updates between losses take effect.
 
         Args:
-            objectives: The objectives, in order.
+            objectives: The losses to differentiate, in the order in which they are yielded.
             batch: A minibatch on the learner's device.
-            parameters: The parameters of the networks.
+            parameters: Current parameters of the policy's networks and of its target network.
             scheduled: Current values of scheduled settings (learning rate, coefficients) by name, each a scalar.
         """
         parts = self._microbatches(batch)
@@ -170,7 +170,7 @@ def split_sums(
     Args:
         policy: Policy whose loss is differentiated.
         objectives: The learner's losses, in order.
-        sums: Concatenated gradient sums of some of the losses.
+        sums: Concatenated gradient sums of those losses that `statistics` names.
         statistics: Names of the statistics in each loss's sum, by name of its objective.
     """
     present = [objective for objective in objectives if objective.name in statistics]

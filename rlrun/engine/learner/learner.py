@@ -19,7 +19,7 @@ EvaluatedFunction = Callable[[Any, SampleBatch], Any]
 
 
 class Learner(Protocol):
-    """Interface of learners: trains one policy's parameters, in this process or in others."""
+    """Interface of learners, which train one policy's parameters, in this process or in others."""
 
     policy: Policy
     sgd_steps: int
@@ -124,7 +124,7 @@ class LearnerFactory(Protocol):
 
 
 def load_update(learner: Learner, flat: NDArray[np.float32]) -> None:
-    """Loads new parameters, found without gradients, into a learner, and counts them as one update and version."""
+    """Loads parameters from a gradient-free method into a learner, and counts this as one update and version."""
     learner.load_flat(flat)
     learner.sgd_steps += 1
     learner.weights_version += 1

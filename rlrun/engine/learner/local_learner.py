@@ -39,7 +39,7 @@ class LocalLearner:
         seed: Seed of the minibatch shuffling.
         microbatch_size: Steps per microbatch, to save memory; None for a whole minibatch.
         reducer: Combines the gradients of data-parallel learners; None for a single learner.
-        share: (i, n): the learner computes the i-th of n equal parts of each minibatch, from 0.
+        share: (i, n): the learner computes part i (from 0) of each minibatch, which has n equal parts.
         precision: Floating-point precision of the networks' forward and backward passes.
         has_target: Whether the learner keeps a target network.
         announce: Callback for a message before a slow operation, such as compilation.
@@ -48,7 +48,7 @@ class LocalLearner:
         policy: Policy that is trained.
         objectives: Objectives, in the order in which they run.
         sgd_steps: Number of minibatch updates so far.
-        weights_version: Version of the weights: number of batches learned so far.
+        weights_version: Version number of the weights: the number of batches learned so far.
         update_executor: Backend of the updates; fixed for a run, since results differ in the last bits.
         last_batch: Last batch learned, for diagnostics; None before the first.
 
@@ -159,8 +159,8 @@ class LocalLearner:
         Args:
             batch: Rows of experience [sequences, steps, ...].
             scheduled: Current values of scheduled settings by name, including learning rates.
-            objectives: Names of the objectives to run; None for all. `Objective.every` counts the minibatches for
-                the objective.
+            objectives: Names of the objectives to run; None for all. An objective's period
+                `Objective.every` counts only the minibatches on which it was requested.
             minibatches: Number of minibatches into which the batch is split, each of consecutive rows.
 
         Returns:

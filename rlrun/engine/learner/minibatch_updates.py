@@ -134,15 +134,15 @@ class MinibatchUpdates:
     ) -> NDArray[np.float32]:
         """Updates the parameters on several minibatches in turn.
 
-        Consecutive minibatches on which the same losses are due run in one call.
+        Consecutive minibatches on which the same losses are due are executed together.
 
         Args:
-            selection: The rows of the minibatches.
+            selection: A batch, with the indices of the rows that form each minibatch.
             settings: Current values of scheduled settings by name, each a scalar.
             objectives: Names of the objectives to run; None for all.
 
         Returns:
-            Priorities of the rows of the last minibatch for which an objective was due; empty if there is none.
+            New replay priorities of the last minibatch on which an objective was due; empty if there are none.
         """
         due = [tuple(self.counts.due(objectives)) for _ in range(selection.number)]
         priorities = NO_PRIORITIES
@@ -234,7 +234,7 @@ class ObjectiveCounts:
         """Counts one minibatch, and returns the objectives that run on it, in order.
 
         Args:
-            names: Names of the objectives that the minibatch trains; None for all with a loss.
+            names: Names of the objectives requested for the minibatch; None for all that have a loss.
 
         Raises:
             ValueError: A name matches no objective with a loss; or a due objective needs tensors of an objective that

@@ -23,7 +23,7 @@ class Passes:
     Attributes:
         rows: Number of rows in the batch.
         size: Rows per minibatch, summed over all learners.
-        share: (i, n): the learner computes the i-th of n equal parts of each minibatch, from 0.
+        share: (i, n): the learner computes part i (from 0) of each minibatch, which has n equal parts.
     """
 
     rows: int
@@ -32,13 +32,13 @@ class Passes:
 
     @classmethod
     def over(cls, rows: int, length: int, minibatch_size: int, share: tuple[int, int]) -> Passes:
-        """Plans the epochs over a batch; the minibatch size is rounded up to whole rows and equal shares.
+        """Plans the epochs over a batch; the minibatch size becomes a whole number of rows that n learners can share.
 
         Args:
             rows: Number of rows in the batch.
             length: Steps per row.
             minibatch_size: Steps per minibatch.
-            share: Share (i, n) of this learner, see the class.
+            share: (i, n): this learner computes part i (from 0) of n equal parts of each minibatch.
         """
         _, parts = share
         return cls(rows, -(-min(max(minibatch_size // length, 1), rows) // parts) * parts, share)
@@ -69,7 +69,7 @@ class Passes:
 class Selection:
     """A batch, with the indices of the rows that form each of K minibatches.
 
-    Kernels gather only the columns that an update reads.
+    The rows are not copied yet: kernels later gather only the columns that an update reads.
 
     Args:
         columns: Rows of experience [sequences, steps, ...] as NumPy arrays.
@@ -119,7 +119,7 @@ def minibatches(columns: SampleBatch, order: Tensor, size: int) -> Iterator[Samp
 def nth(tree: Any, index: int) -> Tensor | Any:
     """Extracts one minibatch, by its index, from a tree whose arrays have been split into minibatches.
 
-    A split array is a tuple of tensors; a nested column is a tuple of other types.
+    In the tree, a tuple of tensors is one array, split into minibatches; any other tuple is a nested column.
     """
     if isinstance(tree, dict):
         return {key: nth(value, index) for key, value in tree.items()}

@@ -54,7 +54,7 @@ class Objective:
         lr: Name of the scheduled learning-rate setting.
         parameters: Name prefix of the parameters to train, which are adjacent in the flat vector. "" trains all
             parameters. None trains none: the objective then only assigns values, such as a minibatch statistic for
-            later losses, since shares and microbatches are summed before the next objective begins.
+            later losses, which then see its value over all shares and microbatches.
         every: Update period n: the objective runs on the first of its minibatches, and on each n-th one after that.
         max_grad_norm: Gradient clipping threshold (global norm); None for no clipping.
         optimizer: Optimizer of the objective's parameters.

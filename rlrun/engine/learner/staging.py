@@ -15,7 +15,7 @@ from rlrun.engine.data.sample_batch import SampleBatch
 
 
 class Staging:
-    """Copies arrays to a learner's device while it still computes.
+    """Copies arrays to a learner's device, while the device may still compute on earlier data.
 
     For CUDA, arrays are copied from pinned memory in a separate stream. The transfer of a batch thus overlaps with
     learning from the preceding batch. On the CPU, no copy is made.
@@ -52,7 +52,7 @@ class Staging:
         return self._moved(torch.from_numpy(order))
 
     def settings(self, values: Mapping[str, float]) -> dict[str, Tensor]:
-        """Scheduled settings by name as scalar tensors on the device; reused while no value changes."""
+        """Scheduled settings as scalar tensors on the device, by name; reused while no value changes."""
         if values != self._latest[0]:
             together = self._moved(torch.tensor(list(values.values()), dtype=torch.float32))
             self._latest = values, dict(zip(values, together.unbind(), strict=True))
@@ -65,7 +65,7 @@ class Staging:
 
 
 def over_memory(array: NDArray[Any]) -> Tensor:
-    """Tensor on an array's memory, without a copy; must not be modified, as the array may lie in Ray's object store."""
+    """Tensor that shares an array's memory; must not be modified, as the array may lie in Ray's object store."""
     contiguous = np.ascontiguousarray(array)
     if contiguous.flags.writeable:
         return torch.from_numpy(contiguous)

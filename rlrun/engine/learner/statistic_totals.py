@@ -28,14 +28,14 @@ class StatisticTotals:
         self._totals[names] = (measured.clone() if total is None else total + measured, count + 1)
 
     def to_add(self, names: tuple[str, ...], count: int) -> NDArray[np.float32]:
-        """Array of the sums so far, to which the caller adds the statistics of several minibatches; CPU only."""
+        """Array that holds the sums, for callers that add the statistics of several minibatches in place; CPU only."""
         total, counted = self._totals.get(names, (None, 0))
         grown = torch.zeros(len(names)) if total is None else total.clone()
         self._totals[names] = (grown, counted + count)
         return grown.numpy()
 
     def total_of(self, statistic: str) -> tuple[float, int]:
-        """Sum of one statistic, and the number of minibatches added up in it; waits for the device."""
+        """Sum of one statistic, and the number of minibatches in the sum; waits for the device."""
         found = [(total[names.index(statistic)], n) for names, (total, n) in self._totals.items() if statistic in names]
         return sum(float(total) for total, _ in found), sum(count for _, count in found)
 

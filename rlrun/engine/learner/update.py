@@ -1,7 +1,7 @@
 """Update of a policy's parameters on a minibatch, as a function that can be traced (torch).
 
-All executors share this function: called directly (eager), or traced into one graph with forward and backward pass,
-gradient clipping and optimizer step, then translated as a whole (`rlrun.engine.learner.executors.execution`).
+All executors share this function. They call it directly (eager), or trace it into one graph with forward and backward
+pass, gradient clipping and optimizer step, and translate it as a whole (`rlrun.engine.learner.executors.execution`).
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class Parameters:
         Does nothing without a target network.
 
         Args:
-            start: First parameter of the range.
+            start: Index of the range's first parameter in the flat vector.
             size: Number of parameters.
-            tau: Fraction of the way; 1 copies the current parameters.
+            tau: Fraction of the distance to move; 1 copies the current parameters.
         """
         if self.target is None:
             return
@@ -69,7 +69,7 @@ class Computation(Protocol):
 
     Attributes:
         name: Name of the computation, unique in its learner.
-        objectives: Objectives that are computed.
+        objectives: Objectives whose losses the computation evaluates.
         statistics: Names of the statistics; known after the first call.
         carried: Names of the additional returned tensors (`Loss.carry`); known after the first call.
     """
@@ -288,7 +288,7 @@ def target_views(policy: Policy, parameters: Parameters) -> dict[str, Tensor] | 
 
 
 def computed_in(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:
-    """Context manager in which networks compute in the given floating-point precision (torch's autocast)."""
+    """Context manager that makes networks compute in the given floating-point precision (torch's autocast)."""
     if precision == "float32":
         return nullcontext()
     # autocast caches casts of leaf tensors only, and views of a flat vector are no leaves.

@@ -101,7 +101,7 @@ class TargetMissed(RlrunError):
 
 
 class TrainingFailed(RlrunError):
-    """Error: training failed; the message has the traceback of user code, shortened in the middle."""
+    """Error: training failed; the message contains the traceback of user code, shortened in the middle."""
 
     exit_code = ExitCode.TRAINING_FAILED
 
@@ -110,7 +110,7 @@ class TrainingFailed(RlrunError):
 
 
 class RayEnded(TrainingFailed):
-    """Error: Ray ended on this machine during the trials."""
+    """Error: the Ray runtime on this machine ended while trials were running."""
 
 
 class CheckpointError(RlrunError):
@@ -140,7 +140,7 @@ class DataSetError(RlrunError):
 class EnvironmentUnusable(RlrunError):
     """Error: an env whose package is missing, or that is unsuitable for training.
 
-    Unknown ids are UsageErrors instead.
+    For an unknown env id, a `UsageError` is raised instead.
     """
 
     exit_code = ExitCode.ENVIRONMENT_UNUSABLE
@@ -157,7 +157,7 @@ class DiskFull(OutOfResources):
 
 
 class Interrupted(RlrunError):
-    """Error: the user interrupted the run; the message names the saved state."""
+    """Error: the user interrupted the run; the message says where its state was saved."""
 
     exit_code = ExitCode.INTERRUPTED
 

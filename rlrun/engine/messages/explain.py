@@ -54,7 +54,7 @@ def dotted(location: Iterable[str | int], prefix: str = "") -> str:
 
 
 def problems_of(mistakes: Iterable[Mistake], path: str = "") -> list[Problem]:
-    """Converts mistakes to problems with dotted paths.
+    """Converts mistakes in one config to problems, which name each value by its dotted path in the spec.
 
     Args:
         mistakes: Mistakes in a config.

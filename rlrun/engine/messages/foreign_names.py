@@ -82,7 +82,7 @@ def table() -> Mapping[str, Any]:
 def settings() -> Mapping[str, tuple[Counterpart | Absent, ...]]:
     """Returns rlrun's possible counterparts of other libraries' settings, by the name in the other library.
 
-    Of several counterparts, the first one that a config supports applies.
+    If a setting has several counterparts, the first one that a config supports applies.
     """
     return {
         name: tuple(map(_meaning, written if isinstance(written, list) else [written]))
@@ -96,8 +96,8 @@ def counterpart_message(name: str, configs: Sequence[Has], known: Iterable[str],
     Args:
         name: Name of the setting in the other library, possibly misspelled.
         configs: Predicates "config has this setting"; several if the algorithm is unknown.
-        known: Names that are allowed in place of the setting.
-        path: Path of the config that the message names; "" if the wrong key is in the config itself.
+        known: Names that are valid where the unknown one stands; one of these may be the intended name.
+        path: Prefix of the counterpart's name in the message, like "config"; "" if the key is in the config itself.
     """
     if answer := _answer(name, configs, path):
         return answer
@@ -153,7 +153,7 @@ def unknown_key(key: str, allowed: Iterable[str]) -> str:
 
 
 def other_algorithm(name: str) -> OtherAlgorithm | None:
-    """Counterpart of an algorithm of another library, None if unknown.
+    """Counterpart of another library's algorithm; None if the algorithm is unknown.
 
     Args:
         name: Name of the algorithm in lower case, without hyphens and underscores.
@@ -163,7 +163,7 @@ def other_algorithm(name: str) -> OtherAlgorithm | None:
 
 
 def other_metric(name: str) -> str:
-    """Counterpart of a metric of another library, ignoring groups (`rollout/...`); "" if unknown."""
+    """Counterpart of another library's metric, ignoring a group prefix such as `rollout/`; "" if unknown."""
     return str(table()["metrics"].get(name.rpartition("/")[2], ""))
 
 
@@ -184,7 +184,7 @@ def moved_module(module: str) -> str:
 
 
 def is_world_module(env_id: str) -> bool:
-    """Whether an env id is a module in a package of multi-agent worlds.
+    """Whether an env id is the path of a module in a known package of multi-agent envs.
 
     Examples:
         >>> is_world_module("mpe2.simple_spread_v3"), is_world_module("CartPole-v1")

@@ -1,4 +1,4 @@
-"""Messages that users need not see while a trial runs, such as recorded notes."""
+"""Messages that are only recorded with a trial, since users need not see them while it runs."""
 
 from __future__ import annotations
 

@@ -88,4 +88,4 @@ class TransformedOutputs(WrappedNetwork, ABC):
 
     @abstractmethod
     def transformed(self, outputs: Floats, inputs: Mapping[str, Any]) -> Floats:
-        """Computes the changed K outputs of B env slots, [B, K], from the wrapped network's outputs and inputs."""
+        """Computes the K changed outputs for B env slots, [B, K], from the wrapped network's outputs and inputs."""

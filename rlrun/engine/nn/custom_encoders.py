@@ -30,7 +30,7 @@ class CustomEncoderModule(UsersEncoder):
     """Torch module that applies a user's encoder to one entry of the raw env observation.
 
     Args:
-        own: Import path and shape of the encoder.
+        own: Import path, input space and output width of the encoder.
     """
 
     def __init__(self, own: CustomEncoder) -> None:

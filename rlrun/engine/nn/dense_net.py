@@ -81,7 +81,7 @@ class DenseNet:
         Weights are stored transposed and contiguous: the small matrix products of acting run faster on them.
 
         Args:
-            parameter: Function from a parameter's name to the array.
+            parameter: Function that returns the array of a parameter, given its name.
         """
         for layer in self._layers:
             layer.load(parameter)

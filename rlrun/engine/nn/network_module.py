@@ -180,7 +180,7 @@ def initialize(networks: Sequence[NetworkModule], root: nn.Module, *, orthogonal
     """Sets the initial parameters of networks: orthogonal weights, or torch's default initialization.
 
     Args:
-        networks: Networks, in the order in which output layers draw from the generator.
+        networks: Networks, in the order in which their output layers draw initial weights.
         root: Module that contains all networks.
         orthogonal: Whether to use orthogonal weights and zero biases instead of torch's default initialization.
         seed: Seed of the orthogonal initialization.

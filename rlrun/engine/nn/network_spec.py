@@ -211,7 +211,7 @@ class NetworkSpec:
         return f"{tower.prefix}{self.core.kind}_inputs", f"{tower.prefix}{second}"
 
     def only(self, *names: str) -> NetworkSpec:
-        """Copy of this description that is reduced to the named heads."""
+        """Copy of this description that has only the named output heads."""
         towers = [replace(tower, heads=tuple(h for h in tower.heads if h.name in names)) for tower in self.towers]
         return replace(self, towers=tuple(tower for tower in towers if tower.heads))
 
@@ -275,7 +275,7 @@ def shares_value(model: ModelConfig, leaves_of: ObservationTree) -> bool:
 
 
 def chosen_by_observation(model: ModelConfig, leaves_of: ObservationTree) -> dict[str, Any]:
-    """Network settings that the spec leaves null, with the values chosen for the given observations."""
+    """Values chosen for the given observations, by setting, for the network settings that are null."""
     chosen: dict[str, Any] = {}
     if model.hiddens is None:
         chosen["hiddens"] = list(hidden_widths(model, leaves_of))

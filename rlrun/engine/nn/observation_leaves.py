@@ -58,7 +58,7 @@ def observation_leaves(
         space: The observation space.
         settings: Encodings, by path, of entries for which the default is not wanted.
         normalize: Whether numbers are normalized by running statistics instead of scaled. This applies to all Boxes
-            encoded as vectors, including integers, without bounds in the settings.
+            encoded as vectors, including integer Boxes, unless the settings give bounds.
         encoders: Import paths of custom encoders, by path of the entry; each encoder is created and run once for
             validation.
         conv: Convolutions of all images; None to choose by the size of each image.

@@ -46,7 +46,7 @@ def view_leaves(
 
 
 def nothing_before(leaf: ObservationLeaf, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Values that stand for steps before an episode's start; their encoding is all zeros.
+    """Placeholder values for the missing steps before an episode's start; they are encoded as zeros.
 
     Args:
         leaf: Encoding of a stack of frames, actions or rewards.

@@ -117,7 +117,7 @@ def allowed_argmax(values: Tensor, observations: Any) -> Tensor:
 
 
 class MaskedOutputs(TransformedOutputs):
-    """Acting network that replaces the outputs of forbidden actions by -1e9, as the observations' action masks say."""
+    """Acting network that replaces the outputs of actions that the observed action mask forbids by -1e9."""
 
     @override
     def transformed(self, outputs: Floats, inputs: Mapping[str, Any]) -> Floats:

@@ -45,11 +45,11 @@ class BehaviorPolicy:
         normalize_observations: Whether observations are normalized by running statistics.
         parameter_noise: Parameter noise used while collecting; None for none.
         recording: Recorder of extra fragment columns; None for none.
-        world_columns: Columns of the whole world in fragments: `WORLD_STATE`, `ACTS`, both or neither.
-        state_inputs: Inputs of the recurrent state besides observations; None for none.
+        world_columns: Columns to record about the whole multi-agent env: `WORLD_STATE`, `ACTS`, both or neither.
+        state_inputs: Stores past actions and rewards in the recurrent state; None if it depends on observations alone.
 
     Attributes:
-        noise_source: Source of a fragment's random numbers, drawn all at once: the exploration strategy.
+        noise_source: Draws all random numbers of a fragment at once; this is the exploration strategy.
         filter: Filter that normalizes observations.
         memory: Recurrent state and recent steps of each env slot's episode.
         collector: Records the columns of fragments, and applies parameter noise.
@@ -120,7 +120,7 @@ class BehaviorPolicy:
     def with_network(self, network: ActingNetwork) -> BehaviorPolicy:
         """Returns a copy of this policy that acts with another network, under the same action mask.
 
-        Both share the state of running episodes and the recorder of fragments.
+        The copy and this policy share the state of running episodes and the recorder of fragments.
         """
         policy = copy.copy(self)
         policy.network = self._completed(network)

@@ -101,6 +101,6 @@ class Decoding:
         return found
 
     def acting(self, network: TorchNetwork, table: FlatParameters, *more_heads: str) -> ActingNetwork:
-        """Creates the acting network that computes the decoder's input heads and `more_heads`; applies the decoder."""
+        """Creates the acting network that computes the decoder's input heads and `more_heads`, and decodes them."""
         inner = acting_network(network, table, heads=(*self.decoder.heads, *more_heads))
         return self.decoder.acting(inner, table.slots_of(self.prefix, 0))

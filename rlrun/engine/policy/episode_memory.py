@@ -43,7 +43,7 @@ class EpisodeMemory:
     Args:
         state_size: Size of the recurrent state, 0 for none.
         views: Memory of recent steps; None for a network that sees the current step only.
-        inputs: Inputs of the recurrent state besides observations; None for none.
+        inputs: Stores past actions and rewards in the recurrent state; None if it depends on observations alone.
 
     Attributes:
         recurrent: Recurrent state, [B, state_size].

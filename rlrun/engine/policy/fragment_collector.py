@@ -47,7 +47,7 @@ class Recording:
         return
 
     def collect_by(self, execution: Execution) -> None:
-        """Lets another implementation, such as C kernels, run the recorder's networks."""
+        """Replaces the recorder's networks by another implementation of them, such as C kernels."""
         return
 
     def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
@@ -121,7 +121,7 @@ class FragmentCollector:
             self.parameter_noise.load(weights)
 
     def collect_by(self, execution: Execution) -> None:
-        """Lets another implementation, such as C kernels, run the networks that collect experience."""
+        """Replaces the networks that collect experience by another implementation of them, such as C kernels."""
         self.collecting = execution(self.collecting)
         if self.recording is not None:
             self.recording.collect_by(execution)
@@ -166,7 +166,7 @@ class FragmentCollector:
         return self.filter.moments(observations, filled)
 
     def postprocess(self, batch: SampleBatch) -> None:
-        """Prepares a complete fragment for learning, in place: adds past steps and computed columns; adapts the noise.
+        """Prepares a complete fragment for learning, in place: adds past steps and further columns; adapts the noise.
 
         Args:
             batch: The recorded columns, with the raw observations `obs` [T + 1, B, ...].

@@ -64,7 +64,7 @@ def decoded_network(
     """Creates a network with the heads of an action distribution, its decoder if needed, and optional further heads.
 
     Raises:
-        UsageError: gSDE is combined with trained encoders or attention.
+        UsageError: gSDE is combined with encoders that have parameters, such as CNNs, or with attention.
     """
     if model.use_sde and not spec.is_dense:
         raise UsageError(

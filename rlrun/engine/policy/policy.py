@@ -22,8 +22,8 @@ class Policy(ABC):
         module: Template of the network, called functionally with parameters of the learner's flat vector.
         parameters: Slices of the module's parameters in the flat vector.
         leaves: Observation entries and how each enters the network, a tree of `ObservationLeaf`.
-        estimates: Kind of value function: `action_values`, the outputs of the acting policy, one per action;
-            `state_values`, the attribute `values` of `outputs`; None without a value function.
+        estimates: Kind of value function. `action_values`: the acting policy's outputs are the values of the actions.
+            `state_values`: the result of `outputs` has state values as its attribute `values`. None: there is none.
     """
 
     estimates: ClassVar[Literal["action_values", "state_values"] | None] = None

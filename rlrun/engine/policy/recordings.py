@@ -57,13 +57,13 @@ class LogProbsAndValues(Recording):
 
     @override
     def collect_by(self, execution: Execution) -> None:
-        """Lets another implementation, such as C kernels, run the value network."""
+        """Replaces the value network by another implementation of it, such as C kernels."""
         if self.value_network is not None:
             self.value_network = execution(self.value_network)
 
     @override
     def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
-        """Allocates the columns `outputs` [T, B, K], with K outputs per distribution, and values [T + 1, B] (NaN)."""
+        """Allocates the columns `outputs` [T, B, K], with K outputs per distribution, and values [T + 1, B] as NaN."""
         return {
             "outputs": np.empty((length, slots, self.action_space.num_outputs), np.float32),
             **{column: np.full((length + 1, slots), np.nan, np.float32) for column in self.heads},
@@ -83,7 +83,7 @@ class LogProbsAndValues(Recording):
     def postprocess(self, batch: SampleBatch, collector: FragmentCollector) -> None:
         """Completes a fragment: normalizes observations, and adds log-probabilities and missing values.
 
-        A value of the observation after the last step is kept if it was already recorded.
+        If the value of the observation after the last step was already recorded, it is kept.
         """
         collector.filter.filter_fragment(batch)
         seen = viewed(batch)

@@ -142,7 +142,7 @@ class ViewMemory:
         batch[PREV_REWARDS][-1] = np.where(shown & (steps > 0), self._given, 0.0)
 
     def carry(self, batch: SampleBatch) -> None:
-        """Adds the steps that precede a fragment to its columns, and keeps its last steps for the next fragment."""
+        """Adds the steps before a fragment as a column, and keeps the fragment's last steps for the next one."""
         if not self._history:
             self._history = self._empty_history(batch)
         batch[HISTORY] = self._history

@@ -38,7 +38,7 @@ class Weights:
         env_steps: Env steps taken at the time of the snapshot, for schedules on the rollout workers.
         schedules: Scheduled settings by name, as functions of the env steps.
         learning: Full learner state for learners on the rollout workers; None if there are none.
-        lineup: Frozen opponents to play with instead of this policy; None for a policy that learns.
+        lineup: Frozen opponents that act in place of this policy; None if the policy acts itself.
     """
 
     version: int

@@ -14,7 +14,7 @@ document."""
 
 
 def end_process(error: RlrunError) -> NoReturn:
-    """Ends this process immediately, with the exit code of an error that was already printed."""
+    """Ends this process immediately, with the exit code of the given error, which was already printed."""
     for listener in listeners:
         listener(error)
     os._exit(error.exit_code)

@@ -1,4 +1,4 @@
-"""Parent process of the command's process, which waits for it and detects its unannounced end.
+"""Parent process that waits for the process of the command, and detects if that process ends unexpectedly.
 
 Native code of an env that calls `_exit(0)` ends the process silently, and nothing inside the process can notice. A
 command that runs trials is therefore forked before large imports. The parent ends with the exit code or signal of the
@@ -32,10 +32,10 @@ _PR_SET_PDEATHSIG = 1
 
 
 class SilentEnd(Exception):
-    """Exception: the child process ended without reporting its exit code.
+    """Exception: the child process exited without announcing its end to the parent beforehand.
 
     Attributes:
-        exit_code: Exit code of the child.
+        exit_code: Exit code that the operating system reported for the child.
     """
 
     def __init__(self, exit_code: int) -> None:
@@ -50,7 +50,7 @@ def continue_in_child() -> Callable[[int], object]:
         Function that the child must call with its exit code right before it ends.
 
     Raises:
-        SilentEnd: Raised in the parent if the child ended without this call.
+        SilentEnd: Raised in the parent if the child exited without calling that function.
     """
     _occupy_closed_descriptors()
     (from_child, to_parent), (own, to_own) = _pipe(), _pipe()

@@ -39,7 +39,7 @@ def stores_for(
 
     Args:
         fragment: Example fragment [T, B] with the columns to store; T is arbitrary.
-        shape: Number of workers, of rows per env slot, and of env slots per worker.
+        shape: Number of workers, number of rows per env slot, and number of env slots per worker.
         extra: Names of additional columns to store.
         is_n_step: Whether n-step rewards, discounts and numbers of steps are stored too.
         frame_stack: Number of images in a frame stack; None if observations are not frame stacks.

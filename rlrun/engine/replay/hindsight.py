@@ -29,7 +29,7 @@ class GoalFunctions(Protocol):
         """Rewards of N steps, given the goals that they achieved and the desired goals."""
 
     def terminateds(self, achieved: NDArray[Any], desired: NDArray[Any]) -> NDArray[np.bool_] | None:
-        """Whether each of N steps terminates its episode, given its goals; None if goals do not matter for this."""
+        """Whether each of N steps terminates its episode, given its goals; None if goals never affect termination."""
 
 
 MakeGoals = Callable[[], GoalFunctions]
@@ -160,10 +160,10 @@ _COLUMNS = ("episode", "position", "lengths")
 
 
 class EpisodePlaces:
-    """Table of the episode and the position within it for each step in a replay buffer, and of episode lengths.
+    """Table of each stored step's episode and position in it, and of episode lengths, for a replay buffer.
 
     Episodes of an env slot are numbered from 1. An episode takes at least one row, so the episodes in the ring have
-    distinct numbers modulo the number of rows; lengths are stored by this remainder.
+    distinct numbers modulo the number of rows; the table of lengths is indexed by this remainder.
 
     Args:
         ring: The ring buffer that stores the steps.

@@ -111,7 +111,7 @@ def sigmoid_backward(emit: Emit, out: Array, gradient: Array, y: Array) -> None:
 
 
 def threshold_backward(emit: Emit, out: Array, gradient: Array, x: Array, threshold: float) -> None:
-    """Emits calls for the gradient of a threshold (ReLU): the output gradient where x is above it, 0 elsewhere."""
+    """Emits calls for the gradient of a threshold (ReLU): the given gradient where x exceeds it, else 0."""
     emit(np.greater, x, constant(threshold, [x], out), out)
     emit(np.multiply, out, gradient, out)
 

@@ -43,7 +43,7 @@ def in_numpy(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor],
     Args:
         function: Update as a function of tensors, without data-dependent control flow.
         arguments: Example tensors, with the shapes and dtypes of later calls; not modified.
-        num_kept: Number of leading arguments that are identical tensors in every call.
+        num_kept: Number of leading arguments that are the same tensors in every call.
 
     Raises:
         NoKernel: An operation has no kernel; the message names it.
@@ -84,7 +84,7 @@ def require_same(function: Callable[..., list[Tensor]], arguments: Sequence[Tens
 
 
 class NoHostReads(TorchFunctionMode):
-    """Torch mode that refuses to pass tensor values to Python or NumPy, since a trace cannot record that."""
+    """Torch mode that refuses to pass tensor values to Python or NumPy, since a trace cannot record such reads."""
 
     @override
     def __torch_function__(
@@ -161,17 +161,17 @@ class BoundUpdate:
     Args:
         graph: Traced operations of the update; modified in place.
         arguments: Example tensors, with the shapes and dtypes of later calls.
-        num_kept: Number of leading arguments that are identical tensors in every call, used in place.
+        num_kept: Number of leading arguments that are the same tensors in every call, and are used without copying.
 
     Attributes:
         calls: The calls, in order.
-        read: Arguments that are copied in for each call: index, and array that receives the argument.
-        changed: Copied arguments that the calls modify: index and array.
+        read: Pairs (index, array) of the arguments that are copied before each call, with the array to copy into.
+        changed: Pairs (index, array) of the copied arguments that the calls modify.
         results: Arrays of the results.
-        num_kept: Number of leading arguments that are used in place.
+        num_kept: Number of leading arguments that are used without copying.
 
     Raises:
-        NoKernel: An operation (or a variant) has no kernel.
+        NoKernel: An operation, or the variant that the graph uses, has no kernel.
     """
 
     def __init__(self, graph: Graph, arguments: Sequence[Tensor], num_kept: int = 0) -> None:
@@ -203,7 +203,7 @@ class BoundUpdate:
         Args:
             leaves: Columns of the batch: the update's arguments after the first `num_kept`.
             rows: Indices of the rows; None for all.
-            others: Arguments after the columns.
+            others: Arguments of the update that follow the columns.
         """
         first_other = self.num_kept + len(leaves)
         for i, array in self.read:
@@ -219,7 +219,7 @@ class NumpyUpdate:
     """Parameter update that runs as a list of NumPy calls.
 
     Args:
-        bound: The calls, and the arrays on which they work.
+        bound: The NumPy calls of the update, and the arrays on which they work.
     """
 
     def __init__(self, bound: BoundUpdate) -> None:
@@ -256,7 +256,7 @@ class Plan:
 
     Attributes:
         calls: NumPy calls so far, each with its arrays.
-        tensors: Results by node; their buffers are not reused before the last read.
+        tensors: Result of each node; its buffer is reused only after the last operation that reads it.
         changed: Nodes whose memory is modified in place.
     """
 
@@ -271,7 +271,7 @@ class Plan:
         self._free: dict[tuple[int, torch.dtype], list[Tensor]] = {}
 
     def hold(self, node: Node) -> None:
-        """Adds a tensor that the traced function uses without taking it as an argument.
+        """Adds a constant: a tensor that the traced function uses, but that is not among its arguments.
 
         Raises:
             NoKernel: The constant is modified in place, or its dtype is not supported.
@@ -363,7 +363,7 @@ class Plan:
 
 
 def as_arrays(argument: Any) -> Array | Any:
-    """Replaces the tensors in an operation's argument by arrays on the same memory."""
+    """Replaces the tensors in an operation's argument by NumPy arrays that share their memory."""
     if isinstance(argument, Tensor):
         return argument.numpy()
     if isinstance(argument, list | tuple):
@@ -391,7 +391,7 @@ def owners(graph: Graph) -> dict[Node, Node]:
 
 
 def changed_owners(graph: Graph, owner_of: dict[Node, Node]) -> set[Node]:
-    """Nodes whose memory some operation of the graph modifies in place."""
+    """Nodes whose memory is modified in place by an operation of the graph."""
     return {owner_of[node] for node in graph.nodes if node.target in KERNELS_IN_PLACE}
 
 

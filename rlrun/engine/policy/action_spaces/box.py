@@ -48,7 +48,7 @@ class BoxScale:
         return result
 
     def from_env(self, actions: Actions) -> Floats:
-        """Rescales N env actions from their bounds to [-1, 1], [N, size]; 0 where both bounds of a number are equal."""
+        """Rescales N env actions from their bounds to [-1, 1], [N, size]; 0 for coordinates whose bounds are equal."""
         own = actions.reshape(len(actions), self.size).astype(np.float32)
         scaled: Floats = np.divide(
             own - self.middle, self.half_range, out=np.zeros_like(own), where=self.half_range > 0

@@ -117,10 +117,10 @@ def one_hot(actions: Tensor, number: int) -> Tensor:
 
 
 def discrete_actions(space: gymnasium.Space[Any]) -> DiscreteActions:
-    """Creates the action space of a Q-learning policy; the env's must be Discrete.
+    """Creates the action space of a Q-learning policy for an env with Discrete actions.
 
     Raises:
-        UsageError: If the space is not Discrete.
+        UsageError: If the env's action space is not Discrete.
     """
     if not isinstance(space, gymnasium.spaces.Discrete):
         raise UsageError(f"a Q policy chooses among a finite number of actions (Discrete), not in {space}")

@@ -69,7 +69,7 @@ class EpsilonGreedy(Exploration):
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
         """Samples uniform noise in [0, 1) for T steps in B env slots, [T, B, num_draws].
 
-        The first two numbers decide whether to explore, and with which action.
+        In each env slot, the first number decides whether to explore, and the second with which action.
         """
         return generator.random((length, slots, self.num_draws), np.float32)
 
@@ -102,7 +102,7 @@ class EpsilonGreedy(Exploration):
         return self.mixed_log_prob(outputs, actions == outputs.argmax(-1), actions)
 
     def mixed_log_prob(self, outputs: Floats, preferred: NDArray[Any], actions: Actions) -> Floats:
-        """Log-probabilities of B actions under a mixture: uniform with probability epsilon, else `preferred` [B]."""
+        """Log-probabilities of B actions: uniform with probability epsilon, else of probability `preferred` [B]."""
         allowed = outputs > FORBIDDEN
         uniform = np.take_along_axis(allowed, actions[:, None], -1)[:, 0] / allowed.sum(-1).clip(min=1)
         with np.errstate(divide="ignore"):
@@ -137,7 +137,7 @@ class SoftQ(Exploration):
     """Boltzmann exploration: samples from softmax(Q / temperature), or a uniform action with probability `epsilon`.
 
     Args:
-        rest: Epsilon-greedy exploration, which decides in which env slots actions are uniform.
+        rest: Epsilon-greedy exploration, which decides in which env slots actions are uniformly random.
 
     Attributes:
         temperature: Softmax temperature, a scheduled setting.

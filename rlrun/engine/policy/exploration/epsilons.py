@@ -16,7 +16,7 @@ EpsilonSpread = Callable[[float, NDArray[np.int64], int], Floats]
 
 @dataclass(frozen=True)
 class EpsilonLadder:
-    """Ape-X epsilons: env slot i of N explores with epsilon^(1 + exponent * i / (N - 1)); a single slot with epsilon.
+    """Ape-X epsilons: env slot i of N explores with epsilon^(1 + exponent * i / (N - 1)), or with epsilon if N = 1.
 
     Attributes:
         exponent: Difference between the exponents of the last and the first slot.

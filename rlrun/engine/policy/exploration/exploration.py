@@ -35,7 +35,7 @@ class NoiseSource(Protocol):
 
     @property
     def network_noise_every(self) -> int | None:
-        """Number of steps for which the network's random numbers stay the same."""
+        """Number of steps for which the network's random numbers are held; None to use them as drawn by `noise`."""
         ...
 
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
@@ -51,9 +51,9 @@ class Exploration(ABC):
     """Exploration strategy: chooses actions from network outputs and noise; picklable for rollout workers.
 
     Attributes:
-        network_noise: Number of random numbers per step that the network consumes; in the noise, they come first.
-        network_noise_every: Steps for which the network's noise is held constant, across fragments; None if only
-            `noise` determines when the network's noise changes.
+        network_noise: Number of random numbers per step that the network consumes; `noise` returns them first.
+        network_noise_every: Number of steps for which the network's noise is held constant, even if a new fragment
+            begins meanwhile; None if the values that `noise` returns are used as they are.
         schedules: Names of the scheduled settings that `load` reads.
         samples_policy: Whether actions are sampled from the policy's own distribution, whose probabilities are learned.
     """

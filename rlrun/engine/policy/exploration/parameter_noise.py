@@ -163,7 +163,7 @@ class LearnedNoise(ParameterNoise):
 
 
 class AdaptiveNoise(ParameterNoise):
-    """Gaussian parameter noise with an adaptive scale, drawn anew when an episode starts in the worker's first env.
+    """Gaussian parameter noise with an adaptive scale, redrawn when an episode starts in the worker's first env slot.
 
     After every fragment, the standard deviation adapts so that the noise changes the policy by a target amount. The
     change is the KL divergence between the softmax policies of the unperturbed and the perturbed network's values. The

@@ -21,7 +21,7 @@ STATE_DEPENDENT_NOISE = "rlrun.engine.policy.exploration.state_dependent_noise:S
 
 
 class SampledByNetwork(Exploration):
-    """Exploration for networks that sample the actions themselves, with all of the exploration's random numbers.
+    """Exploration for networks that sample actions themselves, using all random numbers that exploration draws.
 
     Args:
         actions: Action space with the policy's distributions.

@@ -69,7 +69,7 @@ def why_not_own(run: Path, runs_dir: Path) -> str:
 
 @cache
 def harmless() -> Mapping[str, frozenset[str]]:
-    """Loads the names of harmless objects by kind: envs, worlds, wrappers, tasks, mappings, opponents and experts."""
+    """Loads the names of harmless objects (an allowlist) by kind, such as envs, wrappers and opponents."""
     listed: Mapping[str, list[str]] = yaml.safe_load(Path(__file__).with_name("harmless.yaml").read_text("utf-8"))
     return {kind: frozenset(names) for kind, names in listed.items()}
 
@@ -79,7 +79,7 @@ def refuse_risks(risks: Sequence[str], what: str) -> None:
 
     Args:
         risks: Risks of the run or checkpoint, one clause each; empty if it is harmless.
-        what: Subject of the message: a path and a noun.
+        what: Subject of the error message, such as a path followed by `: the checkpoint`.
 
     Raises:
         CheckpointRefused: There are risks; the message names all of them.

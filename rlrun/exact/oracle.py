@@ -87,7 +87,7 @@ class LearnedValues:
 
     @property
     def policy_gap(self) -> float:
-        """Optimality gap of the greedy policy at the initial states."""
+        """Optimal value minus the greedy policy's exact value, both averaged over the initial states."""
         return self.exact.at_start - self.policy_at_start
 
 

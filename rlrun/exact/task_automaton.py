@@ -89,7 +89,7 @@ class AutomatonConfig(ConfigModel):
         return self.visit(progress, next((each.target for each in own if each.allows(labels)), progress.state))
 
     def visit(self, progress: Progress, state: str) -> Progress:
-        """Returns the progress after visiting a state; a round ends when all accepting sets have been visited."""
+        """Returns the progress after the automaton enters a state; a round ends when all accepting sets are visited."""
         left = tuple(index for index in progress.unvisited if state not in self.accepting[index])
         if left:
             return Progress(state, left, progress.rounds_left)

@@ -157,7 +157,7 @@ class Training:
         return result
 
     def train(self, env_steps: int) -> Results:
-        """Runs iterations until the run has `env_steps` env steps in total, and returns their results.
+        """Runs iterations until the run has taken `env_steps` env steps in total; returns the iterations' results.
 
         Raises:
             TrainingFailed: An env, a plugin or a worker failed for good.

@@ -14,7 +14,7 @@ class Connection:
     """Open connection of a client, closed if the header of its first request takes too long.
 
     Args:
-        accepted: The connection's socket; it is only shut down here, and closed by its reader.
+        accepted: The connection's socket, which is only shut down here; the HTTP server that reads from it closes it.
         connections: All open connections.
         header_s: Time limit in seconds for the first request's header, including a TLS handshake.
     """
@@ -30,18 +30,18 @@ class Connection:
         return self._socket.fileno() != -1
 
     def take_header(self) -> None:
-        """Records that the header of a request is complete."""
+        """Records that the header of a request is complete, which cancels the time limit for it."""
         self._deadline.cancel()
 
     def admit(self) -> bool:
-        """Marks the connection as admitted, which protects it from displacement.
+        """Marks the connection as admitted, so that it is not closed in favor of newer connections.
 
         Returns False if the maximum number of admitted connections is reached.
         """
         return self._connections.admit(self)
 
     def shut_down(self) -> None:
-        """Shuts down the connection's socket in both directions, which ends its reader."""
+        """Shuts down the connection's socket in both directions, so that the HTTP server stops reading from it."""
         self._deadline.cancel()
         with suppress(OSError):  # the client has left, or the socket is closed
             self._socket.shutdown(socket.SHUT_RDWR)

@@ -89,7 +89,7 @@ class Rates:
     """Rate limiter: a token bucket per client address, with a capacity of one second's requests.
 
     Args:
-        most_per_s: Maximum mean rate of one address.
+        most_per_s: Maximum mean rate of one client address, in requests per second.
     """
 
     def __init__(self, most_per_s: float) -> None:

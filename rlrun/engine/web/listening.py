@@ -93,7 +93,7 @@ def require_web_packages() -> None:
 
 
 def read_token(file: str | Path | None = None) -> str | None:
-    """Reads the token of servers and clients from a file, else from the variable `TOKEN_VARIABLE`.
+    """Reads the secret token of servers and clients from a file, else from the environment variable RLRUN_TOKEN.
 
     Returns None if neither is set.
 

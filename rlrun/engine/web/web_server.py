@@ -75,7 +75,7 @@ class WebServer:
         self._thread.start()
 
     def wait(self) -> None:
-        """Waits until the server ends; signals interrupt it."""
+        """Waits until the server ends; signals such as Ctrl-C interrupt the wait."""
         self._thread.join()
 
     def stop(self) -> None:

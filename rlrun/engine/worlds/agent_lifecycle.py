@@ -1,4 +1,4 @@
-"""Check of when agents appear and when their episodes end, in the raw step results of a multi-agent world."""
+"""Check of a multi-agent world's raw step results: when agents appear, and when their episodes end."""
 
 from __future__ import annotations
 

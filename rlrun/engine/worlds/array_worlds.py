@@ -89,7 +89,7 @@ class ArrayWorld(Protocol):
 
     Attributes:
         num_worlds: Number of worlds, W.
-        clock: Whether experience has one row per world step, or one per agent's decision.
+        clock: Time axis of experience: one row per world step, or one row per agent's decision.
         groups: Groups of agents by name.
         state_space: Space of the global state, None if there is no state.
     """
@@ -133,8 +133,8 @@ class ArrayVectorWorld:
         world: The worlds.
         world_id: Name of the world in messages.
         policies: Policy of each group; groups cannot share a policy.
-        seeds: Episode seeds, a function of slot and episode number.
-        first_episodes: Number of each world's first episode.
+        seeds: Seeds of episodes, determined by the world's index and the episode's number.
+        first_episodes: Index of the episode with which each world starts.
 
     Raises:
         UsageError: If two groups have the same policy, or one has none.
@@ -235,14 +235,14 @@ class ArrayVectorWorld:
         close_or_warn(self._world.close, self._id, f"{self.num_worlds} worlds at once")
 
     def start_at(self, places: Mapping[int, EpisodePosition]) -> None:
-        """Resets worlds to the first step of the episodes to which saved positions belong."""
+        """Resets each given world to the start of the episode in which its saved position lies."""
         for world, place in places.items():
             self._ledger.return_to(world, place)
         if places:
             self._begin(list(places), [place.seed for place in places.values()])
 
     def start_after(self, places: Mapping[int, EpisodePosition]) -> None:
-        """Resets worlds to the first step of the episodes that follow those of saved positions."""
+        """Resets each given world to the start of the episode after the one in which its saved position lies."""
         for world, place in places.items():
             self._ledger.return_to(world, place)
         self._begin(list(places), [self._ledger.begin_next(world) for world in places])
@@ -478,13 +478,13 @@ def array_vector_world(
     Args:
         world_id: Name of the world in messages.
         world: The array world.
-        seeds: Episode seeds, a function of world and episode number.
+        seeds: Seeds of episodes, determined by the world's index and the episode's number.
         mapping: Mapping from agents to policies.
-        slots: Slots per world that the user has set, by policy; they must equal the number of the group's agents.
-        first_episodes: Number of each world's first episode; 0 for all unless given.
+        slots: Number of slots per world, by policy, if set by the user; must equal the number of the group's agents.
+        first_episodes: Index of the episode with which each world starts; 0 for all unless given.
 
     Raises:
-        UsageError: The agents of a group have several policies, or a policy has another number of slots.
+        UsageError: The agents of a group have several policies, or a policy's slots and agents differ in number.
     """
     policies = {}
     for group, (agents, spaces) in world.groups.items():

@@ -38,7 +38,7 @@ class ClientWorld(World):
     Args:
         agents: Spaces of the agents by id.
         episodes: Episodes of the clients; None for a world that is never reset.
-        number: Number of the world among the W worlds.
+        number: Index of this world among the W worlds.
     """
 
     clock: WorldClock = "per_agent"
@@ -92,7 +92,7 @@ class ClientWait:
         """Waits until a client has sent a message about any episode.
 
         Raises:
-            KeyboardInterrupt: The user interrupted the run, and no client has asked for `INTERRUPT_S` since.
+            KeyboardInterrupt: The user interrupted the run, and no client sent a message within `INTERRUPT_S` seconds.
         """
         if self._episodes.gather(POLL_S):
             return
@@ -129,7 +129,7 @@ class ClientWorlds(LoopWorlds):
         mapping: Mapping from agents to policies.
         spaces: For each policy, the id of one of its agents, and the spaces that all its agents share.
         slots: Slots per world by policy, K.
-        first_episodes: Number of each world's first episode; 0 for all unless given.
+        first_episodes: Index of the episode with which each world starts; 0 for all unless given.
     """
 
     def __init__(
@@ -203,7 +203,7 @@ def client_vector_world(
     slots: Mapping[str, int],
     first_episodes: Sequence[int] | None,
 ) -> ClientWorlds:
-    """Creates the worlds of clients' episodes, with a server that starts at the first step; see `ClientWorlds`."""
+    """Creates the `ClientWorlds` for episodes that external clients run; the HTTP server starts at the first step."""
     agents = agents_of(external)
     episodes = ClientEpisodes(
         agents,

@@ -45,12 +45,12 @@ def check_by_stepping(
     Args:
         config: The env or world.
         mapping: Mapping from agents to policies.
-        slots: Slots per world by policy; the number of the policy's possible agents by default.
+        slots: Number of slots (simultaneous agents) per world, by policy; by default the number of possible agents.
         steps: Total number of env steps.
         seed: Root seed of the episodes.
 
     Returns:
-        Findings in reading order.
+        Findings, in the order in which the user should read them.
 
     Raises:
         UsageError: A name or a keyword argument does not exist, or an agent has no policy.

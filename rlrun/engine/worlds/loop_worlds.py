@@ -41,13 +41,13 @@ class LoopWorlds:
     Args:
         world_id: Name of the worlds in messages.
         worlds: Identical worlds, W of them.
-        seeds: Episode seeds, a function of slot and episode number.
+        seeds: Seeds of episodes, determined by the world's index and the episode's number.
         mapping: Mapping from agents to policies.
         spaces: For each policy, the id of one of its agents, and the spaces that all its agents share.
         slots: Slots per world by policy, K.
         max_episode_steps: Steps after which all living agents of a world are truncated; None for no limit.
-        first_episodes: Number of each world's first episode; 0 for all unless given.
-        columns: Names of the numbers in agents' infos that are recorded as columns.
+        first_episodes: Index of the episode with which each world starts; 0 for all unless given.
+        columns: Names of numeric entries in agents' infos that are recorded as columns of the experience.
         with_states: Whether global states are read after each step.
     """
 

@@ -68,10 +68,10 @@ def make_vector_world(
     Args:
         config: Config of the env or world.
         num_worlds: Number of worlds, W.
-        seeds: Episode seeds, a function of env slot and episode number; includes the worker index.
+        seeds: Seeds of episodes, determined by the worker's index, the world's index and the episode's number.
         mapping: Mapping from agents to policies.
-        slots: Slots per world by policy. The default is the policy's number of possible agents.
-        first_episodes: Number of each world's first episode; 0 for all unless given.
+        slots: Number of slots (simultaneous agents) per world, by policy; by default the number of possible agents.
+        first_episodes: Index of the episode with which each world starts; 0 for all unless given.
         lessons: Keyword arguments that a curriculum sets for the worlds; None without a curriculum.
         with_states: Whether the worlds' global states are read after each step, for policies that learn from them. Some
             worlds have no state at the end of an episode.

@@ -25,7 +25,7 @@ class PolicyMapping:
     Args:
         policies: Names of all policies, at least one.
         mapping: Policies by pattern of agent ids, in order; or package.module:function, called as `function(agent,
-            episode)` with the number of the world's episode; None if all agents share one policy.
+            episode)` with the index of the world's episode; None if all agents share one policy.
 
     Attributes:
         policies: Names of all policies.
@@ -77,7 +77,7 @@ class PolicyMapping:
         return policy
 
     def seatings(self, agents: Sequence[str]) -> list[dict[str, list[str]]]:
-        """Returns each policy's agents in sample episodes: one if patterns map agents, many if a function does.
+        """Returns each policy's agents in one episode if patterns map agents, in several if a function does.
 
         Raises:
             UsageError: No pattern matches an agent, or the function returns an unknown name.

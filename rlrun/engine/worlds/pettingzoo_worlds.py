@@ -98,9 +98,9 @@ class ParallelWorld(World):
 class TurnBasedWorld(World):
     """World adapter for a turn-based PettingZoo AECEnv: only `agent_selection` acts.
 
-    A step is one agent's action. All agents receive `env.rewards` after each step; `env.last()` returns the sum of an
-    agent's rewards since its previous action. An agent's episode ends, with the final observation, at the turn of its
-    dead step, which the adapter takes.
+    A step is one agent's action. All agents receive `env.rewards` after each step, whereas `env.last()` returns the
+    sum of an agent's rewards since its previous action. An agent's episode ends, with the final observation, at the
+    turn of its dead step, which the adapter takes.
 
     Args:
         env: The env.

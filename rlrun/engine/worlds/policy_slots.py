@@ -110,7 +110,7 @@ class PolicySlots:
         return Seat(self._policy, index, slot, self._write, self._acts, self._rewards)
 
     def end(self, slot: int, terminated: bool, truncated: bool) -> None:
-        """Marks the end of an agent's episode; the agent owns the slot until `free`."""
+        """Marks the end of an agent's episode; the agent keeps the slot until `free` is called."""
         rows = self.rows
         rows.terminateds[slot], rows.truncateds[slot] = terminated, truncated
         rows.acts[slot] = rows.starts[slot] = rows.living[slot] = False
@@ -142,7 +142,7 @@ class PolicySlots:
         rows.truncateds[slots] = False
 
     def digest(self, slot: int) -> str:
-        """Returns a digest of a slot's owner, flags and observation, for the check of an exact restore."""
+        """Returns a digest of a slot's owner, flags and observation, to check whether a restore is exact."""
         row = map_tree(lambda leaf: leaf[slot], self.rows.observations)
         rows = self.rows
         index = slot % self.per_world

@@ -66,7 +66,7 @@ class RandomRollout:
         actions: Actions by step and policy, arrays [B, ...].
         digests: Digests of observations and rewards after the reset and after each of the first steps.
         last: Digests of the worlds after the last step.
-        places: Positions of the worlds after the last step.
+        places: Position of each world (episode and step within it) after the last step.
         lengths: Length of each completed episode of a world.
         missing_finals: Number of truncated agents without a final observation.
         seconds: Wall time of the steps.

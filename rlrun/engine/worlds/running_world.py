@@ -46,7 +46,7 @@ class RunningWorld:
         worker_index: Index of the rollout worker, for messages.
         policies: The slots of each policy in all worlds.
         mapping: Mapping from agents to policies.
-        clock: Whether experience has one row per world step, or one per agent's decision.
+        clock: Time axis of experience: one row per world step, or one row per agent's decision.
         max_episode_steps: Steps after which all living agents are truncated; None for no limit.
 
     Attributes:
@@ -98,7 +98,7 @@ class RunningWorld:
 
     @watched_env_call(lambda own: own["self"]._where())
     def reset(self, place: EpisodePosition) -> None:
-        """Resets the world to the episode of a saved position, with full validation of the return values.
+        """Resets the world to the start of the episode of a position, and fully validates the return values.
 
         Raises:
             EnvError: The world raised, or returned an invalid value.
@@ -348,7 +348,7 @@ class EarlyRewards:
         self.ended: dict[str, None] = {}
 
     def keep_or_drop(self, agent: str, reward: float) -> int:
-        """Keeps a reward of an agent that has yet to appear; drops that of an ended one, and then returns 1, else 0."""
+        """Keeps a reward for an agent yet to appear and returns 0; drops one for an ended agent and returns 1."""
         if agent in self.ended:
             return 1
         total, number = self.rewards.get(agent, (0.0, 0))

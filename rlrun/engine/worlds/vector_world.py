@@ -66,7 +66,7 @@ class WorldRows:
         missing_finals: Number of agents truncated without a final observation; their last observation is used instead.
         dropped_rewards: Number of discarded rewards, for agents that had ended or were never born.
         taken: Env actions that clients chose themselves in the step, by policy and slot, each with the version of the
-            policy's weights that chose it; None if the policy did not choose it.
+            policy's weights that chose it; the version is None if the policy did not choose the action.
     """
 
     policies: Mapping[str, SlotRows]
@@ -84,12 +84,12 @@ class VectorWorld(Protocol):
 
     Attributes:
         num_worlds: Number of worlds, W.
-        clock: Whether experience has one row per world step, or one per agent's decision.
+        clock: Time axis of experience: one row per world step, or one row per agent's decision.
         slots: Number of slots in all worlds by policy, B.
         spaces: Observation and action space by policy.
         state_space: Space of the global state, None if there is no state.
         possible_agents: Ids of agents, at least one of each type, such as hunter and prey.
-        columns: Names of the numbers in agents' infos that are recorded as columns.
+        columns: Names of numeric entries in agents' infos that are recorded as columns of the experience.
         seeds_episodes: Whether single worlds can be reset with their own seeds; otherwise `restore` starts new
             episodes.
         replays: Whether `restore` may replay logged actions in the worlds; see `World.replays`.
@@ -144,7 +144,7 @@ class VectorWorld(Protocol):
             max_replay_s: Time limit of the replay in seconds.
 
         Returns:
-            Step result, and per world whether the restore was exact. Other worlds start their next episode instead.
+            Step result, and per world whether the restore was exact; if not, the world starts its next episode.
 
         Raises:
             EnvError: A world raised, or returned a value outside its agents' spaces.

@@ -50,7 +50,7 @@ class World(ABC):
     An id may be reused by a later agent within an episode of the world.
 
     Attributes:
-        clock: Whether experience has one row per world step, or one per agent's decision.
+        clock: Time axis of experience: one row per world step, or one row per agent's decision.
         possible_agents: Ids of agents, at least one of each type, such as hunter and prey; others may appear as well.
         state_space: Space of the global state, for centralized critics; None if there is no state.
         replays: Whether a resume may replay logged actions in the world, to return to its position. False if that would

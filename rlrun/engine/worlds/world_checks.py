@@ -121,7 +121,7 @@ def _no_mapping(name: str, part: Any) -> Refusal | None:
 
 
 def silence_refusal(living: Iterable[str], acting: Container[str]) -> Refusal:
-    """Creates the error for a step without an observation for a living agent, where all agents act at each step."""
+    """Creates the error for a living agent without an observation, in a world where all agents act at each step."""
     agent = next(agent for agent in living if agent not in acting)
     return Refusal(
         "it lives and has no observation, though all living agents act at each step of a world with clock: "

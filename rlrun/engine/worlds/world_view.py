@@ -19,7 +19,7 @@ class WorldView:
     Attributes:
         state_space: Space of the global state; None if there is no state.
         slots: Maximum number of simultaneous agents per world for which the policy acts, K.
-        clock: Whether experience has one row per world step, or one per agent's decision.
+        clock: Time axis of experience: one row per world step, or one row per agent's decision.
         game: Game for tree search that is equivalent to the world; None if there is none.
     """
 

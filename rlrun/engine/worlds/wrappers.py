@@ -246,7 +246,7 @@ class BlackDeath(WrappedWorld):
 
 
 class Team(WrappedWorld):
-    """World wrapper that joins a group of agents to a single agent with Tuple observations and actions.
+    """World wrapper that joins a group of agents into a single agent with Tuple observations and actions.
 
     The team acts while any member does; members that do not act have zero observations and actions without effect. The
     team's episode ends with that of the last living member: terminated if the last members are, else truncated.

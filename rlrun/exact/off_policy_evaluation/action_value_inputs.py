@@ -86,7 +86,7 @@ class ActionValueInputs(ABC):
         Args:
             run: Function that runs the Q functions.
             rows: Row indices, [B].
-            sample: Index of the sampled actions to use instead of the expectation; None for the mean over all samples.
+            sample: Index of the one action sample to use at each observation; None for the mean over all samples.
         """
 
 

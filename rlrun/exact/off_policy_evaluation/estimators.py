@@ -122,9 +122,9 @@ def mean_weight(episodes: WeighedEpisodes) -> ValueEstimate:
 def doubly_robust(episodes: WeighedEpisodes, q: Doubles, v: Doubles, *, weighted: bool) -> ValueEstimate:
     """Doubly robust estimate (DR): a model's value, corrected by importance-weighted temporal differences.
 
-    The sum over t of gamma^t (w[t] (r[t] - q[t]) + w[t - 1] v[t]). The importance weight w[t] covers the steps up to t,
-    and w[-1] is 1. DR is unbiased for every model that was fitted on other episodes, and exact for an exact model of a
-    deterministic env. Weighted DR divides the weights of each step by their mean.
+    Each episode contributes the sum over t of gamma^t (w[t] (r[t] - q[t]) + w[t - 1] v[t]). The importance weight
+    w[t] covers the steps up to t, and w[-1] is 1. DR is unbiased for every model that was fitted on other episodes, and
+    exact for an exact model of a deterministic env. Weighted DR divides the weights of each step by their mean.
 
     Args:
         episodes: The episodes.

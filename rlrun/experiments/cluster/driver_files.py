@@ -161,7 +161,7 @@ class DriverFiles:
 
 
 class RemoteFiles:
-    """Remote client of the `DriverFiles` actor, used in a trial's process.
+    """Client of the `DriverFiles` actor, through which a trial's process accesses the run's directory remotely.
 
     Args:
         name: The actor's name, as `start_driver_files` returned it.
@@ -225,7 +225,9 @@ RunFiles = DriverFiles | RemoteFiles
 
 
 def start_driver_files(run: Path) -> tuple[str, Any]:
-    """Starts the `DriverFiles` actor on this process's node; the actor ends with this process.
+    """Starts the `DriverFiles` actor, which gives trials on other machines access to a run's directory.
+
+    The actor runs on this process's node, and ends with this process.
 
     Args:
         run: The run's directory.

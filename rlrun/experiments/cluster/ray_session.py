@@ -58,7 +58,7 @@ class RaySession:
         trials: The trials.
         address: A Ray cluster's address, or None.
         experiments: The experiments of the trials, whose modules are shipped to a cluster.
-        lost: Callback, in another thread, for the death of the gcs_server of a Ray started here.
+        lost: Function that is called, in another thread, when the gcs_server of a Ray started here has died.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ def has_ended() -> bool:
 
 
 def end_of_ray(server: str) -> RayEnded:
-    """Error that a run raises after the death of a Ray server on this machine."""
+    """Creates the error that a run raises after a server process of Ray has died on this machine."""
     return RayEnded(f"Ray has ended on this machine while trials ran: its {server} was killed or has crashed")
 
 
@@ -253,7 +253,7 @@ class GcsWatch:
     Ray ends this process without a message.
 
     Args:
-        lost: Callback for the death of the server.
+        lost: Function that is called when the server has died.
     """
 
     def __init__(self, lost: Callable[[], None]) -> None:

@@ -338,8 +338,8 @@ def slow_iterations_noted(
     """Context manager in which slow iterations report their progress from a separate thread.
 
     Args:
-        loop: The trial's loop.
-        note: Callback with the message.
+        loop: The trial's training loop.
+        note: Function that is called with each progress message.
         every_s: Seconds between two messages; an iteration that is faster has none.
     """
     ended = threading.Event()

@@ -54,7 +54,7 @@ def rewind(run: RunDirectory, step: float, watch: Watcher) -> None:
         watch: Called with an event for each trial that is rewound.
 
     Raises:
-        UsageError: No trial is beyond the step, a trial that is has no such checkpoint, or state outside the trials'
+        UsageError: No trial is beyond the step, a trial beyond it has no such checkpoint, or state outside the trials'
             files depends on their results. No file has changed in these cases.
     """
     _refuse_dependents(run)

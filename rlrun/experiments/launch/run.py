@@ -131,8 +131,8 @@ def resume(
 ) -> list[TrialResult]:
     """Resumes a run that was interrupted or killed, with each trial from its newest valid checkpoint.
 
-    Finished trials are left as they are. Stages that follow the run are resumed after it. The directory may have been
-    moved since.
+    Finished trials are left as they are. Runs of later stages are resumed after it. The run's directory may
+    have been moved in the meantime.
 
     Args:
         directory: The run's directory.

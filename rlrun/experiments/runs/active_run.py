@@ -95,7 +95,7 @@ class ActiveRun:
         experiment: The experiment.
         trials: The trials to run, in order; a searcher adds more.
         resumed: Whether the trials are resumed.
-        eager: Whether compiled updates may continue uncompiled.
+        eager: Whether updates that were compiled may run uncompiled on a machine without a compiler.
         interrupts: Signals by which the user stops the run.
         log: Redirection of stdout and stderr to the run's log.
         watch: Receiver of the run's events.
@@ -207,7 +207,7 @@ class ActiveRun:
 
     @contextmanager
     def stopping_when_full(self) -> Iterator[None]:
-        """Context manager for the driver's file writes: if the disk is full, the block ends and all trials stop."""
+        """Context manager for the driver's file writes: if the disk is full, leaves the block and stops all trials."""
         try:
             yield
         except DiskFull as error:

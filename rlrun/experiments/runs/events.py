@@ -42,10 +42,10 @@ class RunMeasured:
 
     Attributes:
         experiment: Name of the experiment.
-        numbers: Chosen numbers by setting.
+        numbers: Chosen number of workers or envs, by name of the setting.
         env_steps_per_s: Training speed with these numbers, learning included.
-        timed: Number of timed settings.
-        possible: Number of settings that could be timed; more than `timed` if the time was up.
+        timed: Number of candidates (pairs of worker and env counts) that were timed.
+        possible: Total number of candidates; more than `timed` if the time limit was reached.
     """
 
     experiment: str
@@ -181,7 +181,7 @@ class RunFinished:
 
     Attributes:
         directory: The run directory.
-        trials: All trials of the run, with those that were finished before a resume.
+        trials: All trials of the run, including those that had finished before a resume.
         seconds: Wall time of this call of run or resume in seconds, including the start of Ray.
     """
 

@@ -13,8 +13,8 @@ from rlrun.engine.checkpoint.manifest import MANIFEST_FILE
 class Item:
     """A file, or a checkpoint as one unit, in a directory listing.
 
-    A checkpoint is created, replaced and removed as a whole. Two items with one name are equal if nothing was written
-    in between.
+    A checkpoint is created, replaced and removed as a whole. Items with the same name in two
+    listings are equal if nothing was written between the listings.
 
     Attributes:
         is_checkpoint: Whether the item is a checkpoint.

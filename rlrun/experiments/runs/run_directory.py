@@ -64,7 +64,7 @@ class RunTable:
         experiment: Name of the experiment.
         created: Time of the run's start, ISO 8601 in UTC.
         command: The command as typed, without values of `--set` that are secrets.
-        executor: First executor of the run's trials.
+        executor: Executor with which the run was first started; a resume may use another.
         import_paths: Folders on the import path outside the Python installation, such as that of the spec file.
         versions: Versions of Python and of important packages.
         trials: Names of the run's trials so far, in order; also the names of their directories.
@@ -223,7 +223,7 @@ class RunDirectory:
     def extend(self, stop: Mapping[str, float]) -> None:
         """Raises the stop criteria of the experiment and all trials.
 
-        Trials that had reached the old ones can be resumed.
+        Trials that ended because they reached the old criteria can then be resumed.
 
         Args:
             stop: New values by metric.
@@ -324,7 +324,7 @@ class RunDirectory:
         """Overwrites the status of a trial whose process could not record it.
 
         Args:
-            name: The trial.
+            name: Name of the trial.
             status: New status of the trial.
             error: Error message.
         """
@@ -353,7 +353,7 @@ class RunDirectory:
         """Records that the scheduler has stopped a trial early, unless the trial's process has already recorded it.
 
         Args:
-            name: The trial.
+            name: Name of the trial.
             reason: The scheduler's reason.
         """
         record = self.record(name)

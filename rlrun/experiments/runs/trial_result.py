@@ -81,7 +81,7 @@ class TrialResult:
         stop_reason: The stop criterion that the trial has reached, "" before.
         error: Error message, with the user's own traceback if user code raised, or the damage; "" if there is none.
         ended_in: Message on the env and episode that a KILLED trial was stepping; "" if it was not stepping an env.
-        network: Description of the network's inputs in lines; () if unknown.
+        network: Description of the network's inputs, as lines of text; () if unknown.
         place: Process of the trial as host:pid, "" if it is not running.
         env_steps: Env steps taken.
         best_return: Best mean return of the trial, None before any. While a long trial runs: the best at its last

@@ -21,7 +21,7 @@ Standing = tuple[str, float, float]
 
 
 def rule_of(run: ActiveRun) -> tuple[Rule | None, list[Standing]]:
-    """Restores a run's scheduling rule (None without a scheduler), and the metric of each trial at each reached rung.
+    """Restores a run's scheduling rule (None without a scheduler), and each trial's metric at each rung it reached.
 
     Trials that the rule has stopped, or would stop next, are recorded as ended and removed from the run.
     """

@@ -301,7 +301,7 @@ class ExpectConfig(ConfigModel):
         return self
 
     def required_passes(self, seeds: int) -> int:
-        """Minimum number of seeds that must reach the expected metrics."""
+        """Minimum number of seeds, of `seeds` in total, that must reach the expected metrics."""
         return -(-2 * seeds // 3) if self.passes is None else self.passes
 
     @property

@@ -22,8 +22,8 @@ class Symmetries:
     """Board symmetries as permutations of cells and actions, beginning with the identity.
 
     Attributes:
-        cells: For each of S symmetries, the source of each of the C target cells in row-major order, [S, C].
-        actions: For each of S symmetries, the source of each of the A target actions, [S, A].
+        cells: For each of S symmetries, the index of the source cell of each of C target cells, row-major, [S, C].
+        actions: For each of S symmetries, the index of the source action of each of A target actions, [S, A].
     """
 
     cells: Indices
@@ -44,20 +44,20 @@ class Symmetries:
         return len(self.cells)
 
     def move(self, observations: Mapping[str, Any], which: Indices) -> dict[str, Any]:
-        """Transforms n observations (boards and action masks), each by the symmetry with its index in `which` [n]."""
+        """Transforms n observations (boards and action masks), observation i by the symmetry with index `which[i]`."""
         return {
             OBSERVATION: self.move_cells(observations[OBSERVATION], which),
             ACTION_MASK: self.move_actions(observations[ACTION_MASK], which),
         }
 
     def move_cells(self, boards: NDArray[Any], which: Indices) -> NDArray[Any]:
-        """Permutes the cells of n boards [n, rows, columns, ...], each by the symmetry whose index is in `which`."""
+        """Permutes the cells of n boards [n, rows, columns, ...], board i by the symmetry with index `which[i]`."""
         flat = boards.reshape(len(boards), self.cells.shape[1], -1)
         moved = np.take_along_axis(flat, self.cells[which][..., None], axis=1)
         return moved.reshape(boards.shape)
 
     def move_actions(self, numbers: NDArray[Any], which: Indices) -> NDArray[Any]:
-        """Permutes n rows of values of A actions [n, A], each by the symmetry with its index in `which` [n]."""
+        """Permutes n rows of values of A actions [n, A], row i by the symmetry with index `which[i]`."""
         return np.take_along_axis(numbers, self.actions[which], axis=1)
 
 

@@ -30,7 +30,7 @@ class GameTree(Protocol):
     def chances(self) -> Sequence[tuple[float, Self]]:
         """Returns the probability and the resulting position of each outcome of a chance move.
 
-        Empty if a player moves.
+        The result is empty if it is a player's turn.
         """
         ...
 

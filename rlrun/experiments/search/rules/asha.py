@@ -16,9 +16,9 @@ class Asha:
     """Asynchronous successive halving: stops a trial at a rung unless it is among the best that have reached it so far.
 
     Bracket s has its rungs at ``grace_period * reduction_factor ** (s + k)`` for k = 0, 1, ... below `max_t`. The first
-    result at or past a rung is compared with those of other trials there before: below their quantile
-    ``1 - 1 / reduction_factor``, interpolated linearly, the trial stops. A result past several rungs counts for the
-    last one. Trials never wait, so the first trials that reach a rung continue with any score.
+    result at or past a rung is compared with those of trials that reached the rung before: the trial stops if it
+    is below their quantile ``1 - 1 / reduction_factor``, interpolated linearly. A result past several rungs counts
+    for the last one. Trials never wait, so the first trials that reach a rung continue with any score.
 
     Trials are assigned to brackets in proportion to ``exp(number of rungs)``, each to the bracket with the largest
     deficit, the earlier one on a tie.
@@ -82,7 +82,7 @@ class Asha:
         return self._bracket[trial]
 
     def on_result(self, trial: str, time: float, score: float | None) -> Decision:
-        """Compares a trial's first result at or past a rung with others' results at that rung."""
+        """Compares a trial's first result at or past a rung with the results of other trials at that rung."""
         if time >= self._max_t:
             return Decision("stop", f"asha: has reached {self._measure.moment(time)}, its limit")
         previous = self._furthest.get(trial, -math.inf)

@@ -78,7 +78,7 @@ class HyperBand:
         """Adds a trial to the bracket that is being filled; later calls for the same trial have no effect.
 
         Raises:
-            ValueError: There are more trials than announced.
+            ValueError: There are more trials than the number given at construction.
         """
         if trial in self._bracket_of:
             return

@@ -110,7 +110,7 @@ class Populations:
         self._present.add(trial)
 
     def on_result(self, trial: str, time: float, score: float | None) -> Decision:
-        """Records a result; a member that has reached its next generation waits, or gets its orders at once.
+        """Records a result; a member that has reached its next generation waits, or gets its `ExploitOrders` at once.
 
         Args:
             trial: Name of the trial.

@@ -20,9 +20,9 @@ class History:
     Attributes:
         dimensions: The search spaces with more than one value.
         mode: Whether higher values of the metric are better (max) or lower ones (min).
-        configurations: Suggested configurations, by number.
-        scores: Final scores, by number; None for a failure.
-        observations: Intermediate scores, by number of the configuration and budget.
+        configurations: Suggested configurations, by the configuration's number (from 0).
+        scores: Final scores, by the configuration's number; None for a failure.
+        observations: Intermediate scores, by the configuration's number, then by budget.
         began: Times at which configurations were suggested, in seconds since 1970, by number.
         ended: Times at which configurations ended, in seconds since 1970, by number.
     """

@@ -209,7 +209,7 @@ axis_option = click.option(
 
 
 def progress_options(command: Command) -> Command:
-    """Command decorator: options ``--progress`` and ``--quiet``, which choose how a run's progress is displayed."""
+    """Command decorator that adds ``--progress`` and ``--quiet``, which choose how a run's progress is displayed."""
     progress = click.option(
         "--progress",
         type=click.Choice(["lines", "json"]),
@@ -271,7 +271,7 @@ mode_option = click.option(
 
 
 def metric_options(command: Command) -> Command:
-    """Command decorator: options ``--metric`` and ``--mode``, by which trials are ranked."""
+    """Command decorator that adds the options ``--metric`` and ``--mode``, by which trials are ranked."""
     metric = click.option(
         "--metric", help="Metric that ranks the trials; default: that of the run's scheduler or best checkpoint."
     )
@@ -279,17 +279,17 @@ def metric_options(command: Command) -> Command:
 
 
 def json_option(what: str) -> Callable[[Command], Command]:
-    """Creates a command decorator for the flag ``--json``, which `print_result` evaluates.
+    """Creates a decorator that adds the flag ``--json`` to a command; `print_result` then prints JSON instead of text.
 
     Args:
-        what: The printed data, such as "the runs", for the help text.
+        what: What the command prints, such as "the runs", for the help text.
     """
     help_text = f"Print {what} as JSON on stdout and nothing else there."
     return click.option("--json", is_flag=True, expose_value=False, help=help_text)
 
 
 def spec_files_option(command: Command) -> Command:
-    """Command decorator: repeatable option ``-f FILE``, spec files."""
+    """Command decorator that adds the repeatable option ``-f FILE``, which names spec files."""
     option = click.option(
         "-f",
         "--file",

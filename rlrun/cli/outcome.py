@@ -43,7 +43,7 @@ def print_outcome(trials: Sequence[TrialResult]) -> None:
 
 
 def over_seeds(trials: Sequence[TrialResult]) -> list[str]:
-    """Tables of configurations aggregated over seeds, for runs that vary both settings and seeds, or a population."""
+    """Tables of configurations aggregated over seeds; only for populations and runs that vary settings and seeds."""
     from rlrun.report.configurations import groups_of
     from rlrun.report.reading import read_run
     from rlrun.report.summary import summarise
@@ -74,7 +74,7 @@ def few_trials(trials: Sequence[TrialResult]) -> list[str]:
 def results_table(trials: Sequence[TrialResult]) -> str:
     """Table of trials with results; a checkpoint is named by its iteration.
 
-    With several runs, the prefix of each trial's name is the run's name.
+    With several runs, each trial's name is prefixed with the run's name.
     """
     is_one_run = len({trial.directory.parent for trial in trials}) == 1
     metric = counted_metric(trial.last_result for trial in trials)

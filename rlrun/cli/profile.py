@@ -103,7 +103,7 @@ def remedy(profile: Profile, config: AlgorithmConfig, cpus: int) -> str:
     Args:
         profile: Profile of the training.
         config: Sampling settings of the training.
-        cpus: CPUs of this machine.
+        cpus: Number of CPUs of this machine.
     """
     received = sum(operator.seconds for operator in profile.operators if operator.kind == "source")
     collecting = (profile.waited_s + received) / profile.seconds

@@ -30,7 +30,7 @@ def profile_lines(trial: TrialSpec, profile: Profile, warm_up_s: float) -> Itera
     Args:
         trial: The trial.
         profile: Profile of the trial.
-        warm_up_s: Seconds of the warm-up.
+        warm_up_s: Duration of the warm-up in seconds.
     """
     from rlrun.experiments.spec.titles import env_title
 
@@ -139,7 +139,7 @@ def profile_data(trial: TrialSpec, profile: Profile, warm_up_s: float) -> dict[s
     Args:
         trial: The trial.
         profile: Profile of the trial.
-        warm_up_s: Seconds of the warm-up.
+        warm_up_s: Duration of the warm-up in seconds.
     """
     from rlrun.experiments.spec.titles import env_title
 

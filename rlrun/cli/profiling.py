@@ -61,8 +61,8 @@ class Profile:
         ended: End of the measurement.
         iterations: Number of iterations.
         env_steps: Number of env steps received.
-        sgd_steps: Number of minibatches learned from.
-        hooks_s: Seconds of the trial's hooks; None without hooks.
+        sgd_steps: Number of SGD steps, one per minibatch.
+        hooks_s: Seconds spent in the trial's hooks; None without hooks.
         operators: Operators of the dataflow with time spans.
         waits: Idle spans, in which no operator of the dataflow was ready.
         fragments: The measured fragments, in the order of their arrival.
@@ -104,7 +104,7 @@ class Profile:
 
     @property
     def between_s(self) -> float:
-        """Overhead between operators in seconds: scheduling of the dataflow, and results."""
+        """Seconds spent outside of operators, hooks and idle spans: dataflow scheduling, and processing of results."""
         spent = self.waited_s + sum(operator.seconds for operator in self.operators) + (self.hooks_s or 0.0)
         return self.seconds - spent
 

@@ -44,7 +44,7 @@ class RunProgress:
         trials: Progress of the run's trials, by name.
         expected: Total number of trials at the end, including those that a searcher has not suggested yet.
         resources: CPUs and GPUs in use, None if unknown.
-        uses_ray: Whether the run first starts or joins Ray.
+        uses_ray: Whether the run needs Ray, which it starts or joins before its trials.
         metrics: Metrics of the trial, in a run with a single trial; otherwise empty, to save memory.
     """
 
@@ -74,7 +74,7 @@ class RunProgress:
 
     @property
     def starts_ray(self) -> bool:
-        """Whether the run is waiting for Ray, which has neither reported its resources nor started a trial."""
+        """Whether the run still waits for Ray to start: resources are unknown, and no trial has started."""
         is_ready = not self.uses_ray or self.resources is not None
         return not is_ready and all(trial.status == "PENDING" for trial in list(self.trials.values()))
 
@@ -84,7 +84,7 @@ class RunProgress:
         return max(self.expected, len(self.trials)) == 1
 
     def count_slots(self) -> None:
-        """Updates the maximum number of trials that have run at once by the number that run now."""
+        """Updates the recorded maximum number of trials that have run at the same time."""
         self._slots = max(self._slots, sum(trial.status == "RUNNING" for trial in self.trials.values()))
 
     def seconds_left(self, now: float) -> float | None:

@@ -170,7 +170,7 @@ def load_next(checkpoint: Path, find: Callable[[], Path], *policy: Any) -> Serve
     """Loads a policy from a checkpoint, or from a newer checkpoint if the run has removed it in the meantime.
 
     Raises:
-        RlrunError: See `load_policy`.
+        RlrunError: The checkpoint cannot be used, or there is no such policy.
     """
     from rlrun.cli.targets import read_next
 

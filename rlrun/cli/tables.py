@@ -94,7 +94,7 @@ def listed(
     Args:
         items: The items.
         columns: Functions from an item to its cell, by heading.
-        expendable: See `table`.
+        expendable: Headings of the columns that may be left out to fit the width, in this order.
         drops_empty: Whether to omit columns without any value.
 
     Examples:
@@ -234,7 +234,7 @@ def configurations_table(
 
 
 def counterpart_words(metric: str) -> str:
-    """Heading of the column for a metric's counterpart: in training for an evaluation metric, and vice versa."""
+    """Column heading of a metric's counterpart: "in training" for an evaluation metric, "evaluation" for any other."""
     return "in training" if metric.startswith("evaluation/") else "evaluation"
 
 

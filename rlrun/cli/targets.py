@@ -164,14 +164,14 @@ def naming_runs_dir(run: Path | None) -> Iterator[None]:
 
 
 def is_own(run: Path, runs_dir: Path) -> bool:
-    """Whether a run counts as the user's own (trusted)."""
+    """Whether a run counts as the user's own, so that code named in its checkpoints is trusted."""
     from rlrun.engine.trust import why_not_own
 
     return not why_not_own(run, runs_dir)
 
 
 def warn_of_other_owner(run: Path, runs_dir: Path) -> None:
-    """Prints a warning on stderr for another user's run in the user's runs folder."""
+    """Prints a warning on stderr if a run in the runs folder, or the folder itself, belongs to another user."""
     from rlrun.engine.trust import why_not_own
 
     if run.resolve().parent == runs_dir.resolve() and (reason := why_not_own(run, runs_dir)):
@@ -181,7 +181,7 @@ def warn_of_other_owner(run: Path, runs_dir: Path) -> None:
 def evaluation_env(checkpoint: Path, training: Training) -> EnvConfig:
     """Evaluation env of a checkpoint: the env under `evaluation` in the spec, or else the training env.
 
-    The training env is created with its `evaluation_kwargs`.
+    If it is the training env, it is created with its `evaluation_kwargs`.
 
     Args:
         checkpoint: A checkpoint's directory.

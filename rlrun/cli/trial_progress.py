@@ -221,14 +221,14 @@ class TrialMetrics:
 
     Attributes:
         last: Metric -> its newest value that is not None.
-        curves: Metric of `CURVES` -> its finite values so far.
+        curves: Metric listed in `CURVES` -> its finite values so far, oldest first.
     """
 
     last: dict[str, Any] = field(default_factory=dict)
     curves: dict[str, list[float]] = field(default_factory=dict)
 
     def observe(self, result: Result) -> None:
-        """Updates the metrics by a new result."""
+        """Updates the metrics with a new result."""
         self.last |= {name: value for name, value in result.items() if value is not None}
         for metric in CURVES:
             value = result.get(metric)

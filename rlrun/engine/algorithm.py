@@ -38,7 +38,7 @@ C = TypeVar("C", bound=AlgorithmConfig)
 
 
 class SettingsByName:
-    """Gives algorithm classes a `__signature__` in which all settings are keyword parameters.
+    """Descriptor that gives algorithm classes a `__signature__` with all settings as keyword parameters.
 
     A class that defines a constructor has the constructor's signature; a class without settings has that of its base.
     """
@@ -232,7 +232,7 @@ class Algorithm(Generic[C]):
     def collect(self, trainee: Trainee) -> Flow[Any]:
         """Stream of experience to learn from, as collected by the rollout workers.
 
-        By default, each round has one fragment of every worker, collected with the latest weights.
+        By default, each round has one fragment (a rollout) from every worker, collected with the latest weights.
         """
         return trainee.workers.rollouts(*self.on_worker(trainee), mode=self.mode)
 

@@ -140,7 +140,7 @@ class AlgorithmConfig(ConfigModel):
 
     @property
     def fragment_length(self) -> int:
-        """Number of steps of each env in one fragment."""
+        """Number of steps that each env of a worker takes for one fragment (rollout)."""
         return self.rollout_fragment_length or 1
 
     @property

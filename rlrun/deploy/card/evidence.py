@@ -47,7 +47,7 @@ class CardEvidence:
         seeds: Evaluated seeds, in the order of the run.
         missing: Reasons why other seeds of the configuration have no result.
         shared: The seed whose weights are shared.
-        is_named: Whether the user has chosen the shared seed; otherwise it is the median one.
+        is_named: Whether the user has chosen the shared seed; otherwise its mean return is the median of all seeds.
     """
 
     group: Group
@@ -58,7 +58,7 @@ class CardEvidence:
 
     @property
     def estimate(self) -> Estimate | None:
-        """Interquartile mean over seeds of their mean returns, with confidence interval; None for a single seed."""
+        """Interquartile mean of the seeds' mean returns, with a confidence interval; None for a single seed."""
         means = [seed.mean for seed in self.seeds]
         return bootstrapped(iqm, [means]) if len(means) > 1 else None
 
@@ -98,8 +98,8 @@ def gather(
     Args:
         run: The run.
         group: The configuration.
-        trial: Name of the trial whose weights are shared; None for the median seed (the lower one, if their number is
-            even).
+        trial: Name of the trial whose weights are shared; None for the seed with the median mean return (the lower of
+            the two middle ones, if the number of seeds is even).
         checkpoint_of: Function that returns a trial's checkpoint.
         evaluate: Function that evaluates a checkpoint and gives the return of each episode.
 

@@ -179,7 +179,7 @@ def _shown(name: str, value: Any) -> Any:
 
 
 def refuse_private_texts(folder: Path) -> None:
-    """Searches all files of a folder for paths of this machine and for secrets from environment variables.
+    """Raises an error if a file in a folder contains a path of this machine, or a secret from an environment variable.
 
     Raises:
         UsageError: A file contains such a text; the message names the file and the kind of text, but not the secret

@@ -46,7 +46,7 @@ class Subject:
         env: Display name of the env.
         table: Content of the run's run.json.
         episodes: Number of evaluation episodes of each seed.
-        first_seed: Seed of the evaluation episodes.
+        first_seed: Seed that determines all evaluation episodes, as the option ``--seed`` of ``rlrun evaluate``.
         best: Whether each seed's best checkpoint was evaluated, instead of its newest.
         actions: Whether actions in the evaluation episodes were greedy or sampled.
         imports_code: Whether env or algorithm are third-party code that the reader must have and trust.

@@ -67,7 +67,7 @@ class OutputComparison:
 def compare(
     behavior: BehaviorPolicy, policy: PolicyGraph, runner: Runner, stream: ObservationStream, *, seed: int
 ) -> OutputComparison:
-    """Compares an exported policy with the original, in batches of `SLOTS` rows, and for the first row separately.
+    """Compares an exported policy with the original, in batches of `SLOTS` rows and also on the first row alone.
 
     Args:
         behavior: The behavior policy, with its weights loaded.

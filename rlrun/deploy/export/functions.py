@@ -83,7 +83,7 @@ def _replaced(array: Traced, ranges: list[range], value: Traced, axis: int) -> T
 
 
 def gathered(array: Traced, key: Any) -> Traced | None:
-    """Records the selection of one entry [...] from each of the B rows [N, ...], `array[np.arange(B), numbers]`.
+    """Records `array[np.arange(B), numbers]` in the graph, which selects one of N entries from each of B rows.
 
     Returns:
         The gathered entries; None if the key has another form.

@@ -43,7 +43,7 @@ class Graph:
 
     Attributes:
         batch: B, number of rows of the example inputs, chosen to divide no other dimension.
-        functions: Recording functions for NumPy functions, and for reading and writing parts of arrays.
+        functions: Functions that record calls of NumPy functions, and reads and writes of parts of arrays.
         nodes: Operator calls.
         constants: Constant values by name.
         inputs: Example inputs by name.
@@ -89,7 +89,7 @@ class Graph:
         return self.batch > 1 and size > 0 and size % self.batch == 0
 
     def shape(self, sizes: Sequence[int]) -> str:
-        """Adds a value that holds a shape, whose batch dimensions follow the actual batch size; returns its name."""
+        """Adds a shape as a value whose batch dimensions adapt to the actual batch size; returns the value's name."""
         if not any(map(self.is_batch, sizes)):
             return self.constant(np.array(sizes, np.int64))
         name, example = next(iter(self.inputs.items()))
@@ -115,13 +115,13 @@ def needed(graph: Graph) -> tuple[list[OnnxNode], set[str]]:
 
 
 def read_inputs(graph: Graph) -> dict[str, Array]:
-    """Inputs that a graph's outputs depend on, and the first one in any case, as recorded arrays by name."""
+    """Example inputs on which a graph's outputs depend, as arrays by name; the first input is always included."""
     _, used = needed(graph)
     first = next(iter(graph.inputs))
     return {name: array for name, array in graph.inputs.items() if name == first or name in used}
 
 
 def output_arrays(graph: Graph) -> dict[str, Array]:
-    """Arrays, by name, that a graph's outputs had when the graph was recorded."""
+    """Values of a graph's outputs for the example inputs of the recording, as arrays by name."""
     arrays = {node.output: node.array for node in graph.nodes} | graph.inputs | graph.constants
     return {name: arrays[value] for name, value in graph.outputs.items()}

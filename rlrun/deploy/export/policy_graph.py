@@ -39,7 +39,7 @@ class PolicyGraph:
         graph: The graph, whose inputs and outputs are named.
         memory: Names of the parts of the policy's memory; each part X has an input `X_in` and an output `X_out`.
         noise: Distribution of each noise input, by name.
-        scores: Name of the network's output: logits, action values or parameters of a distribution.
+        scores: Name of the graph output that holds the network's logits, action values or distribution parameters.
     """
 
     graph: Graph
@@ -64,7 +64,7 @@ def policy_graph(
         spaces: Observation and action space.
         privileged: Parts of an observation that only critics see, which are not inputs of the graph.
         actions: Whether actions are greedy or sampled; sampling takes noise as an additional input.
-        scores: Name of the network's output.
+        scores: Name to give to the graph output that holds the network's output, such as logits.
         any_batch: Whether the graph supports any number of rows, instead of one.
 
     Raises:

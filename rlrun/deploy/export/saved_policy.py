@@ -76,7 +76,7 @@ def export(
         observations: Function that creates the observations for the comparison, called only if the policy can be
             exported.
         metadata: Metadata to store in the file.
-        to: Kind of file.
+        to: Kind of file to write, "onnx" or "c".
         actions: Whether the file's actions are greedy or sampled; sampling takes noise as an additional input.
         seed: Seed of the noise in the comparison.
 

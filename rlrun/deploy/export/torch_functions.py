@@ -98,7 +98,7 @@ class TracedCall:
 
     Args:
         graph: The graph.
-        dtype: Dtype of the result; None for several results.
+        dtype: Dtype of the result; None if the operation has several results.
     """
 
     def __init__(self, graph: Graph, dtype: Any) -> None:

@@ -185,7 +185,7 @@ class Traced(NDArrayOperatorsMixin):
         """Creates a view of this array.
 
         Args:
-            found: The view's value.
+            found: Traced array with the view's current value.
             read: Function from the array to the view's value.
             write: Function from the array and a new value of the view to the array's new value.
         """
@@ -224,7 +224,7 @@ class Traced(NDArrayOperatorsMixin):
         return self.transpose()
 
     def made(self, kind: str, inputs: Sequence[str], array: Array, **attributes: Any) -> Traced:
-        """Creates a traced array from the result of an ONNX operator."""
+        """Adds a call of an ONNX operator to the graph, and returns the result as a traced array."""
         return Traced(self.graph, self.graph.call(kind, inputs, array, **attributes), np.asarray(array))
 
     def argmax(self, axis: int) -> Traced:

@@ -33,8 +33,8 @@ class Session:
 
     Attributes:
         id: Id of the session.
-        memory: The policy's memory after the last observation; None before the first of an episode.
-        used_s: Time of the last request.
+        memory: The policy's memory after the last observation; None before the first observation of an episode.
+        used_s: Time of the last request, in seconds on the clock of `Sessions`.
     """
 
     def __init__(self, id: str) -> None:  # noqa: A002 (the field's word)
@@ -49,7 +49,7 @@ class Sessions:
     Args:
         most: Maximum number of open sessions.
         timeout_s: Seconds without a request after which a session ends.
-        clock: Clock in seconds.
+        clock: Function that returns the current time in seconds.
     """
 
     def __init__(self, most: int, timeout_s: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -113,7 +113,7 @@ class Asked:
         observations: Raw observations, a tree of [N, ...].
         num_rows: Number of observations, N; always 1 in a session.
         details: Whether to return the network's outputs too.
-        session: The client's episode; None outside of sessions.
+        session: The session that the request belongs to, with the client's episode; None outside of sessions.
         prev_reward: Reward of the session's last action.
         executed: The last action [1, ...] that the session's env executed, if it differs from the answer.
     """
@@ -130,7 +130,7 @@ Answer = dict[str, Any]
 
 
 class Decisions:
-    """Computes answers by the currently served policy, which may be replaced by a newer one at any time.
+    """Answers requests with the currently served policy, which may be replaced by a newer one at any time.
 
     Args:
         served: The policy.

@@ -52,12 +52,12 @@ class PolicyApp:
     """HTTP application of a served policy: decisions, sessions, schema, health, metrics and a page to try the policy.
 
     Args:
-        decisions: Decisions of the policy.
+        decisions: Object that answers requests with the policy.
         sessions: Sessions of clients.
 
     Attributes:
-        decisions: Decisions of the policy, which may be replaced at any time by one with the same spaces.
-        metrics: Counts and latencies.
+        decisions: Object that answers requests; its policy may be replaced at any time by one with the same spaces.
+        metrics: Counts of requests, and latencies of answers.
     """
 
     def __init__(self, decisions: Decisions, sessions: Sessions) -> None:

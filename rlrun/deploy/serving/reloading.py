@@ -27,8 +27,8 @@ class Reloader:
         checkpoints: Folder of the trial's checkpoints.
         find: Function that returns the checkpoint to serve.
         load: Function that loads the policy of a checkpoint, without affecting requests in progress.
-        decisions: Decisions of the policy.
-        metrics: Counts of reloads.
+        decisions: Object that answers requests, and whose policy is replaced.
+        metrics: Metrics of the server, which count reloads.
         say: Function called with a line about each reload.
     """
 

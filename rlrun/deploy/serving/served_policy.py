@@ -36,7 +36,7 @@ class ServedPolicy:
         estimates_actions: Whether the network's outputs are values of actions.
         actions: Whether the policy's actions are greedy or sampled.
         checkpoint: Name of the checkpoint.
-        env_steps: Env steps of the checkpoint.
+        env_steps: Number of env steps taken in training up to the checkpoint.
         digest: Digest of the checkpoint.
     """
 
@@ -106,7 +106,7 @@ class ServedPolicy:
         return self.behavior.memory.is_used
 
     def place(self) -> dict[str, Any]:
-        """Env steps and digest of the served checkpoint, included in each answer."""
+        """Number of env steps and digest that identify the served checkpoint in each answer."""
         return {"env_steps": self.env_steps, "digest": self.digest}
 
     def schema(self) -> dict[str, Any]:

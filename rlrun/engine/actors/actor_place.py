@@ -33,7 +33,7 @@ class Call:
     inbox: deque[Call] | None = None
 
     def take(self, answer: Any) -> None:
-        """Stores the answer, and appends the call to its inbox."""
+        """Stores the answer, and appends the call to its inbox if it has one."""
         self.done, self.answer, self.reference = True, answer, None
         if self.inbox is not None:
             self.inbox.append(self)
@@ -41,16 +41,16 @@ class Call:
 
 @dataclass(eq=False)
 class ActorPlace:
-    """State of one supervised actor, kept over its restarts.
+    """State of one supervised actor, kept across its restarts.
 
     Attributes:
         index: The actor's index.
-        shell: Ray's handle, None between a failure and the restart.
+        shell: Ray's handle of the actor; None between a failure and the restart.
         ready: Ray reference that resolves once the actor's object is constructed; None afterwards.
         calls: Unanswered calls, oldest first.
-        since: Start time of the oldest unanswered call, or of the actor, on the clock of `time.monotonic`.
-        failures: Consecutive failures.
-        restart_at: Time of the next restart, on the same clock.
+        since: Time at which the actor or its oldest unanswered call started, on the clock of `time.monotonic`.
+        failures: Number of consecutive failures.
+        restart_at: Time of the next restart, on the clock of `time.monotonic`.
     """
 
     index: int

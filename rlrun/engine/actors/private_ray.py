@@ -113,7 +113,7 @@ def _start(num_cpus: int, object_store_bytes: int, *, quiet: bool) -> None:
 
 
 def stop() -> None:
-    """Shuts down or disconnects from Ray; removes the session folder if this process started the Ray instance."""
+    """Disconnects from Ray; if this process started the Ray instance, also ends it and removes its session folder."""
     import ray
 
     global _folder

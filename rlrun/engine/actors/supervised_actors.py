@@ -112,7 +112,7 @@ class SupervisedActors:
         return call
 
     def post(self, actor: int, method: str, *arguments: Any) -> None:
-        """Calls a method of one object without an answer; the call is lost if the actor dies.
+        """Calls a method of one object and expects no answer; the call is lost if the actor dies.
 
         Args:
             actor: Index of the actor.
@@ -138,7 +138,7 @@ class SupervisedActors:
         self._told.tell(method, value, about, [self._places[index].shell for index in asked])
 
     def attend(self) -> None:
-        """Collects the answers that have arrived, and restarts actors that died or are late; does not block.
+        """Collects the answers that have arrived, and restarts actors that died or exceeded a timeout; does not block.
 
         Raises:
             RlrunError: An object raised an RlrunError.
@@ -182,7 +182,7 @@ class SupervisedActors:
             self.wait()
 
     def answers_of_all(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Calls a method of every object with separate arguments and the timeout of an actor's start.
+        """Calls a method of every object, each with its own arguments, and waits as long as for an actor's start.
 
         Returns all answers.
 

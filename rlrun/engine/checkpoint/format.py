@@ -91,7 +91,7 @@ class StagedCheckpoint:
             Final path of the checkpoint.
 
         Raises:
-            OutOfResources: The disk is full: with the path, the needed and the free space. No files are left.
+            OutOfResources: The disk is full; the message names the path, needed and free space. No files are left.
             CheckpointError: Something else has removed the files.
         """
         with _removing_on_failure(self.partial), explained_full_disk(self.directory, lambda: self.size):
@@ -106,8 +106,8 @@ def write_checkpoint(directory: Path, content: Content) -> Path:
         The directory.
 
     Raises:
-        OutOfResources: The disk is full: with the path, the needed and the free space. No files are left.
-        CheckpointError: The content cannot be stored, or something that is no checkpoint has the path.
+        OutOfResources: The disk is full; the message names the path, needed and free space. No files are left.
+        CheckpointError: The content cannot be stored, or the path exists and is no checkpoint.
     """
     return stage_checkpoint(directory, content, dump_plain_yaml(content.spec)).commit()
 
@@ -121,8 +121,8 @@ def stage_checkpoint(directory: Path, content: Content, spec: str) -> StagedChec
         spec: The content's spec as text from `dump_plain_yaml`.
 
     Raises:
-        OutOfResources: The disk is full: with the path, the needed and the free space. No files are left.
-        CheckpointError: The content cannot be stored, or something that is no checkpoint has the path.
+        OutOfResources: The disk is full; the message names the path, needed and free space. No files are left.
+        CheckpointError: The content cannot be stored, or the path exists and is no checkpoint.
     """
     directory = Path(directory)
     _refuse_foreign_files(directory)

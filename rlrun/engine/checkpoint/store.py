@@ -85,7 +85,7 @@ class CheckpointStore:
 
         Args:
             iteration: Number of the last completed iteration.
-            content: Content of the checkpoint; the result is added to the manifest.
+            content: Content of the checkpoint; `result` is added to its manifest.
             result: Result row of that iteration.
 
         Returns:

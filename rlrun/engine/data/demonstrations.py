@@ -67,7 +67,7 @@ class Demonstrations:
             partial.unlink(missing_ok=True)
 
     def fragment(self, like: SampleBatch) -> SampleBatch:
-        """All episodes concatenated to one fragment [T, 1], as a rollout worker would have collected them.
+        """Concatenates all episodes into one fragment [T, 1], as if a rollout worker had collected them.
 
         Args:
             like: Fragment of a worker, which gives the structure and dtypes of observations and actions.

@@ -79,7 +79,7 @@ def whole_fragment_rows(batch: SampleBatch) -> SampleBatch:
 
 
 def target_rows(batch: SampleBatch) -> tuple[SampleBatch, Packing]:
-    """Joins each env slot's steps to one row, for value targets; `unpack` of the returned packing restores [T, B]."""
+    """Reshapes a batch [T, B] to one row per env slot for value targets; the returned packing restores [T, B]."""
     batch = viewed(batch)
     is_recurrent = "state" in batch
     packing = Packing(batch["valid"], batch["terminateds"], batch["truncateds"], to_front=is_recurrent)

@@ -123,7 +123,7 @@ class Packing:
         return packed
 
     def first(self, leaf: NDArray[Any]) -> NDArray[Any]:
-        """Returns row 0, [B, ...], that a column [T, B, ...] would have after packing."""
+        """Returns only row 0, [B, ...], of what `pack` would return for a column [T, B, ...]."""
         if self._filled is None:
             row: NDArray[Any] = leaf[0]
             return row

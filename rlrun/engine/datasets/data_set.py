@@ -157,7 +157,7 @@ class DataSet:
             names: Columns of the batch, such as `obs` and `actions`; None for all.
 
         Raises:
-            IndexError: There are no such rows.
+            IndexError: A row number is out of range.
             DataSetError: A file cannot be read, or differs from the manifest.
         """
         if len(indices) and not 0 <= indices.min() <= indices.max() < self.num_rows:
@@ -210,7 +210,7 @@ class DataSet:
         """Row numbers of the final observations of the episodes to which given steps belong.
 
         Args:
-            steps: Step numbers, [N].
+            steps: Step numbers (from 0 to `num_steps` - 1), [N].
         """
         episodes = self._steps_before.searchsorted(steps, side="right") - 1
         ends: Indices = self.episodes.starts[episodes] + self.episodes.lengths[episodes]

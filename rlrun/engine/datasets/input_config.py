@@ -90,7 +90,7 @@ class DataSettings(ConfigModel):
         """Returns a copy of the settings that reads data sets from other locations.
 
         Args:
-            places: New locations of data sets, by the paths in these settings; other data sets keep their paths.
+            places: Path of a data set in these settings -> its new location; unlisted data sets keep their paths.
         """
         if self.input is None:
             return self

@@ -47,7 +47,7 @@ class FileEntry:
         steps: Number of rows that hold a step.
         size: Size of the file in bytes.
         sha256: SHA-256 digest of the file, hexadecimal.
-        moments: Moments by column: of observations over all rows, of other numbers over the steps.
+        moments: Count, mean and squared deviations by column; see `moments_of`.
         lengths: Number of steps of each episode, in order.
     """
 
@@ -225,7 +225,9 @@ def lengths_of(valid: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def moments_of(columns: Columns, forms: Mapping[str, ColumnForm], spaces: SetSpaces) -> dict[str, Moments]:
-    """Moments of the numeric columns of a file: of observations over all rows, of other columns over the steps.
+    """Count, mean and squared deviations of each numeric column of a file.
+
+    Those of observations are over all rows, those of other columns over the steps.
 
     There are no moments of choices, bits, flags and images, nor of columns whose sums overflow.
 

@@ -1,4 +1,4 @@
-"""Running episodes of a data set being written: the rows of each slot since its episode began."""
+"""Running episodes of a data set being written: rows of each slot (env or agent) since its episode began."""
 
 from __future__ import annotations
 

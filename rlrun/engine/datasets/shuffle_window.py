@@ -63,7 +63,7 @@ class ShuffleWindow:
         self._drawn, self._view = 0, None
 
     def state(self) -> dict[str, Any]:
-        """Returns the window's position for checkpoints; empty if the window is the whole set."""
+        """Returns the window's files and number of draws for checkpoints; empty if the window is the whole set."""
         if self._size is None:
             return {}
         return {

@@ -137,11 +137,11 @@ class Transitions:
 
 
 class LocatedSteps(NamedTuple):
-    """Row numbers in a data set of the steps of S sequences of length L, [S, L].
+    """Locations in a data set of the steps of S sequences of length L, as arrays [S, L].
 
     Attributes:
-        rows: Row numbers in the data set; where a sequence extends beyond its episode, some row of the episode.
-        steps: Step numbers within the episodes.
+        rows: Row numbers in the data set; an arbitrary row of the episode where a sequence extends beyond it.
+        steps: Number of each step within its episode, from 0.
         is_step: Whether the step lies within the episode.
     """
 
@@ -208,7 +208,7 @@ class Sequences:
 
 
 def rewards_at(data: DataSet, rows: Indices, clip_rewards: float | None) -> NDArray[np.float64]:
-    """Returns the rewards in rows of a data set, clipped to [-clip_rewards, clip_rewards] unless that is None."""
+    """Returns the rewards in given rows of a data set, clipped to +-`clip_rewards` unless that bound is None."""
     return clipped(data.rows(rows, ("rewards",))["rewards"], clip_rewards)
 
 
@@ -223,7 +223,7 @@ def returns_to_go(data: DataSet, gamma: float, clip_rewards: float | None = None
     Args:
         data: The data set.
         gamma: Discount factor.
-        clip_rewards: Bound to which each reward is clipped; None for none.
+        clip_rewards: Bound to which each reward is clipped; None for no clipping.
     """
     rewards = rewards_at(data, np.arange(data.num_rows), clip_rewards)
     return discounted_returns(rewards, *data.episodes, gamma)

@@ -71,7 +71,7 @@ class SetWriter:
         about: Notes for the manifest.
         episodes_per_file: Number of episodes after which a file is closed.
         rows_per_file: Number of rows after which a file is closed. A longer episode is split there; the rest gets the
-            next number.
+            next episode number.
 
     Attributes:
         folder: Folder of the data set.
@@ -204,7 +204,7 @@ class SetWriter:
         self._open.release()
 
     def state(self) -> dict[str, Any]:
-        """Returns for checkpoints: the position in the set, rows not yet in a file, and the running episodes."""
+        """Returns the writer's state for checkpoints: files so far, rows not yet in a file, and running episodes."""
         finished = joined(self._finished) if self._finished else {}
         if finished:
             self._finished = [RowRange(finished, 0, self._finished_rows)]

@@ -97,7 +97,7 @@ class MaskedVectorEnv:
     Args:
         env: The vector env.
         env_id: Name of the env in error messages.
-        seeds: Episode seeds, a function of env slot and episode number.
+        seeds: Seeds of the episodes, which depend on env slot and episode number.
 
     Raises:
         UsageError: If the mask's space does not fit the action space.
@@ -140,7 +140,7 @@ class MaskedVectorEnv:
     def restore(
         self, places: Sequence[EpisodePosition], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
     ) -> tuple[Tree, list[bool]]:
-        """Restores the env slots; validates masks only in slots that were not restored exactly."""
+        """Restores saved positions of the env slots; validates masks only in slots that were not restored exactly."""
         observations, exact = self._env.restore(places, actions, hashes, max_replay_s)
         return self._checked(observations, ~np.array(exact)), exact
 

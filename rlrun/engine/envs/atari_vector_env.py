@@ -185,16 +185,16 @@ class SeededAtari:
         return self.start_after(dict(enumerate(places))), [False] * self.num_envs
 
     def start_at(self, places: dict[int, EpisodePosition]) -> Tree:
-        """Resets env slots to the first steps of given episodes; returns the observations of all env slots."""
+        """Resets some env slots to the start of given episodes; returns the observations of all env slots."""
         for slot, place in places.items():
             self._ledger.return_to(slot, place)
         return self._restart(list(places), None)
 
     def start_after(self, places: dict[int, EpisodePosition]) -> Tree:
-        """Resets env slots to the episodes that follow saved positions; returns all slots' observations.
+        """Starts the episode after the saved one in some env slots; returns the observations of all env slots.
 
         Args:
-            places: Saved position of each slot to reset.
+            places: Env slot -> its saved position, whose episode is skipped.
         """
         for slot, place in places.items():
             self._ledger.return_to(slot, place)

@@ -36,8 +36,8 @@ class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is n
     Args:
         num_envs: Number of env slots, B.
         max_episode_steps: Steps after which an episode is truncated.
-        seeds: Episode seeds, a function of env slot and episode number.
-        first_episodes: Number of each env slot's first episode.
+        seeds: Seeds of the episodes, which depend on env slot and episode number.
+        first_episodes: Episode number at which each env slot begins.
         sutton_barto_reward: Whether rewards are 0 per step and -1 at termination, instead of 1 per step.
     """
 
@@ -117,17 +117,17 @@ class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is n
         return restore_in_lockstep(self, places, actions, hashes, max_replay_s)
 
     def start_at(self, places: dict[int, EpisodePosition]) -> Tree:
-        """Resets env slots to the first steps of given episodes; returns the observations of all env slots."""
+        """Resets some env slots to the start of given episodes; returns the observations of all env slots."""
         for slot, place in places.items():
             self._ledger.return_to(slot, place)
             self._start(slot)
         return self._observe(places)
 
     def start_after(self, places: dict[int, EpisodePosition]) -> Tree:
-        """Resets env slots to the episodes that follow saved positions; returns all slots' observations.
+        """Starts the episode after the saved one in some env slots; returns the observations of all env slots.
 
         Args:
-            places: Saved position of each slot to reset.
+            places: Env slot -> its saved position, whose episode is skipped.
         """
         for slot, place in places.items():
             self._ledger.return_to(slot, place)

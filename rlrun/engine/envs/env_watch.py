@@ -55,7 +55,7 @@ def hangs_fail_after(seconds: float) -> Iterator[None]:
     """Context manager that sets the timeout of watched env code; there is no timeout outside of the context.
 
     Args:
-        seconds: `worker_timeout_s`.
+        seconds: Timeout in seconds, the setting `worker_timeout_s`.
     """
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGALRM, _end_step)
@@ -77,7 +77,7 @@ class Watched:
 
     Args:
         name: Name in messages: the env and the call.
-        places: Returns the places of the stepped env slots; None for a single call, such as `close`.
+        places: Function that returns the episode positions of the stepped env slots; None for a call such as `close`.
     """
 
     def __init__(self, name: str, places: Callable[[], Sequence[EpisodePosition]] | None = None) -> None:
@@ -180,7 +180,7 @@ def watched_env_call(tell: Callable[[Mapping[str, Any]], str]) -> Callable[[_Met
     """Decorator for methods that call env code, so that `waits_for` can describe the env being stepped.
 
     Args:
-        tell: Function that describes the env slot or world from the method's local variables; no overhead per step.
+        tell: Function that describes the env slot or world from the method's local variables; run only in `waits_for`.
     """
 
     def mark(method: _Method) -> _Method:

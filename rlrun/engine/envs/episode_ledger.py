@@ -16,9 +16,9 @@ class EpisodeLedger:
     """Episode counters and seeds of B env slots.
 
     Args:
-        seeds: Episode seeds, a function of env slot and episode number.
+        seeds: Seeds of the episodes, which depend on env slot and episode number.
         num_envs: Number of env slots, B.
-        first_episodes: Number of each env slot's first episode; 0 for all unless given.
+        first_episodes: Episode number at which each env slot begins; 0 for all unless given.
 
     Attributes:
         num_envs: Number of env slots, B.

@@ -841,7 +841,7 @@ class ApexDDPG(_ApexDDPG):
         """
 
 class Archer(_Archer):
-    """ArCHer: critics of utterances learn off-policy from a replay buffer, an actor of tokens on-policy."""
+    """ArCHer: critics value utterances, learning from a replay buffer; an on-policy actor chooses the tokens."""
     def __init__(
         self,
         config: ArcherConfig | None = None,
@@ -881,7 +881,7 @@ class Archer(_Archer):
         training_intensity: float = 0.05,
         tau: float = 0.1,
     ) -> None:
-        """ArCHer: critics of utterances learn off-policy from a replay buffer, an actor of tokens on-policy.
+        """ArCHer: critics value utterances, learning from a replay buffer; an on-policy actor chooses the tokens.
 
         Args:
             config: Parsed settings, instead of settings by name.

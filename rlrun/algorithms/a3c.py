@@ -60,14 +60,14 @@ class A3C(A2C):
 
     @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Computes A2C's loss, and the value statistics that the learner, which gets no batches, cannot compute."""
+        """Computes A2C's loss and value statistics, the latter because the learner receives only gradients."""
         loss = super().loss(outputs, batch, scheduled)
         measured = value_statistics(outputs.values, batch["value_targets"], batch["valid"].float())
         return dataclasses.replace(loss, statistics={**loss.statistics, **measured})
 
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
-        """Operators that each worker runs: compute a fragment's advantages, then the gradient at the acting weights."""
+        """Operators for each worker: they compute a fragment's advantages and the gradient at the acting weights."""
         config = self.config
         standardize = (Standardize("advantages"),) if config.standardize_advantages else ()
         return (
@@ -83,7 +83,7 @@ class A3C(A2C):
 
     @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
-        """Stream of the workers' gradients, each as soon as a worker has computed it."""
+        """Creates the stream of gradients, which yields each gradient as soon as a worker has computed it."""
         in_flight = self.config.gradients_in_flight
         return trainee.workers.rollouts(*self.on_worker(trainee), mode=self.mode, in_flight=in_flight)
 

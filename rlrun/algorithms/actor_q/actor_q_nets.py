@@ -1,4 +1,4 @@
-"""Modules of critics (Q functions), actors and other networks, without shared parameters (torch)."""
+"""Torch modules that hold critics (Q functions), actors and other networks, without shared parameters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def actor_spec(
         leaves: Entries of the observation with their encodings: a tree of `ObservationLeaf`.
         model: Settings of the layers.
         num_outputs: Size of the output, K.
-        log_stds: Log standard deviation outputs for state-dependent exploration; None for none.
+        log_stds: Additional log standard deviation outputs for state-dependent exploration; None for no such outputs.
     """
     head = Head("outputs", "head", num_outputs, gain=0.01, log_stds=log_stds)
     return network_spec(leaves, model, Tower((head,)), core=core_of(model))
@@ -54,7 +54,7 @@ def critic_spec(
 
 
 class ActorQNets(nn.Module):
-    """Critics, other networks such as an actor, and an entropy temperature, each contiguous in the flat parameters.
+    """Critics, other networks, and an entropy temperature, each contiguous in the flat parameter vector.
 
     Args:
         critics: Specs of the critics.
@@ -67,7 +67,8 @@ class ActorQNets(nn.Module):
 
     Attributes:
         critics: Critic networks. The other networks are attributes too, by their names.
-        log_alpha: Logarithm of the temperature, [1], of maximum-entropy actors. Further scalars [1] are attributes too.
+        log_alpha: Logarithm of the entropy temperature, [1]; None if there is no temperature. The additional scalars
+            [1] are attributes too, by their names.
 
     Raises:
         UsageError: If the model is a custom network.

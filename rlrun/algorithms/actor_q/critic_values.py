@@ -1,4 +1,4 @@
-"""Recorder of Q values of greedy actions and of actions taken, for initial replay priorities (NumPy)."""
+"""Recorder that adds the critic's Q values to fragments, for initial replay priorities (NumPy)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlrun.engine.policy.fragment_collector import Execution, FragmentCollector,
 
 
 class CriticValues(Recording):
-    """Recorder of Q values of greedy actions, `values` [T + 1, B], and of actions taken, `taken_values` [T, B].
+    """Recorder that adds Q values to fragments: of greedy actions, [T + 1, B], and of the actions taken, [T, B].
 
     Both are computed at the end of a fragment of T steps in B env slots, each in one forward pass.
 
@@ -38,7 +38,7 @@ class CriticValues(Recording):
 
     @override
     def postprocess(self, batch: SampleBatch, collector: FragmentCollector) -> None:
-        """Adds the columns `values` [steps + 1, envs] and `taken_values` [steps, envs] to a fragment."""
+        """Adds Q values of greedy (`values` [steps + 1, envs]) and taken actions (`taken_values` [steps, envs])."""
         taken = batch["actions"]
         length, slots = taken.shape[:2]
         cells = (length + 1) * slots

@@ -67,7 +67,7 @@ class DeterministicPolicy(ActorQPolicy):
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
-        """Samples `next_noise` [rows, steps, D] for target policy smoothing, and the target critics to use."""
+        """Samples `next_noise` [rows, steps, D] for target policy smoothing, and a random subset of target critics."""
         noise = {}
         if self.config.target_noise:
             noise["next_noise"] = generator.standard_normal((rows, length, self.action_space.size), np.float32)

@@ -58,7 +58,7 @@ class ExtendedModelConfig(SoftModelConfig):
 
 
 class ExtendedSACConfig(SACConfig):
-    """Settings of SAC and of the extensions that its presets use; the defaults equal SAC."""
+    """Settings of SAC and of the extensions that its presets use; with the defaults, the algorithm is plain SAC."""
 
     model: ExtendedModelConfig = ExtendedModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
     """Network architecture of the actor and of each critic."""
@@ -165,7 +165,7 @@ class ResetNetworks(StatefulOperator):
     """Resets all networks and optimizers at regular intervals, without clearing the replay buffer.
 
     Args:
-        trainee: The policy in training, whose learner has the networks.
+        trainee: The policy in training, whose learner holds the networks to reset.
         policy: Function that creates a policy with new parameters from spaces and a seed.
         every: Number of minibatches between two resets.
 

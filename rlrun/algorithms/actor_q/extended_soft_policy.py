@@ -98,7 +98,7 @@ class QuantileNetworks(SquashedNetworks):
     """Tanh-Gaussian actor with critics that estimate quantiles of the return (TQC).
 
     Attributes:
-        dropped: Number of quantiles per critic that targets omit.
+        dropped: Number of quantiles per critic that targets omit, namely the largest ones after pooling.
 
     Source:
         Kuznetsov et al., "Controlling overestimation bias with truncated mixture of continuous distributional quantile
@@ -138,7 +138,7 @@ class JointNetworks(SquashedNetworks):
     def sample_and_evaluate(self, batch: SampleBatch, objective: ActorObjective = "minimum") -> Soft:
         """Samples the actor's actions, and evaluates their log-probabilities and Q values.
 
-        The actor is normalized by minibatch statistics, the critics by running statistics.
+        Batch normalization uses minibatch statistics in the actor, and running statistics in the critics.
         """
         with batch_statistics(self.networks.others["actor"]) as moved:
             evaluated = super().sample_and_evaluate(batch, objective)

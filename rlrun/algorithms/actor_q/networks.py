@@ -37,7 +37,7 @@ class ObservationSequences:
         episode_starts: Mask of the first observations of episodes, [S, burn_in + R].
         state: The actor's recurrent state before the first observations, [S, state_size].
         burn_in: Length of the burn-in: initial observations that update the recurrent states without gradient.
-        steps: Time indices after the burn-in, [S, L].
+        steps: Indices, counted from the end of the burn-in, of the steps whose outputs a loss uses, [S, L].
     """
 
     obs: Any
@@ -256,7 +256,7 @@ def drawn_units(
 
 
 def action_masks(observations: Any) -> dict[str, Tensor]:
-    """Dict of the selected steps' action masks, keyed as in observations; empty if observations have no masks."""
+    """Action masks of the steps that a loss uses, in a dict keyed as in observations; empty if there are no masks."""
     if not isinstance(observations, ObservationSequences):
         mask = mask_of(observations)
         return {} if mask is None else {ACTION_MASK: mask}
@@ -272,7 +272,7 @@ def torch_networks(module: nn.Module, prefix: str) -> tuple[TorchNetwork, ...]:
 
     Args:
         module: Module of the policy.
-        prefix: Prefix of the parameter names of the list, such as `CRITICS`.
+        prefix: Prefix of the parameter names of the networks in the list, such as the constant `CRITICS`.
     """
     networks = module.get_submodule(prefix.removesuffix("."))
     return tuple(TorchNetwork(network, prefix=f"{prefix}{i}.") for i, network in enumerate(networks.children()))

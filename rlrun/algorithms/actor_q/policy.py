@@ -42,7 +42,7 @@ NetworkFactories = Mapping[str, Callable[[ObservationTree, CriticsModelConfig], 
 
 
 class ActorQConfig(PolicyConfig, Protocol):
-    """Protocol of the settings that policies with critics read."""
+    """Protocol of the algorithm settings that policies with critics read."""
 
     @property
     def exploration(self) -> str:
@@ -50,7 +50,7 @@ class ActorQConfig(PolicyConfig, Protocol):
 
     @property
     def learning_starts(self) -> int:
-        """Number of env steps before the first minibatch, with uniformly random actions."""
+        """Number of initial env steps, with uniformly random actions, before training on minibatches begins."""
 
 
 class ActorQPolicy(Policy):

@@ -24,7 +24,7 @@ ENTROPY_SHARE = 0.98
 
 
 class Soft(NamedTuple):
-    """Expected log-probability and soft value of actions under the actor, from samples or exact.
+    """Log-probabilities and values of the actor's actions, either of sampled actions or as exact expectations.
 
     Attributes:
         log_probs: Log-probability of a sampled action, or its exact expectation over all actions, [S, L].
@@ -81,7 +81,7 @@ class SoftNetworks(ABC):
 
     @abstractmethod
     def values_of(self, batch: SampleBatch) -> Tensor:
-        """Q values [critics, rows, steps] of a minibatch's recorded actions by the critics."""
+        """Q values [critics, rows, steps] that the critics assign to a minibatch's recorded actions."""
 
     def values_and_next(self, batch: SampleBatch) -> tuple[Tensor, Soft]:
         """Q values [critics, rows, steps] of recorded actions, and target values of the actor's next actions."""
@@ -116,7 +116,7 @@ class SquashedNetworks(SoftNetworks):
 
     @override
     def values_of(self, batch: SampleBatch) -> Tensor:
-        """Q values [critics, rows, steps] of recorded actions [rows, steps, action_size] by the critics."""
+        """Q values [critics, rows, steps] that the critics assign to recorded actions [rows, steps, action_size]."""
         return self.networks.values(self.networks.present(batch), batch["actions"])
 
     @override
@@ -157,7 +157,7 @@ class ChoiceNetworks(SoftNetworks):
 
     @override
     def values_of(self, batch: SampleBatch) -> Tensor:
-        """Q values [critics, rows, steps] of recorded Discrete actions [rows, steps] by the critics."""
+        """Q values [critics, rows, steps] that the critics assign to recorded Discrete actions [rows, steps]."""
         return taken(self.networks.critic_outputs(self.networks.present(batch)), batch["actions"])
 
     @override

@@ -60,8 +60,8 @@ class SoftPolicy(ActorQPolicy):
             `ChoiceNetworks.target_entropy`.
 
     Raises:
-        UsageError: If actions are neither a Box with finite bounds nor Discrete, or state-dependent exploration is set
-            but not supported.
+        UsageError: If actions are neither a Box with finite bounds nor Discrete, or the settings enable state-dependent
+            exploration where it is not supported.
     """
 
     config: SACConfig
@@ -116,7 +116,7 @@ class SoftPolicy(ActorQPolicy):
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
-        """Samples noise for actions at current and next observations, [S, L, D] each, and the choice of target critics.
+        """Samples noise for current and next actions, [S, L, D] each, and a random subset of target critics.
 
         Discrete actions need no noise.
         """

@@ -155,7 +155,8 @@ class AlphaZeroConfig(OffPolicyConfig):
 class AlphaZero(Algorithm[AlphaZeroConfig]):
     """AlphaZero: self-play with Monte Carlo tree search guided by a policy-value network (arXiv:1712.01815).
 
-    The world must be a searchable game, see `rlrun.engine.worlds.world.World.array_game`.
+    The world (the env in training) must be a game whose positions can be searched, see
+    `rlrun.engine.worlds.world.World.array_game`.
     """
 
     Config: ClassVar[type[AlphaZeroConfig]] = AlphaZeroConfig

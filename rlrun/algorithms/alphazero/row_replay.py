@@ -61,7 +61,7 @@ class RowReplay:
         return sum(leaf.nbytes for column in self._columns.values() for leaf in leaves(column))
 
     def add(self, worker: int, fragment: SampleBatch) -> int:
-        """Adds rows [N, 1] of a worker, overwriting the oldest; returns N."""
+        """Adds N training samples [N, 1] from a worker, overwriting the oldest ones of a full buffer; returns N."""
         number, capacity = len(fragment["valid"]), self.config.capacity
         rows = SampleBatch({name: column for name, column in fragment.items() if name not in _OF_WORKERS})
         self._restored.compare(SampleBatch(rows, valid=fragment["valid"]))

@@ -55,7 +55,7 @@ class SelfPlayConfig(WorkerConfig):
     """Config of a self-play worker; picklable.
 
     Attributes:
-        play: Settings of self-play.
+        play: Settings of self-play, such as the number of simulations before each move.
     """
 
     play: SelfPlaySettings
@@ -86,9 +86,10 @@ class _Game:
 class SelfPlayWorker:
     """Worker that plays `num_envs` games in parallel against itself; implements `rlrun.engine.rollout.worker.Worker`.
 
-    Each fragment plays a number of moves in each slot, and returns training rows [N, 1] of the games finished in it.
-    A row holds the mover's observation, the visit counts and the game's result. Trees are reused between moves of a
-    fragment, but not between fragments, since weights may differ. Random numbers are seeded by the fragment's index.
+    For each fragment, the worker plays a fixed number of moves in each of its games, and returns training rows [N, 1]
+    of the games that have finished. A row holds the mover's observation, the visit counts and the game's result. Trees
+    are reused between moves of a fragment, but not between fragments, since weights may differ. Random numbers are
+    seeded by the fragment's index.
 
     Attributes:
         config: Config of the worker.
@@ -113,7 +114,7 @@ class SelfPlayWorker:
             self._behavior.load(orders.weights[self.policy])
 
     def sample(self) -> Rollout:
-        """Plays `fragment_length` moves in each slot, and returns the finished games."""
+        """Plays `fragment_length` moves in each parallel game, and returns the finished games."""
         began, config, play = time.perf_counter(), self.config, self.config.play
         draws = generator(config.seed, "self-play", config.worker_index, self._fragment)
         search = BatchedSearch(self._game, self._behavior.prediction, play.search)
@@ -235,7 +236,7 @@ class SelfPlayWorker:
         }
 
     def place(self) -> dict[str, Any]:
-        """Returns the state of the latest fragment, from which a lost worker is restarted."""
+        """Returns the same state as `state()`, from which a replacement for a lost worker starts."""
         return self.state()
 
     def load_state(self, state: Mapping[str, Any]) -> int:

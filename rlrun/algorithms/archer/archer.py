@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class Archer(Algorithm[ArcherConfig]):
-    """ArCHer: critics of utterances learn off-policy from a replay buffer, an actor of tokens on-policy.
+    """ArCHer: critics value utterances, learning from a replay buffer; an on-policy actor chooses the tokens.
 
     The actor's advantages are computed from the critics' values.
 
@@ -104,7 +104,7 @@ class Archer(Algorithm[ArcherConfig]):
         )
 
     def ratios(self, outputs: ArcherOutputs, batch: SampleBatch) -> Tensor:
-        """Truncated importance ratios [rows, steps] of tokens before an utterance's last choice, at its last token."""
+        """Importance ratios, at most 1, [rows, steps]: for an utterance's tokens before its last choice, at its end."""
         now = outputs.distribution.log_prob(batch["actions"]).detach()
         tokens = (now - batch["logp"]) * batch["valid"].float()
         before = tokens.cumsum(1) - tokens
@@ -135,7 +135,7 @@ class Archer(Algorithm[ArcherConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: after each round of fragments, the critics learn from a replay, the actor from the fragments."""
+        """Dataflow: in each round, the critics learn from a replay buffer, the actor from the newest fragments."""
         config = self.config
         # The replay's discounts only mark the ends of episodes: gamma is of utterances.
         replay = trainee.make_replay(config.replay, n_step=1, gamma=1.0, sequences=True)
@@ -178,7 +178,7 @@ class Archer(Algorithm[ArcherConfig]):
         )
 
     def recorded(self, trainee: Trainee, data: DataSet) -> RecordedDialogues:
-        """Presents a data set as sequences with the columns of a sequence replay."""
+        """Wraps a data set as token sequences that have the same columns as those of the replay buffer."""
         width = trainee.policy.behavior().network.state_size
         return RecordedDialogues(data, length=self.config.replay.length, state_size=width)
 

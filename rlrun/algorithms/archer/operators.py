@@ -1,4 +1,4 @@
-"""Operators of ArCHer: initial critics, utterances in replayed sequences, and advantages of new utterances.
+"""Operators of ArCHer that initialize critics, find utterances in replayed sequences, and compute advantages.
 
 For an agent that writes one token per env step, an utterance is an action over many steps. An utterance ends with
 certain tokens, or with the episode. The observation after its last token is the first one of the next utterance.
@@ -31,13 +31,13 @@ EPSILON = 1e-8
 
 
 class FindUtterances(Operator):
-    """Adds columns on the utterances in replayed sequences [S, L], such as rewards, at each utterance's last token.
+    """Adds columns that describe the utterances in sequences [S, L], with entries at each utterance's last token.
 
     Columns are `utterance_ends`, `utterance_starts`, `utterance_decisions`, `utterance_rewards` and
     `utterance_discounts`: `gamma`, or 0 where the utterance terminated its episode.
 
     Args:
-        gamma: Discount factor of an utterance.
+        gamma: Discount factor from one utterance to the next.
         end_tokens: Tokens that end an utterance; None if each token is an utterance.
     """
 
@@ -89,7 +89,7 @@ class UtteranceAdvantages(Operator):
     Q is unknown for tokens not chosen), and the others get 0. Advantages are divided by the standard deviation of Q -
     V.
 
-    Tokens of utterances that are cut by the fragment's ends are not valid for the losses.
+    Tokens of utterances that are cut off at the start or end of the fragment are masked out of the losses.
 
     Args:
         trainee: The policy in training, with an `ArcherPolicy`.
@@ -129,7 +129,7 @@ class UtteranceAdvantages(Operator):
 def redrawn_advantages(
     found: Utterances, actions: NDArray[np.int64], q: Floats, v: Floats, probabilities: Floats
 ) -> tuple[Floats, Flags]:
-    """Standardized advantages of all A possible tokens at each step, by the rule of `UtteranceAdvantages`.
+    """Standardized advantages of all A possible tokens at each step, computed as in `UtteranceAdvantages`.
 
     Args:
         found: The utterances in rows of steps [S, L].
@@ -255,7 +255,7 @@ def choices(observations: Any, shape: tuple[int, ...]) -> Flags:
     """Whether more than one token was allowed at each step, by the observations' action masks; True without masks.
 
     Args:
-        observations: Tree of observations [S, L, ...]; a further row is ignored.
+        observations: Tree of observations [S, L, ...]; any time steps after the first L are ignored.
         shape: S and L.
     """
     mask = mask_of(observations)
@@ -272,10 +272,10 @@ def utterances(lasts: Flags, valid: Flags, episode_starts: Flags, chosen: Flags)
     begun before the row.
 
     Args:
-        lasts: Whether a step's token ends its utterance, or its episode, [S, L]; arbitrary in rows without a step.
-        valid: Whether there is a step, [S, L].
-        episode_starts: Whether an episode begins with the step, [S, L]; arbitrary in rows without a step.
-        chosen: Whether the step's token was a choice, [S, L]; arbitrary in rows without a step.
+        lasts: Whether a step's token ends its utterance, or its episode, [S, L]; arbitrary at entries without a step.
+        valid: Whether the entry holds a step, [S, L].
+        episode_starts: Whether an episode begins with the step, [S, L]; arbitrary at entries without a step.
+        chosen: Whether the step's token was a choice, [S, L]; arbitrary at entries without a step.
     """
     lasts, steps = lasts & valid, np.arange(valid.shape[1])
     begins = episode_starts & valid

@@ -75,12 +75,11 @@ class ArcherPolicy(ActorCriticPolicy):
 
 @dataclass(frozen=True)
 class UtteranceValues:
-    """Values of utterances by two critics.
+    """Q and V values of utterances, estimated by two critics.
 
     Attributes:
         q: Q(s, u) for each possible token at a step as the utterance's last choice, [2, S, L, A].
-        v: V(s) before each step, [2, S, L], and of the observation after the last one if the rows have it, [2, S, L +
-            1].
+        v: V(s) before each step, [2, S, L]; [2, S, L + 1] if the batch includes the observation after the last step.
     """
 
     q: Tensor
@@ -94,8 +93,8 @@ class ArcherOutputs:
     Attributes:
         policy: The policy.
         views: The policy's parameters by name.
-        target_views: Parameters by name, with those of the target critics.
-        batch: Columns [S, L, ...]; `obs` and `episode_starts` may have one more row, after the last step.
+        target_views: Parameters by name, with the target critics' parameters in place of the critics'.
+        batch: Columns [S, L, ...]; `obs` and `episode_starts` may have length L + 1.
     """
 
     policy: ArcherPolicy
@@ -118,11 +117,11 @@ class ArcherOutputs:
         return self.utterance_values().v[:, :, : self.batch["valid"].shape[1]].amin(0)
 
     def utterance_values(self) -> UtteranceValues:
-        """Values of utterances by the critics."""
+        """Q and V values of utterances, computed by the critics."""
         return self._utterance_values(self.views)
 
     def target_utterance_values(self) -> UtteranceValues:
-        """Values of utterances by the target critics, without gradient."""
+        """Q and V values of utterances, computed by the target critics, without gradient."""
         with torch.no_grad():
             return self._utterance_values(self.target_views)
 

@@ -35,7 +35,7 @@ class LinearBanditConfig(AlgorithmConfig):
     """Settings of linear bandits.
 
     Each update uses `num_workers * num_envs_per_worker * rollout_fragment_length` pulls, 1 by default. With more pulls,
-    the arms of one update are chosen without knowing each other's rewards.
+    the arms pulled between two updates are chosen without knowing each other's rewards.
     """
 
     ridge: PositiveFloat = 1.0

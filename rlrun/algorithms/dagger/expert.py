@@ -70,7 +70,7 @@ class ScriptedEpisode:
 
 
 class ScriptedExpert:
-    """Expert by import path: a function from observations to env actions, or a class of such functions.
+    """Expert given by an import path: a function from observations to env actions, or a class of such functions.
 
     A class is instantiated for each episode, with a seed; its instance may remember the episode.
 
@@ -132,7 +132,7 @@ class ScriptedExpert:
         """Ignores rewards, since a script sees only observations."""
 
     def memory(self) -> dict[str, Any]:
-        """Seeds and observations of the running episodes of a class; empty for a function."""
+        """Seeds and observations of the running episodes if the expert is a class; empty for a function."""
         return {
             str(slot): {"seed": episode.seed, "seen": list(episode.seen)} for slot, episode in enumerate(self._episodes)
         }
@@ -149,7 +149,7 @@ class SavedExpert:
     """Expert that is the policy of a checkpoint, with greedy actions.
 
     Args:
-        path: Path of the checkpoint, or PATH:policy if it holds several policies.
+        path: Path of the checkpoint, followed by `:` and a policy's name if it holds several policies.
         spaces: Observation and action space.
 
     Raises:

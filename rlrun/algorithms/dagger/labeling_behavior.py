@@ -44,7 +44,7 @@ class ExpertLabels(Recording):
 
 
 class NoiseAndChoice:
-    """Exploration noise, followed by a uniform number that decides between learner and expert.
+    """Exploration noise with an additional uniform number, which decides whether learner or expert acts.
 
     Args:
         exploration: The learner's exploration.
@@ -56,11 +56,11 @@ class NoiseAndChoice:
         self.network_noise_every = exploration.network_noise_every
 
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
-        """Assigns the worker's env slots to the wrapped exploration."""
+        """Passes the indices of the worker's env slots on to the learner's exploration."""
         self._exploration.assign_envs(first_slot, num_slots)
 
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Samples the noise of a fragment: the exploration's, and one uniform number for each step and env."""
+        """Samples a fragment's noise: that of the learner's exploration, and a uniform number for each step and env."""
         own = self._exploration.noise(generator, length, slots)
         return np.concatenate([own, generator.random((length, slots, 1), np.float32)], -1)
 
@@ -138,7 +138,7 @@ class LabelingBehavior(BehaviorPolicy):
 
         Raises:
             UsageError: There is no expert, or it does not fit the env.
-            TrainingFailed: The expert raises.
+            TrainingFailed: The expert raised an exception.
         """
         super().act(observations, np.ascontiguousarray(noise[:, :-1]), record, t, episode_starts, acts, rows)
         labels = self.action_space.from_env(self.asked(observations, record, t, episode_starts, noise[:, -1]))
@@ -152,7 +152,7 @@ class LabelingBehavior(BehaviorPolicy):
     def asked(
         self, observations: Any, record: SampleBatch, t: int, episode_starts: NDArray[np.bool_], draws: Floats
     ) -> Any:
-        """Queries the expert for env actions at step t; a subclass may also record more of the expert's output."""
+        """Queries the expert for its env actions at step t; a subclass may also record more of the expert's output."""
         return self.expert()(observations, episode_starts, draws)
 
     @override

@@ -33,10 +33,10 @@ class ReplicaUpdate(TypedDict):
 
     Attributes:
         steps: Number of valid steps in all workers' batches.
-        weights_version: Version of the weights that acted.
+        weights_version: Version of the weights that collected the batch.
         digest: Digest of the worker's parameters, the same for all workers.
         values: Moments of value estimates and value targets in the worker's batch; see `value_moments`.
-        flat: Updated parameters [P], equal on all workers and sent by one; None from the others.
+        flat: Updated parameters [P], equal on all workers, but sent by only one; None from the others.
         learner: State of the learner: optimizer, counters, minibatch order and statistics; complete only from the
             worker that sends `flat`.
     """
@@ -67,8 +67,8 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
             bound.
         timeout_s: Timeout in seconds of waiting for other workers, in the rendezvous and in each step. The timeout of
             the driver may be shorter.
-        member: Rank from 0 and rendezvous address of a worker; None on the driver, and for a worker that learns by
-            itself.
+        member: Rank from 0 and rendezvous address of a worker; None on the driver, and for a worker that learns
+            alone.
 
     Source:
         Wijmans et al., arXiv:1911.00357, section 3.
@@ -141,7 +141,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
 
     @override
     def set_weights(self, weights: Weights) -> None:
-        """Stores the schedules' values and env steps of a broadcast.
+        """Stores broadcast weights, for the schedules' values and the number of env steps that come with them.
 
         Broadcast parameters are ignored, since each worker trains its own copy, except at a restore, which also
         broadcasts the optimizer state.

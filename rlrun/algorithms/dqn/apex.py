@@ -86,7 +86,7 @@ class DistributedReplay(Algorithm[Any]):
 
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
-        """Operators that workers run: compute initial priorities, at lower process priority than shards and learner."""
+        """Operators for workers: compute initial priorities, and lower the priority of remote workers' processes."""
         priorities = InitialPriorities(self.config.n_step, self.config.gamma)
         return (priorities, LowerProcessPriority()) if trainee.workers.num_workers else (priorities,)
 
@@ -170,8 +170,8 @@ class InitialPriorities(Operator):
     """Adds each step's absolute TD error at the acting weights, `priorities` [T, B].
 
     TD errors are computed from recorded columns, which are then removed: `q_values` [T + 1, B, A] of all actions, or
-    `values` [T + 1, B] of the greedy actions and `taken_values` [T, B] of the actions taken. Near the end of the
-    fragment, n-step returns end with the fragment.
+    `values` [T + 1, B] of the greedy actions and `taken_values` [T, B] of the actions taken. N-step returns
+    that would reach beyond the fragment end with it.
 
     Source:
         Horgan et al., arXiv:1803.00933, section 3 and algorithm 1 (ComputePriorities).

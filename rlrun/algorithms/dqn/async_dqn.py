@@ -138,13 +138,13 @@ class AsyncDQN(Algorithm[AsyncDQNConfig]):
 
     @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
-        """Stream of the workers' gradients, each as soon as a worker has computed it."""
+        """Creates the stream of gradients, which yields each gradient as soon as a worker has computed it."""
         in_flight = self.config.gradients_in_flight
         return trainee.workers.rollouts(*self.on_worker(trainee), mode="async", in_flight=in_flight)
 
     @override
     def learn(self, gradients: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: applies each gradient, updates the target network, sends both networks to the gradient's worker."""
+        """Dataflow: applies each gradient, updates the target network, sends both networks to the worker of origin."""
         return (
             gradients.zip_with_worker()
             .for_each(ApplyGradients(trainee))

@@ -79,13 +79,13 @@ class Gorila(DQN):
 
     @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
-        """Stream of the workers' lists of gradients, each as soon as a worker has computed it."""
+        """Creates the stream of the workers' lists of gradients, each yielded as soon as a worker has computed it."""
         in_flight = self.config.gradients_in_flight
         return trainee.workers.rollouts(*self.on_worker(trainee), mode="async", in_flight=in_flight)
 
     @override
     def learn(self, gradients: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: applies each gradient, updates the target network, sends both networks to the gradient's worker."""
+        """Dataflow: applies each gradient, updates the target network, sends both networks to the worker of origin."""
         return (
             gradients.combine(each_gradient)
             .zip_with_worker()
@@ -208,7 +208,7 @@ class ComputeReplayedGradients(WorkerOperator, StatefulOperator):
     @property
     @override
     def unsaved(self) -> str:
-        """Reason why a resume is not exact: the local replay buffer is not saved.
+        """Reason why a resumed run is not an exact continuation: the local replay buffer is not saved.
 
         Empty if checkpoints include the buffer.
         """

@@ -35,7 +35,8 @@ class QNetworks:
 
     Attributes:
         network: The Q network, as a function that takes its parameters as input.
-        decode: Decoder of Q values or quantiles from parameters, head outputs and batch columns; None to use the heads.
+        decode: Function from parameters, head outputs and batch columns to quantiles or Q values; None if the head
+            outputs already are these.
         returns: Representation of returns: mean, categorical distribution or quantiles.
         num_actions: Number of Discrete actions, A.
         views: Parameters of the online network by name.

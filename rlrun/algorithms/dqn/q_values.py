@@ -1,4 +1,4 @@
-"""Acting networks whose outputs are Q values, including that of IQN, and a recorder of Q values (NumPy)."""
+"""Acting networks that output Q values, one of them for IQN, and a recorder of Q values (NumPy)."""
 
 from __future__ import annotations
 

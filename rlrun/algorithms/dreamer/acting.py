@@ -177,7 +177,7 @@ def _convolutions(spec: WorldModelSpec, parameters: Mapping[str, Floats]) -> Cal
 
 
 class DrawnActions(Exploration):
-    """Exploration strategy that takes the actions already sampled by the acting network of DreamerV3.
+    """Exploration strategy that executes the actions which DreamerV3's acting network has already sampled.
 
     Args:
         actions: Action distributions of the actor.

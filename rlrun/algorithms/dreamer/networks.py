@@ -59,7 +59,7 @@ class DreamerNetworks:
 
     Attributes:
         model: World model, actor and critic.
-        slow: World model, actor and critic with the target parameters; only the slow critic is used.
+        slow: World model, actor and critic with the target parameters; only its critic is used, as the slow critic.
         actions: Action distributions of the actor.
         bins: Bins of the two-hot encoding of rewards and returns, [M].
     """

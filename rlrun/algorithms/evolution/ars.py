@@ -71,7 +71,7 @@ class ARS(Evolution[ARSConfig]):
 
 
 class FollowBestPairs(Operator):
-    """Gradient step along the best pairs of perturbations, weighted by the difference between each pair's returns.
+    """Gradient step along the best pairs of perturbations, each weighted by the difference between its two returns.
 
     The step is divided by the number of pairs used and by the standard deviation of their returns. If these returns are
     all equal, there is no step.

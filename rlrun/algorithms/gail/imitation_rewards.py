@@ -72,7 +72,7 @@ class ImitationRewards(StatefulOperator):
 
     Args:
         trainee: The policy in training, with a `GAILPolicy`.
-        config: Settings; an expert of None raises an error at the first fragment.
+        config: Settings; if no expert is set, the first fragment raises an error.
     """
 
     def __init__(self, trainee: Trainee, config: GAILConfig) -> None:

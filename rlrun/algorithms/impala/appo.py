@@ -42,7 +42,7 @@ class APPOConfig(ImpalaConfig):
 
     @property
     def starts_at_target(self) -> bool:
-        """Whether every update starts from the target policy, so that one forward pass serves both policies."""
+        """Whether current and target policy are equal at each update, so that one forward pass serves both."""
         return self.num_epochs == 1 and self.minibatch_size is None and self.target_update_interval == 1
 
 

@@ -128,7 +128,7 @@ class Impala(Algorithm[ImpalaConfig]):
             outputs: Actor-critic outputs for the rows.
             batch: Columns [S, T + 1].
             log_ratios: Log importance ratios of the current to the behavior policy, [S, T + 1].
-            lambda_: Factor of the trace coefficients, for the env's reward stream.
+            lambda_: Factor of the trace coefficients for rewards of the env, not for additional reward streams.
         """
         config = self.config
         return corrected_values(

@@ -62,7 +62,7 @@ class MAMLConfig(AlgorithmConfig):
 
     @property
     def columns_per_task(self) -> int:
-        """Number of episodes of a task: before each inner gradient step and after the last."""
+        """Number of episodes per task: all those before each inner gradient step and after the last."""
         return (self.inner_steps + 1) * self.num_envs_per_worker
 
     @property

@@ -94,7 +94,7 @@ class BranchRollouts(StatefulOperator):
         return item
 
     def roll_out(self, obs: NDArray[Any], length: int) -> SampleBatch:
-        """Imagined transitions, N in total, [N, 1], of rollouts from n observations [n, D]."""
+        """Rolls out the policy in the ensemble from n observations [n, D]; returns all N transitions, [N, 1]."""
         parts = []
         for _ in range(length):
             transitions, terminateds = self._step(obs)
@@ -138,7 +138,7 @@ class BranchRollouts(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """State for a checkpoint: counters, random generator, and imagined transitions if collected ones are saved."""
+        """State for a checkpoint: counters, random generator, and, if the replay is saved, imagined transitions."""
         return {
             "rounds": self._rounds,
             "generator": dict(self._generator.bit_generator.state),

@@ -68,7 +68,7 @@ class FitModel(StatefulOperator):
         trainee: The policy in training whose learner updates the ensemble.
         replay: Replay of collected transitions.
         config: Settings of the ensemble.
-        learning_starts: Stored steps before the first fit.
+        learning_starts: Number of steps that the replay must have stored before the first fit.
 
     Attributes:
         num_fits: Number of completed fits.
@@ -131,7 +131,7 @@ class FitModel(StatefulOperator):
         return stored_steps >= due_at
 
     def fit(self, transitions: SampleBatch) -> Fit:
-        """Fits the ensemble to transitions [N, 1] with replay indices `indices` [N]; some of them are held out."""
+        """Fits the ensemble to transitions [N, 1] with replay indices `indices` [N], some held out for validation."""
         form = transition_form(self.trainee.spaces, self.config)
         rows = {name: transitions[name][:, 0] for name in ("obs", "actions", "next_obs", "rewards", "terminateds")}
         space = cast("ModelBasedPolicy", self.trainee.policy).action_space

@@ -28,7 +28,7 @@ Floats = NDArray[np.float32]
 
 
 def after_fits(fit: FitModel, number: int) -> Flow[int]:
-    """Stream of indices of meta-updates, of which `number` become due after each fit of the dynamics model.
+    """Stream of indices of meta-updates; each fit of the dynamics model makes `number` of them due.
 
     Args:
         fit: Operator that fits the ensemble.
@@ -38,7 +38,7 @@ def after_fits(fit: FitModel, number: int) -> Flow[int]:
 
 
 class AfterFits(Source):
-    """Iterator over indices of meta-updates, of which a fixed number become due per fit of the dynamics model."""
+    """Iterator over indices of meta-updates; each fit of the dynamics model makes a fixed number of them due."""
 
     def __init__(self, fit: FitModel, number: int) -> None:
         super().__init__("after_fits", {"number": number})

@@ -107,7 +107,7 @@ class MBPO(ModelBased[MBPOConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: stores fragments, fits the ensemble, imagines rollouts, trains SAC on both, and sends weights."""
+        """Dataflow: stores fragments, fits the ensemble, imagines rollouts, trains SAC on real and imagined steps."""
         config, dynamics = self.config, self.config.dynamics
         starts = config.learning_starts
         kept = transition_buffer(config.replay, trainee, gamma=config.gamma)

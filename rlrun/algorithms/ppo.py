@@ -106,7 +106,7 @@ class PPO(Algorithm[PPOConfig]):
     @property
     @override
     def mode(self) -> RolloutMode:
-        """Mode of collection: synchronous rounds of fragments, or single fragments if `asynchronous` is set."""
+        """Way to collect rollouts: in synchronous rounds of all workers, or one by one if `asynchronous` is set."""
         return "async" if self.config.asynchronous else "sync"
 
     @override

@@ -19,7 +19,7 @@ def with_rlrun_keys(document: Document, tell: Callable[[str], None]) -> Document
     """Translates a file of RLlib experiments; other documents are returned unchanged.
 
     Args:
-        document: The document, whose entries have a key `run`.
+        document: The document; it is RLlib's if its entries have a key `run`.
         tell: Function called with a line about the translation.
 
     Raises:
@@ -41,7 +41,7 @@ def with_rlrun_keys(document: Document, tell: Callable[[str], None]) -> Document
 def translated_text(
     path: Path, *, env: str | None = None, lenient: bool = False, version: tuple[int, ...] | None = None
 ) -> str:
-    """Translates an RLlib or rl-zoo3 file to the text of a spec, with remarks as comments.
+    """Translates an RLlib or rl-zoo3 file to the text of a spec, with comments on what was changed or left out.
 
     Args:
         path: Path of the file.

@@ -51,7 +51,7 @@ def explained_errors(document: JsonDocument | None = None) -> Iterator[None]:
     """Context manager that turns any exception of a command into a message on stderr and an exit code.
 
     Args:
-        document: The command's document under ``--json``, which then holds the error as well.
+        document: JSON document of the command, in which the error is also reported; None for text output.
 
     Raises:
         click.exceptions.Exit: With the exit code, after the text was written.
@@ -119,7 +119,7 @@ def explain(error: Exception | SystemExit) -> tuple[int, str]:
 
 
 def report_silent_end(exit_code: int) -> NoReturn:
-    """Prints an error that the command's process ended without a message, and exits; called in its parent process.
+    """Reports, in the parent process, that a command's process ended without a message, and exits.
 
     Args:
         exit_code: Exit code of the process.

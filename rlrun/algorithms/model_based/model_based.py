@@ -40,7 +40,7 @@ class ModelBased(Algorithm[C]):
         """Creates the model-free algorithm's policy with a dynamics ensemble.
 
         Raises:
-            UsageError: The ensemble does not support the env's spaces, or a rule is not found.
+            UsageError: The ensemble does not support the env's spaces, or a termination or reward rule is not found.
         """
         from rlrun.algorithms.model_based.policy import model_based
 

@@ -80,7 +80,7 @@ class ModelBasedPolicy(Policy):
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
-        """Samples the random columns of a minibatch that the model-free agent's losses use."""
+        """Samples the random numbers that the model-free agent's losses use, as columns of a minibatch."""
         return self.agent.draws(generator, rows, length)
 
     @override
@@ -128,12 +128,12 @@ def dynamics_loss(outputs: ModelBasedOutputs, batch: SampleBatch, scheduled: Map
 
 
 def holdout_errors(outputs: ModelBasedOutputs, batch: SampleBatch) -> Tensor:
-    """Holdout errors [N] of the ensemble members; a function for `Learner.evaluate`."""
+    """Errors [N] of the ensemble members on held-out transitions; for use by `Learner.evaluate`."""
     return outputs.dynamics.errors(batch)
 
 
 def drawn_transitions(outputs: ModelBasedOutputs, batch: SampleBatch) -> dict[str, Tensor]:
-    """Sampled predictions of the ensemble members; a function for `Learner.evaluate`, see `EnsembleOutputs.draw`."""
+    """Samples predictions of the ensemble members (see `EnsembleOutputs.draw`); for use by `Learner.evaluate`."""
     return outputs.dynamics.draw(batch)
 
 
@@ -150,7 +150,7 @@ def model_based(
         seed: Seed of the ensemble's initial weights.
 
     Raises:
-        UsageError: The ensemble does not support the env's spaces, or a rule is not found.
+        UsageError: The ensemble does not support the env's spaces, or a termination or reward rule is not found.
     """
     form = transition_form(spaces, config)
     ensemble = Ensemble(

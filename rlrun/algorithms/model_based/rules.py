@@ -1,4 +1,4 @@
-"""Known termination rules and reward functions of some envs, for use in model-based algorithms."""
+"""Hand-written termination rules and reward functions of some envs, for use in model-based algorithms."""
 
 from __future__ import annotations
 

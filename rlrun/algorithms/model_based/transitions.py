@@ -36,7 +36,7 @@ class TransitionForm:
 
     Attributes:
         num_observed: Size of an observation, D.
-        choices: Range of Discrete actions; None for continuous actions.
+        choices: The values of a Discrete action, as a range; None for continuous actions.
         action_size: Size of an action as input.
         terminated: Termination rule; None if termination is predicted.
         reward: Reward function; None if rewards are predicted.

@@ -113,7 +113,7 @@ class MADDPG(Algorithm[MADDPGConfig]):
     def critics_loss(
         self, outputs: TeamActorCriticsNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]
     ) -> Loss:
-        """Mean squared TD error (arXiv:1706.02275, eq. 6) over S joint steps, summed over the members' critics.
+        """Mean squared TD error (arXiv:1706.02275, eq. 6) over S steps of the team, summed over the members' critics.
 
         Each critic learns its member's own reward, and bootstraps while the member is alive.
         """

@@ -82,7 +82,7 @@ class MAPPO(PPO):
         """Creates a policy with a decentralized value function, for single-agent envs.
 
         Raises:
-            UsageError: The value is centralized, but a single-agent env has no world state.
+            UsageError: The settings ask for a centralized value function, but a single-agent env has no world state.
         """
         if self.config.centralised_value:
             raise UsageError(

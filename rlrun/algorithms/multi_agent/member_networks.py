@@ -14,7 +14,7 @@ from rlrun.engine.nn.acting import ActingNetwork, Floats, Heads
 
 
 class MemberNetworks:
-    """Separate acting networks of K team members: the agent in slot b, over all teams, uses network b modulo K.
+    """Separate acting networks of K team members; agent b, counted over all teams, uses network b modulo K.
 
     Args:
         networks: Feed-forward acting networks of the members.

@@ -23,7 +23,7 @@ mappo_defaults = defaults(
 
 
 def objectives_with_moments(loss: Callable[..., Loss], max_grad_norm: float | None) -> list[Objective]:
-    """Creates the objectives of MAPPO: the update of value moments, followed by PPO's loss.
+    """Creates the objectives of MAPPO and IPPO: the update of value moments, followed by PPO's loss.
 
     Args:
         loss: PPO's loss, evaluated with moments that include the minibatch's value targets.

@@ -45,7 +45,7 @@ class StateValuePolicy(Policy):
         world: World whose state is an input of the centralized value network; None for a decentralized value network.
 
     Raises:
-        UsageError: If no encoder supports the observation space, or no policy the action space.
+        UsageError: If the observation space or the action space is not supported.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class StateValuePolicy(Policy):
 
     @override
     def behavior(self) -> BehaviorPolicy:
-        """Creates the behavior policy, whose weights are loaded later; values are computed once per fragment."""
+        """Creates the behavior policy, without weights yet; it computes the values of a whole fragment at once."""
         recording = LogProbsAndStateValues(
             self.action_space,
             acting_network(self.value_network, self.parameters, heads=("value",)),

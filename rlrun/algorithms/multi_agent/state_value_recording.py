@@ -1,4 +1,4 @@
-"""Recorder of behavior log-probabilities and of denormalized, optionally centralized values (NumPy)."""
+"""Recording of log-probabilities of actions, and of denormalized, optionally centralized values (NumPy)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEAST_VARIANCE = 1e-2
 
 
 class LogProbsAndStateValues(LogProbsAndValues):
-    """Recorder of `logp` and `values` for MAPPO and IPPO; values are denormalized to the scale of rewards.
+    """Adds the columns `logp` and `values` to fragments, for MAPPO and IPPO; values are on the scale of rewards.
 
     Args:
         action_space: Action distributions.

@@ -27,7 +27,7 @@ GIVEN = "given"
 class JoinTeams(StatefulOperator):
     """Joins the K members of each of W teams: a fragment of agents [T, W * K] becomes joint steps [T, W].
 
-    Inputs are pairs (worker index, fragment). All K slots of a world form one team. A joint observation is a tree:
+    Inputs are pairs (worker index, fragment). All K agents of a world form one team. A joint observation is a tree:
     `agents` [T + 1, W, K, ...], the mask `present` [T + 1, W, K] and, if recorded, the world's `state` [T + 1, W, ...].
     Joint actions are [T, W, K]. Entries of absent members are 0. Recurrent members have separate states: `state` [T, W,
     K * state_size] and `episode_starts` [T, W, K].
@@ -39,7 +39,7 @@ class JoinTeams(StatefulOperator):
     Args:
         trainee: The team's policy in training.
         reward: Rule for the team reward: `sum` over members, or `once`, the mean over the members that acted.
-        shows_given: Whether joint observations include each member's reward from the previous step, as `GIVEN`.
+        shows_given: Whether joint observations include each member's previous reward, as the entry `given`.
     """
 
     def __init__(self, trainee: Trainee, reward: TeamReward, *, shows_given: bool = False) -> None:

@@ -25,7 +25,7 @@ class TeamActorCriticsNetworks:
     Attributes:
         actors: Actor of each member, or one shared actor.
         critics: Centralized critic of each member, K.
-        actions: Differentiable actions of actor outputs.
+        actions: Converts outputs of actors to differentiable actions.
         views: Online parameters by name.
         target_views: Parameters of the target networks by name.
     """
@@ -50,7 +50,7 @@ class TeamActorCriticsNetworks:
 
         Args:
             observations: Joint observations of the team.
-            noise: Noise that samples the actions, [S, L, K, A]; None for deterministic actions.
+            noise: Noise from which the actions are sampled, [S, L, K, A]; None for deterministic actions.
         """
         with torch.no_grad():
             members = range(self.num_members)

@@ -161,11 +161,11 @@ class TeamQNetworks:
         return own, target
 
     def mixed(self, values: Tensor, observations: Any, actions: Tensor) -> Tensor:
-        """Joint Q values [rows, steps]: mixes the members' Q values [rows, steps, members, A] at their actions."""
+        """Joint Q values [rows, steps]: mixes the Q values [rows, steps, members, A] of the actions taken."""
         return self._mixed(self.views, values, observations, actions)
 
     def target_mixed(self, values: Tensor, observations: Any, actions: Tensor) -> Tensor:
-        """Joint target Q values [rows, steps] from members' Q values [rows, steps, members, A]; no gradient."""
+        """Like `mixed`, by the target mixer: joint Q values [rows, steps] of the actions taken; no gradient."""
         with torch.no_grad():
             return self._mixed(self.target_views, values, observations, actions)
 

@@ -29,7 +29,7 @@ def values_of(outputs: ActorCriticOutputs, batch: SampleBatch) -> Tensor:
 
 
 class WeighByAdvantage(StatefulOperator):
-    """Adds `weights` min(exp(beta A / c), max_weight) and `value_targets` to a minibatch of steps with returns.
+    """Adds the columns `value_targets` and `weights` = min(exp(beta A / c), max_weight) to a minibatch with returns.
 
     The advantage is A = R + d V(s_T) - V(s), where R is the return until the final observation s_T, and d is 0
     after a termination. The running mean square c^2 of advantages is updated with each minibatch:

@@ -1,4 +1,4 @@
-"""Critics, as losses evaluate them: of Discrete actions, and of Box actions for conservative Q-learning (torch)."""
+"""Critics for use in losses: of Discrete actions, and of Box actions for conservative Q-learning (torch)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Policies that are greedy with respect to critics, optionally among likely actions only, and CQL's (torch)."""
+"""Policies greedy with respect to critics, optionally among likely actions only, and the policy of CQL (torch)."""
 
 from __future__ import annotations
 

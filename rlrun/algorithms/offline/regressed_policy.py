@@ -84,7 +84,7 @@ class RegressedPolicy(ActorQPolicy):
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
-        """Samples the random inputs of the losses: noise of Box actions, and choice of target critics."""
+        """Samples the random inputs of the losses: noise for Box actions, and which target critics to use."""
         columns = {}
         if self.num_normal and (number := self.config.num_noises):
             noise = generator.standard_normal((rows, length, number + 1, self.num_normal), np.float32)

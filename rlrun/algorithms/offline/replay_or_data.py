@@ -38,7 +38,7 @@ class ReplayOrData(Algorithm[Any]):
 
     @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:
-        """Creates the policy; unbounded coordinates of a Box action get the range of the data."""
+        """Creates the policy; unbounded coordinates of a Box action are bounded by the range of recorded actions."""
         sets = self.config.input
         action = within_data(spaces.action, map(opened, sets)) if sets else spaces.action
         return super().policy(spaces._replace(action=action), seed)

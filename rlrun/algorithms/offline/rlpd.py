@@ -39,7 +39,7 @@ class RLPDConfig(DataSettings, SACConfig):
 class RLPD(ReplayOrData, SAC):
     """Reinforcement learning with prior data: SAC with layer normalization, many critics and symmetric sampling.
 
-    With a share of 0.5, half of each minibatch is recorded data. With a share of 1, this is SAC on data alone.
+    With a data share of 0.5, half of each minibatch is recorded. With a data share of 1, this is SAC on data alone.
     """
 
     Config: ClassVar[type[SACConfig]] = RLPDConfig

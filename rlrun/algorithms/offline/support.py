@@ -1,4 +1,4 @@
-"""Support of the recorded actions: share of a policy's actions that lie outside their range."""
+"""Statistics of how far an actor's actions leave the range of the recorded actions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def support_statistics(values: Tensor, actions: Tensor, recorded: Tensor, valid:
     Args:
         values: Q values of the actor's actions, [S, L].
         actions: The actor's actions, [S, L, D].
-        recorded: Recorded actions, whose range in the minibatch is the support, [S, L, D].
+        recorded: Actions recorded in the minibatch, whose minima and maxima are the range, [S, L, D].
         valid: Mask of the valid steps, [S, L].
     """
     actions = actions.detach()

@@ -133,13 +133,13 @@ class PPG(PPO):
 class AuxiliaryPhase(StatefulOperator):
     """Stores the steps of several batches, and then trains an objective on all of them (auxiliary phase).
 
-    The rows get the column `target_outputs`, the current policy's outputs, which the auxiliary loss preserves.
+    The steps get the column `target_outputs`, the current policy's outputs, which the auxiliary loss preserves.
 
     Args:
         trainee: The policy in training.
         objective: Name of the objective.
         policy_iterations: Number of batches before each auxiliary phase, N_pi in the paper (arXiv:2009.04416).
-        num_epochs: Number of passes over the rows of a phase.
+        num_epochs: Number of passes over the stored steps in a phase.
         minibatch_size: Steps in a minibatch.
         seq_len: Steps per sequence of a recurrent policy; None for single steps.
     """

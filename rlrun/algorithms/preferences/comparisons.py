@@ -123,7 +123,7 @@ class Comparisons:
 
 
 def check_length(steps: int, length: int) -> None:
-    """Validates that a complete episode is not longer than half the row of a comparison.
+    """Validates that a complete episode is not longer than the maximum length of compared episodes.
 
     Raises:
         UsageError: The episode is too long.

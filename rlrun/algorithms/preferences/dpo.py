@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 class DPO(Algorithm[DPOConfig]):
     """Direct preference optimization on pairs of episodes that the policy itself generates in each iteration.
 
-    Preferences follow the episodes' returns, with the noise of a Bradley-Terry model. The reference is the policy at
-    the start of the training.
+    Preferences follow the episodes' returns, with the noise of a Bradley-Terry model. The reference policy is the
+    one at the start of the training.
 
     Source:
         Rafailov et al., "Direct preference optimization", arXiv:2305.18290, eq. 7; online as Guo et al., "Direct
@@ -76,7 +76,7 @@ class DPO(Algorithm[DPOConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: compares complete episodes in pairs, runs epochs of SGD on each batch, and sends the weights."""
+        """Dataflow: compares complete episodes in pairs, runs epochs of SGD on each batch, and broadcasts weights."""
         config = self.config
         train = TrainOnBatch(
             trainee, num_epochs=config.num_epochs, minibatch_size=config.minibatch_size, seq_len=2 * config.seq_len
@@ -93,7 +93,7 @@ class DPO(Algorithm[DPOConfig]):
 
 
 class Compare(StatefulOperator):
-    """Pairs N complete episodes of L steps, [L, N], at random as comparisons [2 L, N / 2]; drops an odd episode.
+    """Pairs N complete episodes [L, N] at random to comparisons [2 L, N / 2]; if N is odd, drops one episode.
 
     Args:
         trainee: The policy in training.

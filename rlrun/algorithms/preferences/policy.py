@@ -1,4 +1,4 @@
-"""Policies with a frozen reference, and a reward model combined with an actor-critic (torch)."""
+"""Policies with a frozen reference policy, and a reward model combined with an actor-critic (torch)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ REWARD_MODEL = "reward_model."
 
 @dataclass(frozen=True)
 class ReferencedOutputs(StochasticActorOutputs):
-    """Outputs of a stochastic actor and its reference, for DPO.
+    """Outputs of a stochastic actor and its reference policy, for DPO.
 
     Attributes:
         reference: Action distributions of the reference policy, [S, L].
@@ -44,7 +44,7 @@ class ReferencedOutputs(StochasticActorOutputs):
 
 
 class ReferencedActorPolicy(StochasticActorPolicy):
-    """Stochastic actor with a reference policy: the initial parameters, which the target network keeps."""
+    """Stochastic actor with a reference policy: the actor with its initial parameters, kept as target network."""
 
     @override
     def outputs(
@@ -59,7 +59,7 @@ class RewardModelPolicy(RewardingPolicy):
     """Actor-critic with a reward model: a recurrent network that scores an episode at its last step.
 
     The reward model reads the observations of all steps, but not the one after the last step. If the learner keeps a
-    target network, the actor-critic has a reference: its initial parameters.
+    target network, there is a reference policy: the actor-critic with its initial parameters.
 
     Args:
         spaces: Observation and action space.
@@ -85,18 +85,18 @@ class RewardModelPolicy(RewardingPolicy):
 
     @override
     def outputs(self, views: Views, batch: SampleBatch, target_views: Views | None = None) -> RewardModelOutputs:
-        """Outputs of actor-critic, reference and reward model for a batch [rows, steps, ...], computed when used."""
+        """Outputs of actor-critic, reference policy and reward model for a batch, computed when used."""
         return RewardModelOutputs(self, views, batch, target_views)
 
 
 class RewardModelOutputs(RewardingOutputs):
-    """Outputs for the losses of preference learning: from the actor-critic, its reference and the reward model.
+    """Outputs for the losses of preference learning: of actor-critic, reference policy and reward model.
 
     Args:
         policy: The policy.
         views: The policy's parameters by name.
         batch: Columns [S, L, ...].
-        target_views: The reference's parameters by name; None without a reference.
+        target_views: The reference policy's parameters by name; None without a reference policy.
     """
 
     def __init__(self, policy: RewardModelPolicy, views: Views, batch: SampleBatch, target_views: Views | None) -> None:
@@ -123,10 +123,10 @@ class RewardModelOutputs(RewardingOutputs):
 
 
 def scores_and_reference(outputs: RewardModelOutputs, batch: SampleBatch) -> dict[str, Tensor]:
-    """Scores, and log-probabilities of the actions under the reference, [S, L]; a function for `Learner.evaluate`."""
+    """Episode scores, and log-probabilities under the reference policy, [S, L]; for use by `Learner.evaluate`."""
     return {"scores": outputs.scores(), "reference_logp": outputs.reference().log_prob(batch["actions"])}
 
 
 def score_margins(outputs: RewardModelOutputs, batch: SampleBatch) -> Tensor:
-    """Preferred minus other episode's score of each comparison, [rows]; a function for `Learner.evaluate`."""
+    """Preferred minus other episode's score of each comparison, [rows]; for use by `Learner.evaluate`."""
     return outputs.score_margins()

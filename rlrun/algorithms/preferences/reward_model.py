@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class RewardModel(Algorithm[RewardModelConfig]):
     """Reward model: maximum likelihood of preferences between two episodes by the Bradley-Terry model.
 
-    The policy is not changed, so that a later stage may learn from the scores.
+    The policy itself is not changed; a later stage of training can learn from the scores.
 
     Source:
         Christiano et al., "Deep reinforcement learning from human preferences", arXiv:1706.03741, section 2.2.3, with a

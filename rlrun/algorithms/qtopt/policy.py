@@ -57,7 +57,7 @@ class CriticsPolicy(ActorQPolicy):
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
-        """Samples standard normal noise of the cross-entropy method for next actions."""
+        """Samples the standard normal noise with which the cross-entropy method searches next actions."""
         shape = (rows, length, self.config.cem_iterations, self.config.cem_samples, self.action_space.size)
         return {NOISE: generator.standard_normal(shape, np.float32)}
 

@@ -105,7 +105,7 @@ class QTOpt(Algorithm[QTOptConfig]):
     @property
     @override
     def mode(self) -> RolloutMode:
-        """Mode of collection: synchronous without remote workers, else asynchronous."""
+        """Way to collect rollouts: synchronously without remote workers, else asynchronously."""
         return "async" if self.config.num_workers else "sync"
 
     @override
@@ -117,7 +117,7 @@ class QTOpt(Algorithm[QTOptConfig]):
 
     @override
     def learn(self, fragments: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: stores fragments, trains on minibatches, sends weights; concurrent if the workers are remote."""
+        """Dataflow: stores fragments, trains on minibatches, broadcasts weights; concurrent if workers are remote."""
         config = self.config
         if trainee.workers.num_workers:
             return store_and_learn_concurrently(fragments, trainee, config, config.asynchrony)

@@ -43,7 +43,7 @@ class Random(Algorithm[RandomConfig]):
 
 
 class CountFragments(Operator):
-    """Operator that increments the weights version with each fragment."""
+    """Operator that increments the weights version with each fragment, as if the policy had been updated."""
 
     def __init__(self, trainee: Trainee) -> None:
         self.trainee = trainee

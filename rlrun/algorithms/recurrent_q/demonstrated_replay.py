@@ -74,7 +74,7 @@ class DemonstratedReplay:
 
     @property
     def learns_priorities(self) -> bool:
-        """Whether minibatches depend on priorities set by earlier ones, so that they are sampled one at a time."""
+        """Whether training on a minibatch changes sampling priorities, so that minibatches are sampled one by one."""
         return self._collected.learns_priorities
 
     @property

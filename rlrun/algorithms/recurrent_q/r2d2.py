@@ -113,7 +113,7 @@ class R2D2(Algorithm[R2D2Config]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: stores fragments, trains on `training_intensity` minibatches per env step, and sends weights."""
+        """Dataflow: stores fragments, trains on `training_intensity` minibatches per env step, broadcasts weights."""
         config = self.config
         replay = self.replay(trainee)
         return (

@@ -82,7 +82,7 @@ class OnPolicyConfig(AlgorithmConfig):
     @property
     @override
     def env_columns(self) -> tuple[str, ...]:
-        """Names of the env columns that the algorithm reads: the constraint's cost, if any."""
+        """Names of additional env outputs that the algorithm reads: the cost of its constraint, if it has one."""
         return () if self.constraint is None else (self.constraint.column,)
 
     @classmethod

@@ -34,7 +34,7 @@ CLICKED = "clicked"
 
 
 class SlateActions(ActionSpace):
-    """Action space of slates: `slate_size` out of N candidates, without repetition; network outputs are the slate.
+    """Action space of slates: `slate_size` out of N candidates, without repetition; networks output the slate itself.
 
     Args:
         space: The env's action space.

@@ -83,7 +83,7 @@ class SlateQ(Algorithm[SlateQConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: stores fragments, trains on `training_intensity` minibatches per env step, and sends weights."""
+        """Dataflow: stores fragments, trains on `training_intensity` minibatches per env step, broadcasts weights."""
         config = self.config
         replay = trainee.make_replay(config.replay, n_step=config.n_step, gamma=config.gamma)
         return (

@@ -61,7 +61,7 @@ class QLearning(Algorithm[QLearningConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: updates the Q table by all workers' steps in sequence, and broadcasts the table."""
+        """Dataflow: updates the Q table with each step of all workers in turn, and broadcasts the table."""
         return (
             fragments.combine(ConcatBatches(self.config.env_steps_per_update, exact=True))
             .for_each(UpdateTable(trainee, self.config.gamma))
@@ -73,7 +73,7 @@ class QLearning(Algorithm[QLearningConfig]):
 class UpdateTable(Operator):
     """Tabular Q-learning update: adds lr times the TD error r + gamma max Q(s', a') - Q(s, a) to Q(s, a) for each step.
 
-    Steps are ordered by time, then by env slot. Terminated episodes do not bootstrap; truncated ones do.
+    Steps are ordered by time, then by env. Terminated episodes do not bootstrap; truncated ones do.
 
     Source:
         Watkins and Dayan, "Q-learning", 1992, eq. 1.

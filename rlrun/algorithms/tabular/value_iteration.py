@@ -115,7 +115,7 @@ class SweepingWorkerConfig(WorkerConfig):
 
 @dataclass(frozen=True)
 class Sweep:
-    """Result of a sweep over all states.
+    """Result of one sweep of Bellman backups over all states.
 
     Attributes:
         q: Action values after the sweep, [S, A].
@@ -127,7 +127,7 @@ class Sweep:
 
 
 class SweepingWorker:
-    """Worker that runs one sweep of Bellman backups per fragment; implements `rlrun.engine.rollout.worker.Worker`."""
+    """Worker whose fragments are sweeps of Bellman backups; implements `rlrun.engine.rollout.worker.Worker`."""
 
     def __init__(self, config: SweepingWorkerConfig) -> None:
         self.config = config

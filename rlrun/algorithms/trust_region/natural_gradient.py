@@ -27,7 +27,7 @@ class Measured(NamedTuple):
 
 
 class TakenStep(NamedTuple):
-    """Policy step as taken: its fraction of the full step, and the resulting changes, each a scalar."""
+    """Policy step as taken: fraction of the full step, surrogate improvement and KL divergence, each a scalar."""
 
     length: Tensor
     improvement: Tensor

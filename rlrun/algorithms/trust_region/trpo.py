@@ -103,7 +103,7 @@ def value_prefix(policy: Policy) -> str:
 
 
 class TakeStep(Operator):
-    """Runs one objective once on a complete batch, after other objectives have learned from the batch.
+    """Takes one step on an objective with a whole batch, after other objectives have learned from the batch.
 
     Args:
         trainee: The policy in training.

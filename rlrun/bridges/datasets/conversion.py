@@ -1,4 +1,4 @@
-"""Conversion of data sets to and from other formats; the path's form determines the format."""
+"""Conversion of data sets to and from other formats; the path (suffix, or file or folder) determines the format."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def opened(place: str) -> DataSet:
 
     Raises:
         UsageError: There is no data set; the message suggests a conversion if it may be in another format.
-        DataSetError: A file of the set is missing or has another size.
+        DataSetError: A file of the set is missing or does not have the expected size.
     """
     if is_uri(place):
         return DataSet(folder_at(place))

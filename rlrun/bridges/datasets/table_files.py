@@ -149,7 +149,7 @@ def _array_of(column: Any) -> NDArray[Any]:
 
 
 def read_npz(path: Path) -> Columns:
-    """Loads the columns of a demonstration file.
+    """Loads the columns of a file of demonstrations (npz).
 
     Raises:
         UsageError: The file does not hold demonstrations.
@@ -160,7 +160,7 @@ def read_npz(path: Path) -> Columns:
 
 
 def write_npz(found: DataSet, path: Path) -> None:
-    """Writes a data set to a demonstration file, without seeds, agents, versions and additional columns.
+    """Writes a data set to a file of demonstrations (npz), without seeds, agents, versions and additional columns.
 
     Raises:
         UsageError: The set has no steps, or has nested actions.

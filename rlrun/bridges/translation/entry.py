@@ -71,7 +71,7 @@ class TranslatedEntry:
                 del self.values[path], self.origins[path]
 
     def tell(self, location: Location, key: str, text: str, impact: Impact = Impact.SLIGHT) -> None:
-        """Adds a remark on a key of the file."""
+        """Adds a remark on how a key of the file was translated."""
         self.remarks.append(Remark(location, key, text, impact))
 
 

@@ -105,7 +105,7 @@ class ForeignSettings:
             self.ours[path] = Written(value, key)
 
     def tell(self, key: str, text: str, impact: Impact = Impact.SLIGHT) -> None:
-        """Adds a remark on a key of the file."""
+        """Adds a remark on how a key of the file was translated."""
         self.remarks.append((key, text, impact))
 
 
@@ -126,8 +126,8 @@ def translate_settings(foreign: ForeignSettings, conversions: Mapping[str, Conve
     """Translates all settings of an experiment: those in the file, and the library's defaults.
 
     Args:
-        foreign: The settings; results and remarks are added to it.
-        conversions: Conversions by the names in the table.
+        foreign: The settings; the results and remarks are added to this object.
+        conversions: Conversion functions by their names in the translation table.
     """
     for key in dict.fromkeys([*foreign.written, *foreign.defaults]):
         _translate(foreign, key, conversions)
@@ -159,7 +159,7 @@ def only(allowed: tuple[Any, ...], text: str, impact: Impact) -> Conversion:
 
     Args:
         allowed: Values that correspond to rlrun's fixed behavior.
-        text: Remark on other values.
+        text: Remark to add for other values.
         impact: Impact of other values on learning.
     """
 

@@ -33,7 +33,7 @@ class Remark:
     """Remark on one key of a translated file.
 
     Attributes:
-        location: Location of the key in the file; for a default of the other library, that of the experiment.
+        location: Location of the key in the file; for a default of the other library, location of the experiment.
         key: The key as written in the file, or the name of the default.
         text: Short description of the change; "" if there is nothing to add.
         impact: Impact on learning.
@@ -75,10 +75,10 @@ class Meaning:
     """Row of the translation table: the counterpart in rlrun of another library's setting.
 
     Attributes:
-        path: Dotted path in the entry; "" if there is no counterpart.
+        path: Dotted path of the counterpart in an entry; "" if there is none.
         text: Description of the value's conversion, or of the alternative if there is no counterpart.
         by: Name of the conversion function; "" for none.
-        impact: Effect of leaving the setting out.
+        impact: Effect on learning if the setting is left out.
         needs: Setting that the config must have for this row to apply; "" for none.
         library: Library to which the row applies; "" for all.
         algorithms: Names, in that library, of the algorithms to which the row applies; empty for all.

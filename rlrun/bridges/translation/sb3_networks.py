@@ -27,7 +27,7 @@ _EXTRACTORS = ("FlattenExtractor", "NatureCNN")
 
 
 class NamedParameter(NamedTuple):
-    """Parameter tensor, with the names of its source tensors in SB3 for messages."""
+    """Parameter tensor, with the names of its source tensors in SB3, for error messages."""
 
     array: NDArray[np.float32]
     names: str

@@ -106,7 +106,7 @@ def training(foreign: ForeignSettings, key: str, value: Any) -> float:
 
 @conversion
 def target_interval(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Converts the interval of target network updates to minibatches; for DQN from env steps, with a Huber loss."""
+    """Converts the interval of target network updates to minibatches; for DQN, also sets its Huber loss."""
     if foreign.algorithm == "dqn":
         foreign.put("config.huber", 1.0, key)
     if foreign.algorithm in ("dqn", "qrdqn"):
@@ -142,7 +142,7 @@ def noise(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def noise_of_sampled(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Omits noise on the sampled actions of a stochastic policy, which rlrun does not add, with a remark."""
+    """Omits noise on a stochastic policy's actions, which rlrun does not support, and adds a remark."""
     if key == "noise_type":
         foreign.tell(key, "drawn actions have no further noise here")
     return OMIT
@@ -310,7 +310,7 @@ def note_if_true(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def standardized(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts the standardization of advantages, which rlrun's PPO always uses."""
+    """Converts the switch for standardized advantages; adds a remark if it is off but always on in rlrun."""
     if foreign.has("standardize_advantages"):
         foreign.put("config.standardize_advantages", bool(value), key)
     elif not value:
@@ -337,7 +337,7 @@ def target_entropy(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def hindsight_settings(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Omits single hindsight settings, which `hindsight` converts together; adds a remark if there is no hindsight."""
+    """Omits a hindsight setting, since `hindsight` converts it already; adds a remark without hindsight replay."""
     if not foreign.has("replay.hindsight") or not {"replay_buffer_class", "n_sampled_goal"} & foreign.written.keys():
         foreign.tell(key, "there is no hindsight that it belongs to", Impact.NONE)
     return OMIT
@@ -353,7 +353,7 @@ def only_whole_batches(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def only_zero(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Omits an offset of rewards, which rlrun does not support, with a remark."""
+    """Omits an offset of rewards, which rlrun does not support; adds a remark if it is not 0."""
     if value:
         foreign.tell(key, "rewards have no offset here; a wrapper of the env may take it away", Impact.LEARNING)
     return OMIT

@@ -1,4 +1,4 @@
-"""Translation of a complete file of another library, and output as YAML with remarks as comments."""
+"""Translation of a complete file of another library, and its output as YAML with explanatory comments."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def translate_zoo(data: Any, algorithm: str, env: str) -> Translation:
 
 
 def with_policies(entry: TranslatedEntry) -> TranslatedEntry:
-    """Moves the algorithm of a world, and its settings other than those of sampling, to each of its policies.
+    """Moves a multi-agent entry's algorithm, and its settings except those of sampling, into each policy.
 
     Single-agent entries are unchanged.
     """

@@ -140,7 +140,7 @@ def inverse(foreign: ForeignSettings, key: str, value: Any) -> float:
 
 @conversion
 def baseline(foreign: ForeignSettings, key: str, value: Any) -> str:
-    """Converts the kind of state value in CRR's advantages: RLlib's `expectation` is the (exact) `mean`."""
+    """Converts the estimator of state values in CRR's advantages: `expectation` becomes the exact `mean`."""
     return "mean" if value == "expectation" else str(value)
 
 

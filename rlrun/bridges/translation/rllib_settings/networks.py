@@ -119,7 +119,7 @@ def _sequence(foreign: ForeignSettings, most: int) -> int:
 
 @conversion
 def recurrent_settings(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Omits settings of the LSTM, which `recurrent` converts; adds a remark if there is no `use_lstm`."""
+    """Omits an LSTM setting, since `recurrent` converts it already; adds a remark if `use_lstm` is off."""
     if not foreign.get("model.use_lstm"):
         foreign.tell(key, "there is no recurrent core", Impact.NONE)
     return OMIT

@@ -43,7 +43,7 @@ def target_updates(foreign: ForeignSettings, key: str, value: Any) -> int:
 
 @conversion
 def sampling(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts RLlib's replay buffer type, or the older switch, to `uniform` or `prioritized` sampling."""
+    """Converts RLlib's replay buffer type, or `prioritized_replay`, to `uniform` or `prioritized` sampling."""
     if key.endswith("prioritized_replay"):
         return OMIT if key != "prioritized_replay" else _sampling(is_prioritized=bool(value))
     if "prioritized_replay" in foreign.written:
@@ -151,14 +151,14 @@ _STARTS = (
 
 @conversion
 def sampled_actions(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Omits `StochasticSampling`, which rlrun always uses for stochastic policies; other explorations get a remark."""
+    """Omits `StochasticSampling`, as stochastic policies always sample; adds a remark on any other exploration."""
     kind = str((value or {}).get("type", "StochasticSampling")).rpartition(".")[2]
     return OMIT if kind == "StochasticSampling" else _unknown_exploration(foreign, key, kind)
 
 
 @conversion
 def on_if_huber(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Omits the Huber loss of critics, for which rlrun uses the squared error, and adds a remark."""
+    """Omits settings of a Huber loss; adds a remark if rlrun's critics use the squared error instead."""
     if value and foreign.algorithm not in Q_LEARNERS and (key == "use_huber" or foreign.get("use_huber")):
         foreign.tell(key, "the critics' loss is the squared error here")
     return OMIT

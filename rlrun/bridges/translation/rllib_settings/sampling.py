@@ -80,7 +80,7 @@ def episodes_per_iteration(foreign: ForeignSettings, key: str, value: Any) -> An
 
 @conversion
 def optimizer_settings(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts RLlib's section `optimizer`: only Ape-X's replay shards have a counterpart, others get a remark."""
+    """Converts RLlib's section `optimizer`: keeps the number of Ape-X's replay shards, adds a remark on the rest."""
     left = dict(value or {})
     shards = left.pop("num_replay_buffer_shards", None)
     if shards and foreign.has("asynchrony.replay_shards"):

@@ -54,7 +54,7 @@ def minibatches_of_games(foreign: ForeignSettings, key: str, value: Any) -> floa
 
 @conversion
 def network_of_games(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts AlphaZero's network: `DenseModel`, which has no activation, to a linear map; others get a remark."""
+    """Converts AlphaZero's `DenseModel`, one linear map, to no hidden layers; adds a remark on other networks."""
     if str(value).rpartition(".")[2] != "DenseModel":
         foreign.tell(key, "name a network of one's own as model.module", Impact.LEARNING)
         return OMIT
@@ -64,7 +64,7 @@ def network_of_games(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def posterior_scale(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts the bandits' Thompson sampling to a posterior scale of 1; other explorations get a remark."""
+    """Converts the bandits' Thompson sampling to a posterior scale of 1; adds a remark on other exploration."""
     kind = str((value or {}).get("type")).rpartition(".")[2]
     if kind != "ThompsonSampling":
         foreign.tell(key, f"{foreign.algorithm} does not explore by {kind} here", Impact.LEARNING)
@@ -107,7 +107,7 @@ def sizes(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def noise_of_actor(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Omits noise on the actions of Dreamer's actor, which rlrun does not add, with a remark."""
+    """Omits noise on the actions of Dreamer's actor, which rlrun does not support, and adds a remark."""
     if key in foreign.written and value:
         foreign.tell(key, "actions are drawn from the actor here, without further noise")
     return OMIT
@@ -151,7 +151,7 @@ def whole_episodes(foreign: ForeignSettings, key: str, value: Any) -> int:
 
 @conversion
 def workers_on_models(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Omits MBMPO's workers, which share tasks in RLlib; in rlrun each network of the ensemble is one task."""
+    """Omits MBMPO's number of workers: in rlrun, each network of the ensemble is one task instead."""
     members = int(foreign.section("dynamics_model")["ensemble_size"])
     if value != members:
         foreign.tell(key, f"each of {members} networks is one task here; there {value} workers share them as tasks")
@@ -193,7 +193,7 @@ def value_network_settings(foreign: ForeignSettings, key: str, value: Any) -> An
 
 @conversion
 def mixer(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Omits QMIX's mixer, which selects the algorithm qmix or vdn (see `mixing`); others get a remark."""
+    """Omits QMIX's mixer, since `mixing` converts it already; adds a remark if it is not qmix or vdn."""
     if value not in ("qmix", "vdn"):
         text = "without a mixer each agent learns alone: that is dqn with one policy for all agents here"
         foreign.tell(key, text, Impact.LEARNING)
@@ -201,7 +201,7 @@ def mixer(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 
 def mixing(ours: str, mixer_name: Any) -> str:
-    """Name of rlrun's algorithm: vdn if it is qmix and RLlib's mixer is `vdn`, else unchanged.
+    """Name of the algorithm in rlrun: vdn for RLlib's qmix with the mixer `vdn`, else the name `ours`.
 
     Examples:
         >>> mixing("qmix", "vdn"), mixing("qmix", "qmix"), mixing("ppo", None)

@@ -30,7 +30,7 @@ def steps_of_round(foreign: ForeignSettings) -> int:
 
 
 def longest_episode(foreign: ForeignSettings) -> int:
-    """Step limit of episodes; if unknown, the fragment length, as fragments are complete episodes."""
+    """Step limit of episodes; if unknown, the fragment length, if fragments are complete episodes."""
     return int(foreign.horizon or fragment_steps(foreign) or 1)
 
 

@@ -20,11 +20,11 @@ KIND_METRICS = (*_MEANS.values(), *_GAPS.values())
 
 @dataclass(frozen=True)
 class DifferingKinds:
-    """Mean returns of greedy and sampled actions of a policy, whose 95 % intervals do not overlap.
+    """Difference between a policy's greedy and sampled actions: mean returns whose 95 % intervals do not overlap.
 
     Attributes:
-        judged: Choice of actions, greedy or sampled, that counts in the evaluation.
-        mean: Mean return of the actions that count.
+        judged: Kind of actions, greedy or sampled, by which the evaluation judges the policy.
+        mean: Mean return of this kind of actions.
         other_mean: Mean return of the other kind of actions.
     """
 

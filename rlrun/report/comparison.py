@@ -167,7 +167,7 @@ def compare(groups: Sequence[Group], metric: str, axis: str, mode: Mode = "max")
 
 
 def env_notes(runs: Sequence[RunView]) -> list[str]:
-    """Note on runs that were trained in different envs, whose returns are not comparable; empty otherwise."""
+    """Note that runs were trained in different envs, so that returns are not comparable; [] if they share the env."""
     envs = sorted({run.env for run in runs})
     return [f"the runs are of different envs ({', '.join(envs)}), whose returns cannot be compared"] * (len(envs) > 1)
 

@@ -28,7 +28,7 @@ T = TypeVar("T", bound=Configured)
 
 @dataclass(frozen=True)
 class Group:
-    """Group of trials: a configuration over its seeds, the populations of a run, or a whole run.
+    """Group of trials: one configuration with all its seeds, the populations of a run, or a whole run.
 
     Attributes:
         label: Name of the group, unique within a list of groups.

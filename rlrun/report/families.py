@@ -53,7 +53,7 @@ class Family:
         population: Seed of the population.
         members: Names of the population's trials.
         best: Index of the member that is best at the end, None if none has a score.
-        copies: Number of decisions in which a member copied another one.
+        copies: Number of times that a member copied another member's weights.
         stretches: Training segments of all members, sorted by generation and member.
     """
 

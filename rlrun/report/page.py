@@ -77,7 +77,7 @@ WORLD_METRICS = re.compile(
 def page_data(
     runs: Sequence[RunView], metric: str, mode: Mode, metrics: Sequence[str], small: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Data of a report page for some runs.
+    """Data of a report page on the given runs.
 
     Args:
         runs: The runs, with the columns of all metrics.
@@ -213,7 +213,7 @@ class Leader:
     """Leading configuration of a run, with its lead over the second-best one.
 
     Attributes:
-        first: The best configurations, best first; at least two.
+        first: The leading configuration, followed by the next best ones; at least two in all.
         configurations: Number of all configurations with a score.
         lead: Difference of the first two configurations' means with Welch's interval, positive if the first is better;
             None with a single seed.
@@ -229,7 +229,7 @@ class Leader:
 
 
 def leader_of(comparison: Comparison | None, summaries: Sequence[GroupSummary], mode: Mode) -> Leader | None:
-    """Leader among groups; None with fewer than two groups with values.
+    """Leading group of trials, with its lead; None if fewer than two groups have values.
 
     Args:
         comparison: Comparison of the groups; None if there are too many, so that the lead has no interval.
@@ -268,7 +268,8 @@ def write_report(
     Args:
         paths: Directories of the runs.
         output: File to write, overwritten if it exists; missing parent folders are created.
-        metrics: Metrics whose curves are shown; the first one ranks the trials. () for the goal of the runs.
+        metrics: Metrics whose curves are shown; the first one ranks the trials. () for the metric
+            that the runs optimize.
         mode: Whether higher or lower values of the first metric are better; None for the mode of the run's scheduler,
             else "max".
 

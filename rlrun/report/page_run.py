@@ -86,7 +86,7 @@ def run_data(run: RunView, metric: str, mode: Mode) -> dict[str, Any]:
 
 
 def pictures_of(run: RunView, best: str | None) -> list[dict[str, str]]:
-    """Pictures of the best trial, or else of the first trial with pictures, as data URLs.
+    """Pictures of the policies of the best trial, or else of the first trial with pictures, as data URLs.
 
     Args:
         run: The run.
@@ -114,7 +114,7 @@ def videos_of(run: RunView) -> list[dict[str, str | None]]:
 
 
 def episodes_of(run: RunView, best: str | None) -> dict[str, str] | None:
-    """Text episodes of the best trial, or else of the first trial with text episodes; None if there are none."""
+    """Sample episodes, as text, of the best trial, or else of the first trial that has any; None if there are none."""
     for trial in sorted(run.trials, key=lambda trial: trial.name != best):
         path = trial.directory / EPISODES_FILE
         if path.exists():
@@ -182,7 +182,7 @@ def _flow(value: Any) -> str:
 def sweep_data(
     groups: Sequence[Group], metric: str, mode: Mode, logarithmic: Mapping[str, bool]
 ) -> dict[str, Any] | None:
-    """Data of a sweep: axes, scores, parameter importance and history; None if no parameter varies.
+    """Data of a sweep: axes, scores, parameter importance and history of the best score; None if no parameter varies.
 
     Args:
         groups: The configurations, in the order of the run.

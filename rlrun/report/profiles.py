@@ -41,10 +41,10 @@ class Method:
 
     Attributes:
         label: Name of the method.
-        seeds: Number of final values by task.
+        seeds: Number of seeds, each with a final value, by task.
         iqm: Interquartile mean over all tasks' scores.
-        mean: Mean over tasks.
-        median: Median over tasks of the task's mean.
+        mean: Mean over tasks of the task's mean score.
+        median: Median over tasks of the task's mean score.
         optimality_gap: Mean amount by which scores fall short of 1.
         profile: For each threshold, the share of scores at or above it, averaged over tasks.
         probability: Probability that the best method improves on this one; None for the best one.

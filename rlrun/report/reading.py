@@ -213,7 +213,7 @@ def metric_of_all(runs: Sequence[RunView], metric: str) -> tuple[str, str]:
 
 
 def axis_of(runs: Iterable[RunView], name: str | None) -> str:
-    """Column of the horizontal axis of curves of runs.
+    """Result column for the horizontal axis of the runs' learning curves.
 
     Args:
         runs: The runs.

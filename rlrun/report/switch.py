@@ -35,7 +35,7 @@ class Switch:
 
 
 def switches(run: RunView) -> list[Switch]:
-    """Stage switches of a run that continues another run, for each seed; [] without evaluations on both sides."""
+    """Stage switches, one per seed, of a run that continues another run; [] unless both runs have evaluations."""
     if run.table.after is None:
         return []
     try:

@@ -45,7 +45,7 @@ class Step:
 
     Attributes:
         label: Name of the configuration.
-        score: Mean of the last values of its seeds.
+        score: Mean of the metric's last values over the configuration's seeds.
         best: Best score of this and all earlier configurations.
         seconds: Seconds of training of this and all earlier configurations.
     """
@@ -77,7 +77,7 @@ def history(groups: Sequence[Group], scores: Mapping[str, float], mode: Mode) ->
 
     Args:
         groups: The configurations.
-        scores: Mean of the last values of each configuration with values, by label.
+        scores: Mean over seeds of the last metric values, for each configuration with values, by label.
         mode: Whether higher or lower scores are better.
     """
     better = max if mode == "max" else min

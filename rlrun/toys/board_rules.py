@@ -15,7 +15,7 @@ from typing_extensions import override
 
 
 class BoardRules(ABC):
-    """Base class of placement games: two players place pieces in turn, without moves or captures.
+    """Base class of placement games: two players place pieces in turn; pieces are never moved or captured.
 
     Players are 0 and 1; player 0 moves first. A player whose pieces reach the goal wins; a full board without a winner
     is a draw.
@@ -26,7 +26,7 @@ class BoardRules(ABC):
     Attributes:
         rows: Rows of the board.
         columns: Columns of the board.
-        num_actions: Actions of a player, A.
+        num_actions: A, number of actions of a player.
         full: Bitboard of all cells.
         is_slanted: Whether each row lies half a cell further right than the one above it.
     """

@@ -203,7 +203,7 @@ class Foraging(World):
 
     @property
     def births(self) -> dict[str, int]:
-        """Number of agents born since the reset, by kind."""
+        """Number of agents born since the reset, including the initial agents, by kind."""
         return {kind: population.births for kind, population in self._populations.items()}
 
     @property

@@ -43,7 +43,7 @@ class LineGameArrays:
 
     @abstractmethod
     def cells_of(self, taken: Indices, actions: Indices) -> Indices:
-        """Cells that n actions fill, as bitboards, [n], given the bitboards of occupied cells, `taken`, [n]."""
+        """Returns the cells that n actions fill, [n], given the occupied cells, `taken`, [n]; all are bitboards."""
 
     @abstractmethod
     def legal(self, states: States) -> Flags:

@@ -258,14 +258,14 @@ class AsymmetricBox(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):  #
         return np.zeros(1, np.float32), {}
 
     def step(self, action: NDArray[np.float32]) -> Step:
-        """Ends the episode with minus the squared distance to the target."""
+        """Ends the episode; the reward is minus the squared distance to the target."""
         if np.any(action < self.action_space.low) or np.any(action > self.action_space.high):
             raise ValueError(f"action {action} is outside {self.action_space}")
         return np.zeros(1, np.float32), -float(np.sum((action - np.array([2.0, 0.1])) ** 2)), True, False, {}
 
 
 class NestedTuple(gymnasium.Env[tuple[Any, ...], int]):  # type: ignore[misc]
-    """Env with nested observations: a tuple of an integer, and a dict of a tuple of floats and bits.
+    """Env with nested observations: a tuple of an integer and a dict, whose only entry is a tuple of floats and bits.
 
     The reward is 1 for the action equal to the integer, one of three; the other leaves are noise. Episodes have 10
     steps. The best return is 10; a random policy gets 10/3.
@@ -324,7 +324,7 @@ class Hanging(ConstantReward):
 
     @override
     def step(self, action: int) -> Step:
-        """Returns reward 1; sleeps before, in the step chosen by `hang_at`."""
+        """Returns reward 1; in the step chosen by `hang_at`, sleeps before it returns."""
         if self._elapsed + 1 == self._hang_at:
             time.sleep(self._seconds)
         return super().step(action)

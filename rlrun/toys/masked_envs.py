@@ -1,4 +1,4 @@
-"""Test envs with action masks and known optimal values; illegal actions raise."""
+"""Test envs with action masks and known optimal values; illegal actions raise an error."""
 
 from __future__ import annotations
 

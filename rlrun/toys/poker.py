@@ -76,7 +76,7 @@ class KuhnPosition:
 
     @property
     def returns(self) -> tuple[float, float]:
-        """Returns of both players at the end."""
+        """Each player's return (amount won or lost) at the end of the game."""
         if self.moves in ("10", "010"):  # a fold, by the second player and by the first
             first = 1.0 if self.moves == "10" else -1.0
         else:
@@ -125,7 +125,7 @@ class LeducPosition:
 
     @property
     def returns(self) -> tuple[float, float]:
-        """Returns of both players at the end: plus or minus the loser's stake."""
+        """Each player's return at the end of the game: plus or minus the loser's stake."""
         stakes, last = self._stakes(), self.rounds[-1]
         if last.endswith(str(FOLD)):
             sign = 1 if len(last) % 2 == 0 else -1  # the second player has folded after an even number of moves

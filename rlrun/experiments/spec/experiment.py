@@ -176,7 +176,7 @@ def judged_by(spec: Mapping[str, Any]) -> str:
 
 
 def policy_evaluation_metrics(policies: Iterable[str]) -> tuple[Metric, ...]:
-    """Names of the per-policy evaluation metrics of a multi-agent world."""
+    """Evaluation metrics that are reported for each policy of a multi-agent world."""
     return tuple(
         replace(
             metric,
@@ -255,7 +255,7 @@ class EvaluationConfig(ConfigModel):
 
 
 def actions_of(evaluation: EvaluationConfig | None) -> ActionKind:
-    """Choice between greedy and sampled actions in a trial's evaluations; the default without evaluations."""
+    """Kind of actions, greedy or sampled, in a trial's evaluations; the default kind if there are no evaluations."""
     return DEFAULT_KIND if evaluation is None else evaluation.actions
 
 
@@ -363,7 +363,7 @@ class RunSettings(ConfigModel):
         return None if self.scheduler is None else self.scheduler.population
 
     def configurations_in(self, spaces: Spaces) -> int:
-        """Number of configurations that search spaces expand to."""
+        """Number of configurations to try for given search spaces: number of samples times grid points."""
         return self.num_samples if self.searches else count(spaces, self.num_samples)
 
     @model_validator(mode="after")
@@ -415,7 +415,7 @@ class Learning(ConfigModel):
 
     @property
     def needs_ray(self) -> bool:
-        """Whether a trial has rollout workers or learners in other processes, which Ray runs."""
+        """Whether a trial needs Ray, since it has rollout workers or learners in processes of their own."""
         return bool(self.config.num_workers) or any(config.num_learners for config in self.settings.values())
 
     @property
@@ -575,7 +575,7 @@ class Experiment(RunSettings, Learning):
 
     @property
     def num_configurations(self) -> int:
-        """Number of configurations, each of which runs with every seed; for populations, the population size."""
+        """Number of configurations, each run with every seed; for a population-based scheduler, the population size."""
         return self.configurations_in(self.spaces())
 
     @property
@@ -600,11 +600,11 @@ class Experiment(RunSettings, Learning):
         return self.replace(auto=(), config=self.config.replace(**measured), template=template)
 
     def param_names(self) -> dict[Location, str]:
-        """Short names of the varying settings, by location; they are the keys of `params` in trials."""
+        """Short name of each varying setting, by location in the entry; the names are keys of trials' `params`."""
         return short_names(dict.fromkeys([*self.spaces(), *self.mutated()]))
 
     def plan(self) -> Iterator[PlannedTrial]:
-        """Planned trials of the experiment, without configs; none if a searcher suggests the trials."""
+        """Planned trials of the experiment, before configs are built; empty if a searcher suggests the trials."""
         configurations = [] if self.searches else expand(self.spaces(), self.num_samples, self.seeds[0])
         if mutated := self.mutated():
             return planned_members(self.template, configurations, mutated, self.seeds)
@@ -652,8 +652,8 @@ class Experiment(RunSettings, Learning):
         Args:
             values: Values of the varying settings, by location in the entry.
             index: The trial's number within the experiment.
-            configuration: Number of the configuration with these values.
-            seed: One of the experiment's seeds. A member of a population has a seed derived from it.
+            configuration: Index of the configuration that has these values, from 0.
+            seed: One of the experiment's seeds. A population member's own seed is derived from this one.
 
         Raises:
             SpecError: A value is not valid for its field.

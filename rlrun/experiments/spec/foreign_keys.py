@@ -75,7 +75,7 @@ def as_written(mistakes: Iterable[Mistake], keys: Sequence[ForeignKey]) -> list[
 
 
 def foreign_entry_keys(entry: Mapping[str, Any], known: Iterable[str], needed: Iterable[str]) -> list[ForeignKey]:
-    """Finds foreign or misspelled keys of a spec entry that replace missing ones, such as `run` for `algorithm`.
+    """Finds other libraries' or misspelled keys of a spec entry, such as `run` where the key `algorithm` is missing.
 
     Args:
         entry: The entry.

@@ -97,13 +97,13 @@ def in_policies(mistake: Mistake, models: Mapping[str, type[AlgorithmConfig]]) -
 def with_key_location(
     mistake: Mistake, name: str, models: Sequence[type[AlgorithmConfig]], path: str = "config"
 ) -> Mistake:
-    """Extends the message on an unknown key by the algorithm's name or the correct path of the key.
+    """Adds the algorithm's name, or the correct path of the key, to the message on an unknown key.
 
     Args:
         mistake: The mistake.
-        name: The algorithm; "" if it is not known.
+        name: Name of the algorithm; "" if it is not known.
         models: The config class; several if the algorithm is not known.
-        path: The config's path.
+        path: Path of the config in the entry.
     """
     key, message = mistake.location[-1], mistake.message
     if not mistake.at_key or not isinstance(key, str):

@@ -44,10 +44,10 @@ class CheckedLearning:
     Attributes:
         entry: The entry, with presets and the run's length filled in.
         mistakes: Mistakes, with locations in the entry.
-        algorithm: Display name of the algorithms.
+        algorithm: Names of the entry's algorithms, as one text for display.
         parts: The sections with settings, and their locations.
-        policies: The policies of a world; empty if one algorithm learns all.
-        seats: Opponent seats of the policies, and the league.
+        policies: Policies of a multi-agent world by name; empty if the entry names a single algorithm instead.
+        seats: The checked seats (roles of frozen opponents) and league.
         learns: The policies, with default settings in place of invalid ones; None if an algorithm is not known.
         candidates: Algorithms that an unknown name may refer to.
     """

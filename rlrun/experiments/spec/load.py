@@ -149,7 +149,7 @@ def shipped_experiment(
 
 
 def default_name(env: str, algorithm: str) -> str:
-    """Default name of an experiment that is not from a file: the env's own name and the algorithm.
+    """Default name of an experiment that is not from a file: the env's name, without its module, and the algorithm.
 
     Examples:
         >>> default_name("tank:Tank", "ppo"), default_name("ALE/Pong-v5", "dqn"), default_name("lab:Arm", "lab:AWR")

@@ -96,7 +96,7 @@ class MlflowConfig(ConfigModel):
 
 
 class LoggersConfig(ConfigModel):
-    """Settings of loggers: a list of names ``[wandb]``, or ``{wandb: {project: walkers}}``; no credentials.
+    """Settings of loggers: a list of names ``[wandb]``, or ``{wandb: {project: walkers}}``; never credentials.
 
     ``my_lab.csv:CsvLogger`` names a custom class; its arguments are given as a mapping below the name.
     """

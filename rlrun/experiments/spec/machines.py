@@ -43,7 +43,7 @@ class OnMachine:
     settings: tuple[str, ...] = ()
 
     def as_written(self, mistakes: Sequence[Mistake]) -> list[Mistake]:
-        """Moves mistakes in the machine's settings from `config` to the place in the entry where they are written."""
+        """Relocates mistakes from `config` to where the user wrote the machine's settings, below `machines`."""
         own: Location = ("machines", self.machine)
         return [
             replace(mistake, location=(*own, *mistake.location[1:]))

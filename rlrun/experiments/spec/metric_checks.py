@@ -30,7 +30,7 @@ _COUNTS = ("iteration", "env_steps", "agent_steps", "sgd_steps", "episodes")
 def reported_metrics(
     learns: Policies, *, in_world: bool, hooks: Sequence[Mapping[str, Mapping[str, Any]]] = ()
 ) -> tuple[list[Metric], list[Metric]]:
-    """Names of all metrics of a training, and of all metrics of its evaluations; starts no process and no env.
+    """Metrics that a training reports, and metrics that its evaluations report; starts no process and no env.
 
     Args:
         learns: The policies.

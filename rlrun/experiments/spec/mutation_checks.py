@@ -48,7 +48,7 @@ def check_mutations(entry: Mapping[str, Any], parts: Sequence[Part]) -> list[Mis
 
     Args:
         entry: The entry as written.
-        parts: Configs of the entry.
+        parts: Config sections of the entry.
 
     Returns:
         Mistakes, with locations in the entry.

@@ -66,7 +66,7 @@ class SearchSpace:
         return self.kind.name == "grid_search"
 
     def probes(self) -> Iterator[tuple[Location, Any]]:
-        """Yields test values that the field must accept, each with a location within the search space.
+        """Yields test values that the searched setting must accept, each with its location within the search space.
 
         The test values are all choices, or both bounds and a value between them (with the location of the space
         itself).

@@ -28,7 +28,7 @@ NAME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 @dataclass(frozen=True)
 class CheckedSeats:
-    """Result of validating the seats and the league of a spec entry.
+    """Result of validating a spec entry's seats (roles of frozen opponents) and league.
 
     Attributes:
         mistakes: Mistakes, with locations in the entry.
@@ -44,7 +44,7 @@ class CheckedSeats:
 
 
 def check_seats(entry: Mapping[str, Any], policies: Sequence[str], trained: Sequence[str]) -> CheckedSeats:
-    """Validates the seats and the league of a spec entry.
+    """Validates a spec entry's seats (roles of frozen opponents) and league.
 
     Args:
         entry: The entry as written, a league without settings as {}.
@@ -105,7 +105,7 @@ def _seat_mistakes(seat: SeatSettings, trained: Sequence[str]) -> list[Mistake]:
 
 
 def opponent_mistakes(learns: Policies, env: EnvConfig) -> list[Mistake]:
-    """Mistakes for checkpoints whose policy spaces differ from those of the seat's agents.
+    """Mistakes for opponents' checkpoints whose observation or action space differs from that of the agents they play.
 
     Creates the world for the check.
 

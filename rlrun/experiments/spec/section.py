@@ -31,7 +31,7 @@ _WHOLE_KINDS = {
 
 
 class UnusableEnv(Mistake):
-    """Mistake for an env that is valid but requires a package that is not installed."""
+    """Problem of a valid env setting: the env requires a package that is not installed."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def check_section(
 
 
 def refusals(location: Location, check: Callable[[], object], *, at_key: bool = False) -> list[Mistake]:
-    """Runs a check and converts the error it raises to a mistake at a location; [] if the check passes."""
+    """Runs a check; returns its error as a mistake at the given location, or [] if the check passes."""
     try:
         check()
     except (UsageError, CheckpointError) as error:

@@ -13,7 +13,7 @@ WITHOUT_ENV_TITLE = "data"
 
 
 def algorithm_title(entry: Mapping[str, Any]) -> str:
-    """Display name of a spec entry's algorithm, or the names of all its policies or stages; "?" without any.
+    """Display name of a spec entry's algorithm, or the names of all its policies or stages; "?" if none is named.
 
     Examples:
         >>> algorithm_title({"policies": {"a": {"algorithm": "ppo"}, "b": {"algorithm": "dqn"}}})
@@ -33,7 +33,7 @@ def algorithm_title(entry: Mapping[str, Any]) -> str:
 
 
 def env_title(env: Any) -> str:
-    """Display name of an env or multi-agent world: the id, or a search space over ids; "data" without an env.
+    """Display name of an env or multi-agent world: the id, or the ids in a search space; "data" if there is no env.
 
     Examples:
         >>> env_title({"pettingzoo": "mpe2.simple_spread_v3"}), env_title("CartPole-v1")

@@ -31,7 +31,7 @@ class OneOf(ConfigModel):
     Subclasses have a field for each choice; its type is the choice's settings or None, its default None.
 
     Attributes:
-        what: Name of the setting in messages: "scheduler".
+        what: Name of the setting in messages, such as "scheduler".
     """
 
     what: ClassVar[str]

@@ -48,7 +48,7 @@ class CheckedResults:
         rows: The rows by ascending iteration; altered or missing rows are taken from checkpoints if possible.
         damage: Damage found, one sentence each.
         names: Names of all metrics in the rows.
-        size: Bytes of result.json up to the end of the last requested row.
+        size: Length of result.json in bytes, up to the end of the last requested row.
     """
 
     rows: tuple[Row, ...]

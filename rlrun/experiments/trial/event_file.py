@@ -61,7 +61,7 @@ class EventFile:
         Args:
             step: Step of the summary.
             values: Numbers, booleans and strings by name; None is omitted, other values are converted to strings.
-            group: Group of the trial; trials of a group share a line, with the means of their metrics.
+            group: Name of the trial's group; the tab has one line per group, with the means of its trials' metrics.
         """
         entries = b"".join(
             _field(_SESSION_PARAMS, _field(_ENTRY_KEY, name.encode()) + _field(_ENTRY_VALUE, _struct_value(value)))

@@ -41,8 +41,8 @@ class Resumption:
         skipped: Newer checkpoints that could not be used.
         rows_cut: Number of removed result rows of later iterations, which are recomputed.
         env_slots_restarted: Number of envs that had to begin a new episode.
-        other_executor: Whether compiled updates are now computed without a compiler, as the user allowed.
-        other_kernels: Whether the kernels of updates, the processor or the BLAS differ from those before.
+        other_executor: Whether formerly compiled updates now run uncompiled, as the user allowed.
+        other_kernels: Whether the updates' compiled kernels, the processor or the BLAS library have changed.
         crash: Message on the previous process if it ended without an exception and envs may be the cause, else "".
         unsaved: Parts of the state missing in the checkpoint, one clause each.
         damage: Damage and repair of the results so far, one sentence each.

@@ -74,7 +74,7 @@ class TrialJournal:
         return self.last_result
 
     def note_row(self, row: Row) -> None:
-        """Updates the best values in trial.json with a result row, a new one or one from before a resume."""
+        """Updates the best values to be recorded in trial.json with a result row, new or from before a resume."""
         self._best = {metric: best_value([{metric: best}, row], metric) for metric, best in self._best.items()}
 
     def begin_checkpoint(self, iteration: int, content: Callable[[], Content], generation: int) -> None:

@@ -162,17 +162,17 @@ class StartingPoint:
         """Last population generation (PBT) that the trial carried out; 0 outside of populations.
 
         Raises:
-            CheckpointError: The checkpoint's entry is not a number.
+            CheckpointError: The generation stored in the checkpoint is not a number.
         """
         with refusing(GENERATION):
             return as_count(self.content.manifest.get(GENERATION, 0))
 
     @property
     def result(self) -> Mapping[str, Any]:
-        """Result of the checkpoint's iteration, {} without one.
+        """Training result of the checkpoint's iteration; {} if the checkpoint holds none.
 
         Raises:
-            CheckpointError: The checkpoint's entry is not a result.
+            CheckpointError: The result stored in the checkpoint is malformed.
         """
         result = self.content.manifest.get(RESULT_KEY) or {}
         if not isinstance(result, dict) or any(isinstance(value, dict | list | tuple) for value in result.values()):

@@ -37,7 +37,7 @@ def training_of(trial: TrialSpec, announce: Callable[[str], None] = silent, *, e
 
 
 def with_update_executor(trial: TrialSpec, why_no_kernels: str) -> TrialSpec:
-    """Copies a trial with its update executor chosen; an executor that was already chosen is kept.
+    """Copies a trial and chooses its update executor (how updates are computed), unless that is already chosen.
 
     Args:
         trial: The trial.
@@ -54,7 +54,7 @@ def with_update_executor(trial: TrialSpec, why_no_kernels: str) -> TrialSpec:
 
 
 def planned_env_steps(trial: TrialSpec) -> int | None:
-    """Total planned steps of all trials that share this trial's compiled update, in the unit of its schedules.
+    """Total planned steps (env or SGD, as its schedules count) of all trials that share this trial's compiled update.
 
     None if the trial has no stop criterion in this unit.
     """
@@ -68,7 +68,8 @@ def record_to(training: Training, output: Path, *, begun: str | None, from_start
     Args:
         training: The trial's training.
         output: Folder of the data set.
-        begun: Folder of the data set that the trial has already begun; the folder is removed if the trial restarts.
+        begun: Folder of the data set that the trial began to write before a resume, or None; the folder is removed if
+            the trial restarts.
         from_start: Whether the trial starts without a checkpoint.
 
     Raises:

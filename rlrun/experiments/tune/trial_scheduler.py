@@ -289,19 +289,19 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
 
 
 def trial_name(trial: Trial) -> str:
-    """Name, as in the run's table, of the trial that a Ray Tune trial object represents."""
+    """Name, in rlrun's list of the run's trials, of the trial that a Ray Tune trial object represents."""
     name: str = trial.config["trial"]["name"]
     return name
 
 
 def exploit_of(spec: TrialSpec, orders: ExploitOrders) -> Exploit:
-    """Exploit step that carries out a rule's orders in a trial."""
+    """Exploit-and-explore step (PBT) that carries out a scheduling rule's orders in a trial."""
     parent = None if orders.checkpoint is None else Path(orders.checkpoint)
     return Exploit(orders.generation, with_settings(spec, orders.params), parent)
 
 
 def copied(orders: ExploitOrders, before: dict[str, Any], after: dict[str, Any]) -> str:
-    """Message that a population member copied another one, with the parent and the changed settings.
+    """Message that a population member has copied another member's weights: parent and changed settings.
 
     Examples:
         >>> copied(Orders(3, "001-a", "x", {}), {"lr": 0.001}, {"lr": 0.0012})

@@ -1,4 +1,4 @@
-"""Ray Tune searcher that supplies a run's trials: those in the run's table, then those of rlrun's searcher."""
+"""Ray Tune searcher that supplies a run's trials: first those in run.json, then suggestions of rlrun's searcher."""
 
 from __future__ import annotations
 

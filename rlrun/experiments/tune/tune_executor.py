@@ -231,11 +231,11 @@ def _error_in_text(trial: Trial) -> Exception:
 
 
 def read_tune_error(name: str, text: str) -> RlrunError:
-    """Last error of a trial in Ray Tune's text file, the only report if memory was short at the trial's start.
+    """Last error in a trial's Ray Tune error file, the only report if a trial could not start for lack of memory.
 
     Args:
         name: Name of the trial.
-        text: Each failure so far: a line with its number and time, and the exception.
+        text: Content of the file: for each failure so far, a line with its number and time, then the exception.
     """
     error = text.rpartition("Failure # ")[2].partition("\n")[2].strip()
     if LOW_MEMORY in error:

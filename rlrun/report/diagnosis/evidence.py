@@ -175,7 +175,7 @@ class Evidence:
 
     @property
     def num_agents(self) -> int:
-        """Number of possible agents; without metrics per agent, the mean number that act in a step, rounded up."""
+        """Number of agents with their own metrics; if there are none, the mean number acting in a step, rounded up."""
         reported = sum(name.startswith("agents/") for name in self.trial.columns.reported)
         acting = self.end("agent_steps") / max(self.end("env_steps"), 1.0)
         return reported or math.ceil(np.nan_to_num(acting))

@@ -74,7 +74,7 @@ class SeedRecord(ConfigModel):
 
 
 class ExperimentRecord(ConfigModel):
-    """Result of one experiment: verdict and seeds."""
+    """Stored result of one experiment: the verdict and the results of its seeds."""
 
     passed: bool
     """Whether the experiment reached the targets in its spec."""
@@ -154,7 +154,7 @@ def compare(verdicts: Sequence[Verdict], baseline: Baseline, *, holds_speed: boo
     """Adds comparisons with a baseline's learning curves and speeds to verdicts.
 
     Args:
-        verdicts: The verdicts of a run that is not a control.
+        verdicts: Verdicts of a regression run that is not a negative control.
         baseline: The stored regression run.
         holds_speed: Whether a slower experiment fails.
     """

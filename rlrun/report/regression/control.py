@@ -1,4 +1,4 @@
-"""Gates of a regression run, and their negative control: frozen policies, which must miss the targets."""
+"""Gates (experiments with targets) of a regression run, and controls: frozen policies, which must miss the targets."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def frozen(experiment: Experiment) -> Experiment:
 
 
 def as_control(experiment: Experiment) -> Experiment:
-    """Copies an experiment for a negative control: without loggers, and as successor of the previous stage's control.
+    """Copies an experiment for a negative control: renamed, without loggers, and after the previous stage's control.
 
     Args:
         experiment: The experiment.
@@ -81,7 +81,7 @@ def _still(config: AlgorithmConfig) -> dict[str, Any]:
 
 
 def metrics_of(result: EvaluationResult) -> dict[str, float]:
-    """Metrics of an evaluation, each under its name in training and with the prefix ``evaluation/``."""
+    """Metrics of an evaluation, each under two names: as named in training, and with the prefix ``evaluation/``."""
     values = {
         "episode_return_mean": result.mean,
         "episode_return_std": result.std,
@@ -108,7 +108,7 @@ class Gate:
 
     Attributes:
         name: Name of the experiment.
-        experiment: The experiment to run, in a control with frozen policies.
+        experiment: The experiment to run; in a negative control, its policies are frozen.
         expect: The targets that its policies must reach.
         needed: Number of seeds of each configuration that must reach the targets.
     """

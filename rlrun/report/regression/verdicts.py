@@ -62,7 +62,7 @@ def compare_differences(now: Strata, before: Strata, *, note: str = "") -> Judge
     """Compares means by their difference; higher is better.
 
     Args:
-        now: Values of the new run. Configurations that only one of the runs has are left out.
+        now: Values of the new run, by configuration. Configurations that only one of the runs has are left out.
         before: Values of the baseline.
         note: A remark for the comparison.
     """
@@ -78,7 +78,7 @@ def compare_ratios(now: Strata, before: Strata, *, tolerance: float) -> JudgedVa
     """Compares geometric means by their quotient; higher is better.
 
     Args:
-        now: Values of the new run, above 0. Configurations that only one of the runs has are left out.
+        now: Values above 0 of the new run, by configuration; configurations in only one of the runs are left out.
         before: Values of the baseline.
         tolerance: Quotients from 1 - `tolerance` to 1 + `tolerance` count as the same.
     """
@@ -188,7 +188,7 @@ class Case:
 class Verdict:
     """Verdict on an experiment in a regression run: whether it reaches its targets.
 
-    In a negative control, whether frozen policies miss them.
+    In a negative control, the verdict is whether frozen policies miss the targets.
 
     Attributes:
         experiment: Name of the experiment.
@@ -232,7 +232,7 @@ class Verdict:
 
     @property
     def is_too_weak(self) -> bool:
-        """Whether frozen policies reach the targets, in any configuration."""
+        """Whether the targets are too low: in a negative control, frozen policies reach them in some configuration."""
         return self.control and any(self._enough(cases) for cases in self._by_configuration())
 
     @property

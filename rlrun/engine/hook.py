@@ -49,7 +49,7 @@ Answer = Mapping[str, float] | Stop | None
 
 @dataclass
 class RunningEpisode:
-    """State of an episode in progress of one agent, as hooks see it.
+    """State of one agent's episode in progress, as hooks see it.
 
     Attributes:
         slot: Index of the worker's env slot; in multi-agent worlds, of the policy's agent slot.
@@ -71,7 +71,7 @@ class RunningEpisode:
 
 
 class EpisodeStep(NamedTuple):
-    """One step of an episode, as the env returned it: before filters, clipping and history views.
+    """One step of an episode, as the env returned it: before normalization, clipping and the addition of past steps.
 
     Attributes:
         observation: Observation before the step; its arrays are read-only.
@@ -168,7 +168,7 @@ def hook_class(path: str) -> type[Hook]:
         path: `package.module:Class`.
 
     Raises:
-        UsageError: There is no such class, it is no hook, it has an unknown event, or no known one.
+        UsageError: There is no such class, it is no `Hook`, or it overrides no event or has an unknown one.
         UserCodeError: The module raises while it is imported.
     """
     found = load_object(path, "hook")

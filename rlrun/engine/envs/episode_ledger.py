@@ -51,17 +51,17 @@ class EpisodeLedger:
         return seed
 
     def chosen(self, slot: int, seed: int) -> EpisodePosition:
-        """Returns the position at the start of an env slot's next episode, with a chosen seed, without beginning it."""
+        """Returns the first position of an env slot's next episode for a chosen seed; does not begin the episode."""
         return EpisodePosition(self._episodes[slot] + 1, seed, 0)
 
     def return_to(self, slot: int, place: EpisodePosition) -> None:
-        """Sets an env slot's episode number and seed to a saved position."""
+        """Restores an env slot's episode number and seed from a saved position."""
         self._episodes[slot] = place.episode
         self._current[slot] = place.seed
         self._used[slot] = self._depth  # what was hashed ahead belongs to other episodes
 
     def generator(self, slot: int) -> np.random.Generator:
-        """Returns the NumPy generator that ``gymnasium.utils.seeding.np_random`` creates for the env slot's seed."""
+        """Returns the generator that ``gymnasium.utils.seeding.np_random`` creates for the env slot's current seed."""
         row = self._used[slot] - 1
         if self._ahead[row][slot] == self._current[slot]:
             return generator_of(self._words[row, slot])

@@ -1,4 +1,4 @@
-"""Position of an env slot (episode number, seed, length), and the seed function of episodes, for many slots at once.
+"""Positions of env slots (episode number, seed, steps so far), and episode seeds, hashed for many env slots at once.
 
 `numpy.random.SeedSequence` hashes one key in 8 us; an untrained agent on CartPole ends an episode in every third step
 of 64 env slots, so that seeding would cost more than the simulation. This module computes the same hash (M. E.
@@ -31,7 +31,7 @@ class EpisodePosition:
     """Position of an env slot: an episode and the number of actions taken in it.
 
     Attributes:
-        episode: Number of the env slot's episode, from 0.
+        episode: Index of the episode among those of the env slot, from 0.
         seed: The seed that the episode was reset with.
         length: Number of actions taken since the reset; 0 at the first observation.
     """
@@ -52,7 +52,7 @@ class EpisodeSeeds:
     Attributes:
         run_seed: Root seed of the trial.
         worker_index: Index of the rollout worker that steps the env slots; 0 is the trial's own process.
-        stream: Index of the purpose, such as training (0) or evaluation, for separate seeds.
+        stream: Index of the episodes' purpose, such as 0 for training; each purpose has separate seeds.
 
     Examples:
         >>> EpisodeSeeds(run_seed=7, worker_index=1).seed(env_index=0, episode=3)
@@ -129,10 +129,10 @@ def hash_keys(entropy: Sequence[Words], num_words: int) -> Words:
 
     Args:
         entropy: The 32-bit words of the keys: element i is an array [N] with the i-th word of every key.
-        num_words: Number of 32-bit words per key.
+        num_words: Number of 32-bit output words per key.
 
     Returns:
-        Words [N, num_words].
+        Output words, [N, num_words].
     """
     pool = _pool(entropy)
     hashed = _Hash(_INIT_B, _MULT_B)

@@ -20,7 +20,7 @@ PROBED_ROWS = 16
 
 
 class GoalEnv:
-    """Goal functions of an env, called on an env instance that is never stepped.
+    """Reward and termination functions of a goal-conditioned env, called on an instance that is never stepped.
 
     The env has `compute_reward(achieved_goal, desired_goal, info)` for goals [N, ...], as Gymnasium-Robotics' envs do,
     and may have `compute_terminated` with the same arguments. `info` is empty, since replay buffers do not store infos.
@@ -29,7 +29,7 @@ class GoalEnv:
         config: Config of the env.
 
     Raises:
-        UsageError: The env has no `compute_reward`, or has tasks, which may change the function.
+        UsageError: The env has no `compute_reward`, or is a multi-task env, whose tasks may change the function.
         EnvError: The env cannot be created.
     """
 
@@ -60,7 +60,7 @@ class GoalEnv:
         return self._call("compute_reward", self._compute_reward, achieved, desired).astype(np.float32)
 
     def terminateds(self, achieved: Array, desired: Array) -> NDArray[np.bool_] | None:
-        """Whether goals terminate an episode, [N]; None if the env has no `compute_terminated`."""
+        """Whether each of N pairs of goals terminates the episode, [N]; None if the env has no `compute_terminated`."""
         if self._compute_terminated is None:
             return None
         return self._call("compute_terminated", self._compute_terminated, achieved, desired).astype(np.bool_)

@@ -60,7 +60,7 @@ class GymnasiumVectorEnv:
         spaces: Observation and action space of one env slot.
         seeds: Episode seeds, a function of env slot and episode number.
         num_envs: Number of env slots.
-        first_episodes: Number of each env slot's first episode.
+        first_episodes: Index of each env slot's first episode.
         made: The vector env, if it was created before `start`.
     """
 

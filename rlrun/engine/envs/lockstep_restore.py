@@ -28,14 +28,14 @@ class LockstepEnv(Protocol):
         ...
 
     def start_at(self, places: dict[int, EpisodePosition]) -> Tree:
-        """Resets env slots to the first steps of given episodes; returns the observations of all env slots."""
+        """Resets some env slots to the start of given episodes; returns the observations of all env slots."""
         ...
 
     def start_after(self, places: dict[int, EpisodePosition]) -> Tree:
-        """Resets env slots to the episodes that follow saved positions; returns all slots' observations.
+        """Resets some env slots, each to the episode after its saved one; returns the observations of all env slots.
 
         Args:
-            places: Saved position of each slot to reset.
+            places: Saved positions, by index of the env slot to reset.
         """
         ...
 

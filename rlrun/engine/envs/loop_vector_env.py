@@ -52,7 +52,7 @@ class LoopVectorEnv:
         env_id: Name of the env in messages.
         envs: Single environments with equal spaces, one for each env slot.
         seeds: Episode seeds, a function of env slot and episode number.
-        first_episodes: Number of each env slot's first episode.
+        first_episodes: Index of each env slot's first episode.
         columns: Names of the numbers in each step's info that are recorded as columns.
     """
 

@@ -61,7 +61,7 @@ def make_vector_env(
         config: Config of the env, including its backend.
         num_envs: Number of env slots, B.
         seeds: Episode seeds, a function of env slot and episode number; includes the worker index.
-        first_episodes: Number of each env slot's first episode; 0 for all unless given.
+        first_episodes: Index of each env slot's first episode; 0 for all unless given.
         lessons: Keyword arguments that a curriculum sets for the env slots; None without a curriculum.
 
     Raises:
@@ -78,7 +78,7 @@ def make_vector_env(
 
 
 def check_num_envs(config: EnvConfig, num_envs: int) -> None:
-    """Validates that the number of env slots equals the number of envs in an instance that was passed.
+    """Validates that the number of env slots equals the number of envs in a vector env passed as an instance.
 
     Raises:
         UsageError: The numbers differ.
@@ -97,7 +97,8 @@ def make_env(config: EnvConfig, *, render_mode: str | None = None, seed: int = 0
     Args:
         config: Config of the env.
         render_mode: Gymnasium's render mode, or None.
-        seed: Seed passed to a factory with this parameter; reset the env with the same seed for a reproducible episode.
+        seed: Seed passed to the factory if it has a parameter `seed`.
+            Reset the env with the same seed for a reproducible episode.
 
     Raises:
         UsageError: A name or a keyword argument does not exist.
@@ -122,7 +123,7 @@ def check_same_spaces(whose: str, spaces: Spaces, trained: Spaces) -> None:
     """Validates that spaces are compatible with a trained policy's spaces; bounds may differ.
 
     Args:
-        whose: Name in messages: the env, and the policy if there are several policies.
+        whose: Name of the env in messages, with the policy's name if there are several policies.
         spaces: Spaces of the env.
         trained: Spaces that the policy was trained with.
 

@@ -154,7 +154,7 @@ class Flicker(gymnasium.Wrapper[NDArray[Any], Any, NDArray[Any], Any]):  # type:
     The random stream is seeded by the episode's seed, so that episodes are reproducible.
 
     Raises:
-        ValueError: The probability is not between 0 and 1, or observations are no Boxes.
+        ValueError: The probability is not between 0 and 1, or the observation space is not a Box.
 
     Source:
         Hausknecht and Stone, arXiv:1507.06527, section 5.1.

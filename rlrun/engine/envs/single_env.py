@@ -51,9 +51,9 @@ def make_single_env(
     Args:
         config: Config of the env.
         render_mode: Gymnasium's render mode, or None.
-        worker_index: Index of the rollout worker, passed to a factory with this parameter.
-        env_index: Index of the worker's env slot, passed to a factory with this parameter.
-        seed: Seed of the first episode, passed to a factory with this parameter.
+        worker_index: Index of the rollout worker, passed to the factory if it has such a parameter.
+        env_index: Index of the worker's env slot, passed to the factory if it has such a parameter.
+        seed: Seed of the first episode, passed to the factory if it has such a parameter.
         lessons: Keyword arguments that a curriculum sets for the env slots; None without a curriculum.
 
     Raises:

@@ -260,7 +260,7 @@ def first_bad_row(space: Space[Any], rows: Tree, path: str = "") -> tuple[tuple[
 
     Args:
         space: The space.
-        rows: Arrays [T, B, ...].
+        rows: Observations of T steps in B env slots, arrays [T, B, ...].
         path: Path of the space's part in the observation, for messages.
 
     Returns:

@@ -39,7 +39,7 @@ def reading_columns(env_step: Step, columns: Mapping[str, NDArray[np.float64]], 
 
 
 def column_number(info: Mapping[str, Any], name: str) -> float:
-    """Returns the number of a column in a step's info.
+    """Returns the numeric value that a step's info holds for a recorded column.
 
     Raises:
         SpaceMismatch: The info entry is missing or is not a finite number.

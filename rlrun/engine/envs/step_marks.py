@@ -1,7 +1,7 @@
 """Crash-safe record of the env slot or world being stepped, for error messages after a crash in native code.
 
 The record is a memory-mapped file, which survives a crash of the process, so that an update is a single memory write:
-the env slot at each step, and the episode and seed at each reset. Env slots stepped in lockstep share one mark.
+the env slot at each step, and the episode and seed at each reset. Env slots stepped in lockstep share one record.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class SteppedSlot(NamedTuple):
     """Env slot or world that was being stepped when a process ended.
 
     Attributes:
-        slot: The env slot, or the number of the world.
-        episode: Number of the slot's episode, from 0.
+        slot: Index of the env slot or world.
+        episode: Index of the episode among those of the slot, from 0.
         seed: The seed that the episode was reset with.
     """
 
@@ -118,7 +118,7 @@ class StepMarks:
         self.slot[0] = slot
 
     def begin_together(self, places: Mapping[int, EpisodePosition]) -> None:
-        """Records that env slots of a lockstep env are being reset to the episodes of given positions."""
+        """Records that env slots stepped in lockstep are being reset, each to the episode of its given position."""
         for slot, place in places.items():
             self._episodes[2 * slot], self._episodes[2 * slot + 1] = place.episode, place.seed
         self.slot[0] = ALL_SLOTS

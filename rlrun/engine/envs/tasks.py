@@ -32,7 +32,7 @@ class Task:
     Attributes:
         config: Keyword arguments and reset options of the env.
         index: Index in the list of tasks; None for a task that a function returned.
-        values: Numbers of the task by name, for infos and observations.
+        values: Numbers that describe the task, by name, for infos and observations.
         number: Number of tasks in the list; None for a task that a function returned.
     """
 
@@ -43,7 +43,7 @@ class Task:
 
     @property
     def info(self) -> dict[str, float]:
-        """Entries for infos: `task`, the task's index in a list, or `task/NAME`, each number from a function."""
+        """Entries for infos: `task` (the index in a list of tasks), or one entry `task/NAME` per number of the task."""
         if self.index is not None:
             return {TASK: self.index}
         return {f"{TASK}/{name}": value for name, value in self.values.items()}
@@ -161,10 +161,10 @@ class EpisodeTasks:
         slot: Index of the env slot.
 
     Attributes:
-        task: Task of the current episode (before the first episode, that of seed 0); None without tasks.
+        task: Task of the current episode (before the first episode, the task for seed 0); None without tasks.
 
     Raises:
-        UsageError: The function does not exist, or returned no valid task.
+        UsageError: The function that samples tasks does not exist, or returned no valid task.
     """
 
     def __init__(self, tasks: Sequence[TaskConfig] | str | None, lessons: Lessons | None, slot: int) -> None:

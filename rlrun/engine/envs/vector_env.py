@@ -199,7 +199,7 @@ def env_error(env_id: str, doing: str, where: str, error: BaseException, *, star
 
 
 def describe_positions(each: str, places: Sequence[EpisodePosition]) -> str:
-    """Describes the positions of lockstep env slots in messages, truncated after the first ones.
+    """Returns a text for messages with the positions of env slots stepped in lockstep, truncated after the first few.
 
     Args:
         each: Word for a slot in the message: `env` or `world`.

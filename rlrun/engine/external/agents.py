@@ -15,7 +15,7 @@ ONLY_CLIENT_AGENT = "agent"
 
 
 def agents_of(external: ExternalConfig) -> dict[str, Spaces]:
-    """Parses the spaces of each agent by id.
+    """Parses the JSON form of each agent's observation and action space; returns the spaces by agent id.
 
     Raises:
         UsageError: The description of the agents is malformed.

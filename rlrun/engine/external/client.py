@@ -97,7 +97,7 @@ class Client:
         threading.Thread(target=self._send_heartbeats, daemon=True).start()
 
     def start_episode(self) -> str:
-        """Starts an episode, after waiting until a world of the server is free for it; returns the episode's id."""
+        """Starts an episode, after waiting until the server has room for another one; returns the episode's id."""
         with self._starting:
             while True:
                 try:

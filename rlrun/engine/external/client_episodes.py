@@ -1,4 +1,4 @@
-"""Episodes run by clients: messages arrive in any thread, and one thread steps the episodes' worlds."""
+"""Episodes of external simulators (clients): messages arrive in any thread; one thread steps a world per episode."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from rlrun.engine.external.running_episodes import RunningEpisodes
 
 
 class ClientEpisodes:
-    """Thread-safe exchange between client requests, which any thread may add, and the thread that steps W worlds.
+    """Thread-safe exchange between clients' requests, added by any thread, and the thread that steps their W worlds.
 
     Args:
         spaces: Spaces of each agent that a client's episode may have, by id.
-        num_worlds: Maximum number of simultaneous episodes, W; further episodes wait.
+        num_worlds: Maximum number of simultaneous episodes, W, each in its own world; further episodes wait.
         client_timeout_s: Seconds of silence after which a client counts as dead and its episodes end as truncated.
         gather_s: Maximum time in seconds that an answer waits for requests of other episodes, to answer them together.
         no_logged_actions: Reason why actions chosen by clients are refused; "" if they are accepted.
@@ -97,9 +97,9 @@ class ClientEpisodes:
             self._published[name] = version, policy
 
     def answer(self, world: int, name: str, action: Any) -> LoggedAction | None:
-        """Answers a request with the action for an agent; returns the action that the client chose itself, if any.
+        """Answers a client's request with an agent's action; returns the action that the client chose itself, if any.
 
-        A client that chose the action itself receives the current version of the weights instead.
+        If the client chose the action itself, the answer is the current version of the weights instead.
         """
         with self._changed:
             episode = self._running.of_world[world]
@@ -118,7 +118,7 @@ class ClientEpisodes:
             return agent.did
 
     def gather(self, timeout_s: float) -> bool:
-        """Waits for a message about any episode, then briefly for messages about others that are likely to follow.
+        """Waits for a message about any episode, then briefly for messages about further episodes that are likely soon.
 
         An agent that sent no request in time is not waited for again until its next request.
 
@@ -137,7 +137,7 @@ class ClientEpisodes:
             return True
 
     def take(self, world: int) -> PendingStep:
-        """Returns and clears the observations, rewards and ends that a world's client has sent since the last step."""
+        """Returns and clears what a world's client sent since the last step: observations, rewards, episode ends."""
         with self._changed:
             self._running.updated.discard(world)
             episode = self._running.of_world[world]

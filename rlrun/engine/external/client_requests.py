@@ -1,4 +1,4 @@
-"""Client requests about episodes: validation, effect and answer of each verb.
+"""Client requests about episodes: validation, effect and answer of each kind of request (verb).
 
 Each request about an agent carries the agent's next sequence number. A repeated request gets the same answer as the
 first one, and any other number is refused. Each step thus counts exactly once, even on an unreliable network.
@@ -40,7 +40,7 @@ class ClientRequests:
         running: Clients and their running episodes.
         spaces: Spaces of each agent that a client's episode may have, by id.
         published: Each agent's weights, with which clients may choose actions themselves; read at each request.
-        client_timeout_s: Seconds of silence after which a client counts as dead, which clients are told.
+        client_timeout_s: Seconds of silence after which a client counts as dead; sent to clients.
         no_logged_actions: Reason why actions chosen by clients are refused; "" if they are accepted.
         clock: Monotonic clock in seconds.
     """
@@ -74,7 +74,7 @@ class ClientRequests:
         }
 
     def take(self, message: Message) -> Future[Answer]:
-        """Handles a message; returns its answer, which may not be complete yet.
+        """Handles a client's message; returns the future of its answer, which may not be complete yet.
 
         Raises:
             MessageRefused: The message is refused.

@@ -49,7 +49,7 @@ class LocalPolicy:
         self._fetch()
 
     def act(self, observation: Any) -> Any:
-        """Samples an action for an observation, in the logged form: by the Gumbel-max trick, or from a Gaussian."""
+        """Samples an action, as it is logged: a discrete one by the Gumbel-max trick, others from a Gaussian."""
         x = (np.asarray(observation, np.float32).ravel() - self._mean) * self._scale
         if self._clip is not None:
             x = np.clip(x, -self._clip, self._clip)

@@ -95,7 +95,7 @@ class Agent:
         did: Action that the client chose itself at that observation; None if it chose none.
         logged_actions: Number of actions so far that the client chose itself, other than by the policy's current
             weights.
-        is_living: Whether the world has had an observation of the agent.
+        is_living: Whether the world has received an observation of the agent.
         has_ended: Whether the agent's episode has ended.
     """
 
@@ -110,7 +110,7 @@ class Agent:
 
 @dataclass
 class PendingStep:
-    """Observations, rewards and ends that a client has sent since its world's last step, by agent id."""
+    """Observations, rewards and episode ends that a client has sent since its world's last step, by agent id."""
 
     observations: dict[str, Any] = field(default_factory=dict)
     rewards: dict[str, float] = field(default_factory=dict)
@@ -122,16 +122,16 @@ class PendingStep:
 
 @dataclass(eq=False)
 class ClientEpisode:
-    """Running episode of a client.
+    """Running episode of a client (an external simulator).
 
     Attributes:
         id: Id of the episode.
         client: The client.
         world: Index of the world that the episode occupies.
-        agents: Agents by id, as far as they have sent a message.
+        agents: Agents about which the client has sent a message, by id.
         requests: Sequence numbers of the requests about the whole episode.
         pending_step: Received parts of the next step, which the world has not taken yet.
-        is_shown: Whether the world has had an observation of the episode.
+        is_shown: Whether the world has received an observation of the episode.
     """
 
     id: str
@@ -143,7 +143,7 @@ class ClientEpisode:
     is_shown: bool = False
 
     def end(self, name: str, *, terminated: bool, info: dict[str, float]) -> None:
-        """Ends an agent's episode; an agent that the world has not observed yet leaves no trace."""
+        """Ends an agent's episode; an agent that the world has not observed yet is not recorded at all."""
         agent, pending_step = self.agents[name], self.pending_step
         if agent.asking is not None and not agent.asking.done():
             agent.asking.set_result({"error": "episode_ended", "message": "the agent's episode ended meanwhile"})

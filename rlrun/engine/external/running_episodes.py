@@ -38,7 +38,7 @@ class RunningEpisodes:
         of_world: Each world's episode; None for a free world, and after an episode that the world has not seen.
         updated: Worlds whose episode has received messages that the world has not processed yet.
         awaited: (episode, agent) pairs that are likely to send a request soon; agent "" for an episode that has begun.
-        wakes: Whether to wake the thread that steps the worlds, since it waits for no other request.
+        wakes: Whether to wake the thread that steps the worlds: after a first message, or once none is awaited.
     """
 
     def __init__(self, num_worlds: int, client_timeout_s: float, clock: Callable[[], float]) -> None:
@@ -95,7 +95,7 @@ class RunningEpisodes:
         self.updated.add(episode.world)
 
     def end(self, episode: ClientEpisode, *, terminated: bool, info: dict[str, float]) -> None:
-        """Ends an episode for all its agents; an episode that its world has not observed yet leaves no trace."""
+        """Ends an episode for all its agents; an episode that its world has not observed yet is not recorded at all."""
         for name in episode.agents:
             episode.end(name, terminated=terminated, info=info)
             self.awaited.discard((episode.id, name))

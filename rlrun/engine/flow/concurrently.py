@@ -31,8 +31,8 @@ def concurrently(
 ) -> Flow[Any]:
     """Joins several flows by weighted round-robin, in one thread.
 
-    A branch without a ready item loses the rest of its turn, so that no branch blocks another. The flow only waits for
-    a barrier, such as that of a synchronous source, so that the order of turns never depends on the speed of workers.
+    A branch without a ready item loses the rest of its turn, so that no branch blocks another. A branch with a
+    barrier, such as a synchronous source, is waited for, so that the order of turns does not depend on workers' speed.
 
     Args:
         flows: The branches, in the order of their turns.

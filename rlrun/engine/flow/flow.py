@@ -51,7 +51,7 @@ R = TypeVar("R")
 
 
 class FlowStalled(TrainingFailed):
-    """Error: a flow can never continue, since all of its parts wait although nothing was requested."""
+    """Error for a flow that can never continue: all of its parts wait, but nothing is requested that they wait for."""
 
 
 class Operator(ABC):
@@ -108,7 +108,7 @@ class WorkerOperator(Operator):
     """Base class of operators that run on rollout workers and need the worker's index or the policy's weights."""
 
     def for_worker(self, worker: int) -> WorkerOperator:
-        """Returns the operator for a worker that starts or restarts; by default the same object for all.
+        """Returns the operator for a worker that starts or restarts; by default the same object for all workers.
 
         Args:
             worker: The worker's index; 0 is the trial's own process.
@@ -140,7 +140,7 @@ class OperatorInfo:
             followed_by or concurrently.
         settings: Settings of the operator for the printed plan.
         stateful: Whether checkpoints hold state of the operator.
-        on_workers: Name and settings of a source's operators on the workers.
+        on_workers: For a source: name and settings of the operators that the workers apply.
         branches: Plans of the joined branches, for `concurrently` and `followed_by`.
     """
 
@@ -193,11 +193,11 @@ class Flow(Iterator[T_co]):
         self.waits: list[tuple[float, float]] | None = None
 
     def for_each(self, operator: Callable[[T_co], R]) -> Flow[R]:
-        """Returns the flow of the results of an operator, which is applied to each item."""
+        """Applies an operator to each item; returns the flow of the results."""
         return _flow_through(ForEach(self.node, operator, _memory(operator), *operator_label(operator)))
 
     def combine(self, operator: Callable[[T_co], Iterable[R]]) -> Flow[R]:
-        """Returns the flow of the results of an operator that returns any number of results per item (flat map)."""
+        """Applies an operator with any number of results per item; returns the flow of all results (flat map)."""
         return _flow_through(Combine(self.node, operator, _memory(operator), *operator_label(operator)))
 
     def filter(self, predicate: Callable[[T_co], bool]) -> Flow[T_co]:

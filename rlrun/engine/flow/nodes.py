@@ -95,7 +95,7 @@ class Node(ABC):
         items: Number of items processed.
         learns: Whether the node's time counts as SGD.
         spans: (Start, end) of the operator's calls, on the clock of `time.perf_counter`; None if they are not recorded.
-        on_workers: Name and settings of a source's operators on the workers.
+        on_workers: For a source: name and settings of the operators that the workers apply.
     """
 
     kind = ""
@@ -408,7 +408,7 @@ class Duplicate(Node):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the longest of the copies' queues, and the length of each; the others are ends of the longest."""
+        """Returns the longest of the copies' queues, and each queue's length; shorter queues are its last items."""
         longest = max(self._waiting, key=lambda waiting: len(waiting))
         return {"items": saved_items(longest), "lengths": [len(waiting) for waiting in self._waiting]}
 

@@ -79,7 +79,7 @@ class PolicyWorkers:
 
         Args:
             on_worker: Operators that the worker applies to each fragment.
-            mode: Whether fragments are delivered in synchronous rounds.
+            mode: `sync` (rounds of fragments) or `async`, see above.
             in_flight: Number of simultaneous requests to an asynchronous worker.
             deliver: Whether to send large fragments of remote workers, or references to them.
             aggregators: Aggregators between asynchronous remote workers and this process, at most one for each worker.
@@ -121,8 +121,8 @@ class PolicyWorkers:
 
         Args:
             others: The `PolicyWorkers` of the other policies.
-            on_worker: Operators on the workers for each policy, starting with this one.
-            mode: Whether fragments are delivered in synchronous rounds, as in `rollouts`.
+            on_worker: Operators that workers apply to each policy's fragments, starting with this policy.
+            mode: `sync` (rounds of fragments) or `async`, as in `rollouts`.
         """
         views = [self, *others]
         chains = [OperatorChain(operators) for operators in on_worker]

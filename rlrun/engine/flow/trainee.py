@@ -103,7 +103,7 @@ class Trainee:
         lag: Policy lag of the steps used for learning.
         is_sparse: Whether fragments may have many empty rows, in slots without an agent; minibatches leave these rows
             out.
-        make_goals: Factory of the env's `GoalFunctions`, for replays with hindsight; None in worlds.
+        make_goals: Factory of the env's `GoalFunctions`, for hindsight replay; None in multi-agent worlds.
         world: Facts about the multi-agent world; None for a single-agent env.
     """
 

@@ -36,7 +36,7 @@ class Moments:
 
         Args:
             samples: Numbers, [*leading axes, *shape].
-            leading: Number of leading axes over samples.
+            leading: Number of leading axes, which enumerate the samples.
         """
         shape = samples.shape[leading:]
         flat = samples.reshape(math.prod(samples.shape[:leading]), *shape).astype(np.float64)

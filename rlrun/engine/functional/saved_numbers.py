@@ -63,7 +63,7 @@ def load_generator(generator: np.random.Generator, state: Mapping[str, Any]) -> 
     The validation is needed since NumPy does not check the position in Philox's buffer and would read out of bounds.
 
     Raises:
-        ValueError: The position is out of bounds, or the state is of another generator.
+        ValueError: The position is out of bounds, or the state belongs to another kind of generator.
     """
     position = state.get("buffer_pos", 0)
     if type(position) is not int or not 0 <= position <= PHILOX_BUFFER:

@@ -17,7 +17,7 @@ FEW = 8
 def log_softmax(logits: Floats) -> Floats:
     """Logarithm of the softmax over the last axis, in a numerically stable way.
 
-    A few logits are added column by column, in the same order as in NumPy's sums.
+    If there are few logits, their exponentials are added column by column, in the order of NumPy's sums.
     """
     few = logits.shape[-1] < FEW
     shifted: Floats = logits - (_by_columns(np.maximum, logits) if few else logits.max(axis=-1, keepdims=True))

@@ -98,7 +98,7 @@ def required_library(what: str, machine: str) -> ctypes.CDLL:
 
 @cache
 def product() -> tuple[int, int]:
-    """Address of the matrix product function in NumPy's BLAS, and the bits of the integers that it takes.
+    """Address of the matrix product function in NumPy's BLAS, and the bit width of the integers that it takes.
 
     Raises:
         NoLibrary: NumPy's BLAS has no function with a known name, or several.

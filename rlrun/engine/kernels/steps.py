@@ -425,7 +425,7 @@ def add_square(x: Array, root: Array, factor: Array, step: Array) -> None:
 
 
 def write_argsort(x: Array, axis: int, out: Array) -> None:
-    """Writes the indices that sort an array along an axis (stable sort)."""
+    """Writes to `out` the indices that sort an array along an axis (stable sort)."""
     out[...] = x.argsort(axis, kind="stable")
 
 
@@ -456,7 +456,7 @@ def pointer(array: Array) -> ctypes.c_void_p:
 
 
 def address(array: Array) -> int:
-    """Address of an array's first number."""
+    """Memory address of an array's first element."""
     found: int = array.__array_interface__["data"][0]
     return found
 

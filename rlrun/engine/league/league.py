@@ -246,7 +246,7 @@ def lineup(
 
     Args:
         settings: Settings of the seat.
-        present: Current versions of policies as opponents, at least one; together they have the share
+        present: Current versions of policies as opponents, at least one; together they have the probability
             `self_play_share`.
         pool: Past snapshots of policies, at least one.
         win_rates: Win rates of the policy that learns against the seat, by opponent name; draws count half.

@@ -27,7 +27,7 @@ class Matches:
     """Plays games between policies on the two sides of a multi-agent world.
 
     The sides are the two groups of agents that the mapping separates: hunters and prey, or the agents of the learning
-    policy and those of its seat. If one policy acts for all agents, they are the first and second half of the possible
+    policy and the opponents'. If one policy acts for all agents, they are the first and second half of the possible
     agents.
 
     Args:

@@ -68,7 +68,7 @@ class Payoffs:
     """Payoff matrix of a league: the latest results of games between each pair of players, by name.
 
     Attributes:
-        names: Members with games, in the order of their first games.
+        names: Names of the players that have played, in the order of their first games.
     """
 
     def __init__(self) -> None:

@@ -61,13 +61,13 @@ class SeatNoise:
 
 
 class ActionsAlone:
-    """Recorder of frozen opponents' actions, which nobody learns from but a resumed run replays.
+    """Recorder of frozen opponents' actions: no policy learns from them, but a resumed run replays them.
 
     Args:
         action_space: Conversion between the policies' own actions and the world's actions.
 
     Attributes:
-        world_columns: Empty: fragments are not learned from.
+        world_columns: Empty, since no policy learns from these fragments.
     """
 
     world_columns: tuple[str, ...] = ()
@@ -103,13 +103,13 @@ class SeatBehavior:
     Fragments are not learned from; only actions are recorded, so that a resume can replay them.
 
     Args:
-        policies: Behavior policies, with weights not yet loaded, of the policies whose versions play in the seat.
+        policies: Behavior policies, still without weights, for the policies whose versions play in the seat.
         action_space: Conversion between the policies' internal actions and the world's actions.
 
     Attributes:
         weights_version: Version of the lineup, -1 before the first.
-        noise_source: Noise of the draws of opponents, and of all policies.
-        collector: Columns of fragments: the actions alone.
+        noise_source: Source of the random numbers that choose opponents, and of all policies' noise.
+        collector: Recorder of the fragments' columns, which are only actions.
     """
 
     def __init__(self, policies: Mapping[str, BehaviorPolicy], action_space: ActionSpace) -> None:

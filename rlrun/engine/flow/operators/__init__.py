@@ -1,1 +1,1 @@
-"""Operators from which dataflows are built: batches, learning, weights, replay."""
+"""Operators from which dataflows are built: forming batches, learning, sending weights, and replay."""

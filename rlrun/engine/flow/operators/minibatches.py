@@ -39,7 +39,7 @@ class TrainOnMinibatch(Operator):
     Args:
         trainee: The policy in training.
         objectives: Names of the losses to minimize on these minibatches; None for all.
-        minibatch_size: Rows of a minibatch, if an item may contain several; None if each item is one minibatch.
+        minibatch_size: Rows of a minibatch, if items may contain several minibatches; None if each is one.
     """
 
     learns = True

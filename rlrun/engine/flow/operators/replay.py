@@ -27,8 +27,8 @@ a considerable part of the time of a small network's SGD step."""
 class StoreToReplay(StatefulOperator):
     """Stores each fragment in the replay buffer; takes pairs of worker index and fragment.
 
-    Backpressure: no fragments are pulled while the replay or the learner is too slow. The operator also checkpoints the
-    replay and closes the replay's processes.
+    Backpressure: no fragments are pulled while the replay buffer or the learner is too slow. The operator also
+    checkpoints the replay buffer and ends its processes.
     """
 
     declared_metrics = (GIGABYTES,)

@@ -100,7 +100,7 @@ class LagrangianAdvantages(StatefulOperator):
 
 
 def with_constraint(learned: Flow[Any], bound: ConstraintConfig, algorithm: str) -> Flow[Any]:
-    """Inserts the Lagrangian of a constraint into an algorithm's dataflow, after `ConcatBatches`.
+    """Inserts `LagrangianAdvantages` for a cost constraint into an algorithm's dataflow, after `ConcatBatches`.
 
     Args:
         learned: The algorithm's dataflow.

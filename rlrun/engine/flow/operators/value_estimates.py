@@ -48,7 +48,7 @@ NO_VALUES = Moments.empty((3,))
 def value_moments(batch: SampleBatch) -> Moments:
     """Computes count, mean and variance of values, value targets and residuals over a batch's valid steps.
 
-    A residual is value target minus value. The result has three entries, in the order of the first sentence.
+    A residual is value target minus value. The mean and the variance have three entries: values, targets, residuals.
 
     Args:
         batch: `values` [T, B] or [T + 1, B], `value_targets` and `valid` [T, B], for T steps in B env slots.

@@ -47,7 +47,7 @@ class SendWeights(StatefulOperator):
 
     Args:
         trainee: The policy in training, whose weights are sent to its workers.
-        every: Number of batches learned since a worker's last weights, at which it gets new ones.
+        every: A worker gets new weights after this number of batches was learned since its last weights.
     """
 
     def __init__(self, trainee: Trainee, every: int = 1) -> None:

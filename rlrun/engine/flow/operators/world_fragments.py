@@ -39,7 +39,7 @@ class JoinFragments(StatefulOperator):
 
     Args:
         fragments: Number of fragments to join.
-        normalized: Whether observations are normalized, with different moments in each fragment; gaps, which are found
+        normalized: Whether observations are normalized, differently in each fragment; gaps, which are found
             by comparing observations, are then not detected.
     """
 

@@ -41,7 +41,7 @@ class DataUpdateSettings(ReplayUpdateSettings, Protocol):
 
     @property
     def input(self) -> Sequence[InputConfig] | None:
-        """Data sets to learn from, with their shares."""
+        """Data sets to learn from, with the share of each in the minibatches."""
 
     @property
     def gamma(self) -> float:
@@ -49,7 +49,7 @@ class DataUpdateSettings(ReplayUpdateSettings, Protocol):
 
     @property
     def n_step(self) -> int:
-        """Number of rewards in an n-step return, at most."""
+        """Maximum number of rewards in an n-step return."""
 
     @property
     def clip_rewards(self) -> float | None:
@@ -112,7 +112,7 @@ def minibatches_with_data(
     """Flow of replay minibatches whose last rows come from data sets, in the configured shares.
 
     Args:
-        replay: Replay of experience from the env.
+        replay: Replay buffer with experience from the env.
         trainee: The policy in training.
         config: Settings: data sets with shares, minibatch size and replay ratio.
         view: How the data sets are read, for example as n-step transitions.
@@ -134,7 +134,7 @@ def updates_with_data(replay: Replay, trainee: Trainee, config: DataUpdateSettin
     """Off-policy update loop with minibatches that come partly from a replay buffer and partly from data sets.
 
     Args:
-        replay: Replay of experience from the env.
+        replay: Replay buffer with experience from the env.
         trainee: The policy in training, whose learner has a target network.
         config: Settings: data sets with shares, minibatch size, replay ratio, and target network updates.
 

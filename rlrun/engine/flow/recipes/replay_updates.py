@@ -35,7 +35,7 @@ class ReplayUpdateSettings(Protocol):
 
     @property
     def target_update_interval(self) -> int:
-        """Minibatches between two updates of the target network."""
+        """Number of minibatches between two updates of the target network."""
 
     @property
     def tau(self) -> float:
@@ -62,7 +62,7 @@ def replay_updates(
     Minibatches that are due at the same time and need nothing in between, such as new priorities, form one item.
 
     Args:
-        replay: Replay from which minibatches are sampled.
+        replay: Replay buffer from which minibatches are sampled.
         trainee: The policy in training, whose learner has a target network.
         config: Settings: minibatch size, replay ratio, and target network updates.
         most_together: Maximum number of minibatches in an item; 1 if other flows take turns with this one.

@@ -43,7 +43,7 @@ class MinibatchSettings(Protocol):
 
     @property
     def input(self) -> Sequence[InputConfig] | None:
-        """Data sets to learn from, with their shares."""
+        """Data sets to learn from, with the share of each in the minibatches."""
 
     @property
     def minibatch_size(self) -> int:
@@ -70,8 +70,8 @@ def data_minibatches(trainee: Trainee, config: MinibatchSettings, view: ViewFact
 class DataMinibatches(StatefulSource[SampleBatch]):
     """Draws minibatches from data sets, uniformly with replacement, in the ratio of the sets' shares.
 
-    A remote set that is too large to copy is sampled through a shuffle window. A checkpoint holds the position of the
-    draw and the digests of the data sets, not their rows.
+    A remote set that is too large to copy is sampled through a shuffle window. A checkpoint holds the state of the
+    random draws and the digests of the data sets, not their rows.
 
     Args:
         trainee: The policy in training.
@@ -203,7 +203,7 @@ def observation_moments(data: DataSet, leaves: Any) -> dict[str, Moments]:
 class ViewedSet(DataSet):
     """Data set whose observations include past steps, as the policy sees them when acting.
 
-    Past steps are those of the same episode; before its first row there is padding. Rows with final observations
+    Past steps are those of the same episode, padded before its first row. Rows with final observations
     include past steps too.
 
     Args:

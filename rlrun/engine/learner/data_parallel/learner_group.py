@@ -179,7 +179,7 @@ class LearnerGroup:
 
         Args:
             gradients: Concatenated gradient sums of the objectives.
-            statistics: `statistics_of_gradients` of the other learner.
+            statistics: Names of each loss's statistics: `statistics_of_gradients` of the other learner.
             scheduled: Current values of scheduled settings by name, including learning rates.
 
         Raises:

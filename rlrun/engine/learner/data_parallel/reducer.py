@@ -17,7 +17,7 @@ class Reducer(Protocol):
     """Interface to combine the gradients of data-parallel learners: applies their average to a learner's parameters.
 
     Attributes:
-        owns_optimizer: Whether the optimizer runs in other processes. The learner then has no optimizer state, and
+        owns_optimizer: Whether the reducer runs the optimizer elsewhere. The learner then has no optimizer state, and
             passes means and the number of steps instead of sums, for bit-exact results with a single learner.
     """
 

@@ -76,7 +76,7 @@ class CUpdate:
         Args:
             leaves: Columns of the batch: the update's arguments after the first `num_kept`.
             rows: Indices of the S rows of each of K minibatches, [K, S]; None for one minibatch of all rows.
-            others: Arguments after the columns.
+            others: The update's arguments after the columns.
             totals: Running sums [N], to which the first N results of each minibatch are added.
 
         Returns:

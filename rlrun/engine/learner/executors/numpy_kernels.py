@@ -341,7 +341,7 @@ def choice(emit: Emit, out: Array, condition: Array, first: Any, second: Any) ->
 
 
 def flat_positions(emit: Emit, shape: tuple[int, ...], dim: int, index: Array) -> Array:
-    """Emits calls that convert indices along one axis to positions in the flattened array; returns their array."""
+    """Emits calls that convert indices along one axis to flat positions in the array; returns the positions."""
     strides = [int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))]
     axis = dim % len(shape)
     grid = np.indices(index.shape)

@@ -201,7 +201,7 @@ class CopyActorToCritics(StatefulOperator):
 
 
 class Utterances(NamedTuple):
-    """Utterances in S rows of L consecutive steps; the arrays [S, L] hold each utterance's entry at its last token.
+    """Utterances in S rows of L steps, one token each; arrays [S, L] store an utterance's value at its last token.
 
     Attributes:
         ends: Whether the step is the last token of an utterance whose first token is in the same row.

@@ -28,7 +28,7 @@ Floats = NDArray[np.float32]
 
 
 def after_fits(fit: FitModel, number: int) -> Flow[int]:
-    """Stream of indices of meta-updates; each fit of the dynamics model makes `number` of them due.
+    """Stream that yields the indices of `number` meta-updates after each fit of the dynamics model.
 
     Args:
         fit: Operator that fits the ensemble.
@@ -38,7 +38,7 @@ def after_fits(fit: FitModel, number: int) -> Flow[int]:
 
 
 class AfterFits(Source):
-    """Iterator over indices of meta-updates; each fit of the dynamics model makes a fixed number of them due."""
+    """Iterator that yields the indices of a fixed number of meta-updates after each fit of the dynamics model."""
 
     def __init__(self, fit: FitModel, number: int) -> None:
         super().__init__("after_fits", {"number": number})

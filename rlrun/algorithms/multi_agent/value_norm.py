@@ -47,7 +47,7 @@ def updated(moments: Tensor, targets: Tensor, valid: Tensor) -> Tensor:
 
 
 def normalized(values: Tensor, moments: Tensor) -> Tensor:
-    """Normalizes values [...] from the scale of rewards to mean 0 and variance 1 of the value targets."""
+    """Normalizes values [...], given in reward units, by the mean and standard deviation of the value targets."""
     weight = moments[2]
     known = weight > 0
     divisor = torch.where(known, weight, torch.ones_like(weight))

@@ -62,7 +62,7 @@ def identity(data: DataSet) -> dict[str, Any]:
 
 
 def require_same(sets: Sequence[DataSet], identities: Sequence[Mapping[str, Any]]) -> None:
-    """Validates at a resume that the data sets equal those of the checkpoint, even if their folders have moved.
+    """Validates that a resumed run's data sets have the same contents as at its checkpoint; their folders may differ.
 
     Raises:
         DataSetError: A data set was altered since the checkpoint; the message names the file.

@@ -27,7 +27,7 @@ _OURS = frozenset({"num_envs", "seed", "env_seed", "batch_size", "gym_reset_retu
 
 
 class EnvPoolBackend(EnvBackend):
-    """Env backend for EnvPool tasks; a single env is the Gymnasium env that corresponds to the task."""
+    """Env backend for EnvPool tasks; where a single env is needed, it creates the corresponding Gymnasium env."""
 
     @override
     def check(self, config: EnvConfig) -> None:

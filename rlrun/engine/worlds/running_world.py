@@ -360,7 +360,7 @@ class EarlyRewards:
         return self.rewards.pop(agent, (0.0, 0))[0]
 
     def drop(self) -> int:
-        """Drops all rewards at the episode's end, and returns their number."""
+        """Drops the rewards still held when the episode ends, and returns how many they were."""
         dropped = sum(number for _, number in self.rewards.values())
         self.rewards = {}
         return dropped

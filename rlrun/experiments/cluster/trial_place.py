@@ -117,12 +117,12 @@ def open_trial_place(run: Path, trial: str, token: str, disk: str) -> TrialPlace
 
 
 class TrialMirror(TrialPlace):
-    """Mirror of a trial's directory on a machine without access to the run's directory; claims the trial.
+    """Local copy of a trial's directory on a machine that does not share the driver's file system.
 
     Inside the mirror's root folder, each file has the same absolute path as on the driver's disk.
 
     Args:
-        disk: Access to the run's directory.
+        disk: Reads and writes the run's files on the driver's machine.
         run: Path of the run's directory on the driver's machine.
         trial: The trial's name.
         scratch: Folder on this machine in which the mirror is created.

@@ -35,7 +35,7 @@ class ForeignKey:
     converts: bool = False
 
     def as_written(self, mistake: Mistake) -> Mistake:
-        """Relocates a mistake in this key's value to the position as written by the user."""
+        """Makes a mistake about this key's translated value point to where the user wrote the key."""
         if self.converts or mistake.location[: len(self.ours)] != self.ours:
             return mistake
         return replace(mistake, location=(*self.written, *mistake.location[len(self.ours) :]))

@@ -58,7 +58,7 @@ def unknown_entry_keys(data: Mapping[str, Any], models: Mapping[str, Sequence[ty
 def unknown_policy_keys(
     policy: Mapping[str, Any], models: Sequence[type[ConfigModel]], place: Location
 ) -> list[Mistake]:
-    """Mistakes for unknown keys of a policy in a multi-agent entry.
+    """Returns one mistake for each unknown key of a policy in a multi-agent entry.
 
     Args:
         policy: The policy as written.

@@ -1,4 +1,4 @@
-"""Operators that run on remote workers: to leave large fragments there, and to lower the process priority."""
+"""Operators of remote workers: one sends references instead of large fragments, one lowers the process priority."""
 
 from __future__ import annotations
 

@@ -7,7 +7,6 @@ import importlib
 import inspect
 import itertools
 import re
-from collections.abc import Mapping
 
 import rlrun
 import rlrun.plugin
@@ -16,8 +15,6 @@ from scripts.docs_site.docstrings import rst
 from scripts.docs_site.page import Page, table
 
 PLUGIN = "api/plugin"
-PLACES: Mapping[str, str] = vars(rlrun)["_PLACES"]
-"""Modules that define the names of `rlrun`, which type checkers read from its stub."""
 
 
 def api_pages() -> dict[str, Page]:
@@ -28,7 +25,7 @@ def api_pages() -> dict[str, Page]:
 
 def public_names() -> list[str]:
     """Returns the names that `import rlrun` offers, without the classes of algorithms."""
-    return sorted(PLACES)
+    return sorted(rlrun._PLACES)
 
 
 def public_text() -> str:
@@ -51,7 +48,7 @@ def public_text() -> str:
 
 def documented(name: str) -> str:
     """Directive of Sphinx that documents a name of `rlrun`."""
-    return directive(PLACES[name], name, f"rlrun.{name}")
+    return directive(rlrun._PLACES[name], name, f"rlrun.{name}")
 
 
 def plugin_text() -> str:
@@ -110,7 +107,7 @@ def plugin_names() -> dict[str, str]:
     return {
         name: module
         for name, module in rlrun.plugin._PLACES.items()
-        if name not in PLACES and not module.startswith("rlrun.algorithms.")
+        if name not in rlrun._PLACES and not module.startswith("rlrun.algorithms.")
     }
 
 

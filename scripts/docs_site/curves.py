@@ -7,6 +7,7 @@ from html import escape
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlrun.report.step_axis import ENV_STEPS, SGD_STEPS, STEP_NAMES
 from scripts.results import read_records
@@ -58,8 +59,7 @@ def curve_picture(spec: str, metric: str, records: Sequence[dict[str, Any]]) -> 
         points = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(xs, ys, strict=True))
         return f'<polyline class="{kind}" points="{points}"/>'
 
-    places = np.linspace(max(steps[0] for steps, _ in curves), min(steps[-1] for steps, _ in curves), POINTS)
-    mean = np.mean([np.interp(places, steps, values) for steps, values in curves], axis=0)
+    places, mean = mean_curve(curves, POINTS)
     counter = SGD_STEPS if SGD_STEPS in records[0] else ENV_STEPS
     lines = [line(steps, values, "seed") for steps, values in curves]
     lines += [line([0, end], [gate, gate], "gate"), line(places, mean, "mean")]
@@ -69,6 +69,17 @@ def curve_picture(spec: str, metric: str, records: Sequence[dict[str, Any]]) -> 
         + "".join(lines)
         + "</svg>"
     )
+
+
+def mean_curve(curves: Sequence[NDArray[np.float64]], points: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean of curves where all of them have values: positions and means, [points] each.
+
+    Args:
+        curves: Steps and values of each curve, [2, rows].
+        points: Number of equally spaced positions.
+    """
+    places = np.linspace(max(steps[0] for steps, _ in curves), min(steps[-1] for steps, _ in curves), points)
+    return places, np.mean([np.interp(places, steps, values) for steps, values in curves], axis=0)
 
 
 def _axes(spec: str, metric: str, end: str, bounds: tuple[float, float], seeds: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from html import escape
@@ -10,6 +11,8 @@ from typing import Any
 import numpy as np
 import yaml
 
+from rlrun.experiments.spec.titles import algorithm_title, env_title
+from scripts.docs_site.curves import mean_curve
 from scripts.docs_site.page import ROOT, Page, raw_html
 from scripts.results import BEGIN, END, Record, by_metric, read_records, row
 
@@ -45,8 +48,8 @@ def results_table(results: Mapping[tuple[str, str, str], Sequence[Record]]) -> s
     Args:
         results: The records of each seed, by spec, experiment and metric.
     """
-    algorithms = sorted({algorithm_and_env(spec, experiment)[0] for spec, experiment, _ in results})
-    envs = sorted({algorithm_and_env(spec, experiment)[1] for spec, experiment, _ in results}, key=str.lower)
+    names = {algorithm_and_env(spec, experiment) for spec, experiment, _ in results}
+    algorithms, envs = (sorted(set(values), key=str.lower) for values in zip(*names, strict=True))
     head = "".join(f"<th>{heading}</th>" for heading in HEADINGS)
     rows = "\n".join(table_row(spec, experiment, seeds) for (spec, experiment, _), seeds in results.items())
     return (
@@ -88,8 +91,7 @@ def sparkline(seeds: Sequence[Record]) -> str:
     curves = [np.array(record["curve"], float).T for record in seeds if len(record["curve"]) > 1]
     if not curves:
         return ""
-    places = np.linspace(max(steps[0] for steps, _ in curves), min(steps[-1] for steps, _ in curves), POINTS)
-    mean = np.mean([np.interp(places, steps, values) for steps, values in curves], axis=0)
+    _, mean = mean_curve(curves, POINTS)
     gate = float(seeds[0]["expected"])
     low, high = min(float(mean.min()), gate), max(float(mean.max()), gate)
     scale = (HEIGHT - 2 * MARGIN) / ((high - low) or 1.0)
@@ -104,28 +106,15 @@ def sparkline(seeds: Sequence[Record]) -> str:
 
 
 def algorithm_and_env(spec: str, experiment: str) -> tuple[str, str]:
-    """Algorithm and env of an experiment; of several policies, their algorithms."""
+    """Display names of an experiment's algorithm, and of its env without its module or namespace."""
     name, _, stage = experiment.partition(".")
     entry = _entries(spec)[name]
     if stage:
-        entry = {**entry, **entry["stages"][stage]}
-    return _algorithm(entry), _env(entry.get("env"))
+        entry = {**entry, "stages": None, **entry["stages"][stage]}
+    return algorithm_title(entry), re.split("[:/]", env_title(entry.get("env")))[-1]
 
 
 @cache
 def _entries(spec: str) -> dict[str, Any]:
     found: dict[str, Any] = yaml.safe_load((ROOT / spec).read_text(encoding="utf-8"))
     return found
-
-
-def _algorithm(entry: Mapping[str, Any]) -> str:
-    if "algorithm" in entry:
-        return str(entry["algorithm"])
-    names = {str(policy["algorithm"]) for policy in entry.get("policies", {}).values() if "algorithm" in policy}
-    return ", ".join(sorted(names))
-
-
-def _env(env: Any) -> str:
-    if isinstance(env, Mapping):
-        env = next((env[key] for key in ("id", "world", "pettingzoo") if key in env), "")
-    return str(env or "").rpartition(":")[2].rpartition("/")[2]

@@ -89,16 +89,26 @@ def install(wheel: Path, place: Path, *, reuse: bool) -> Path:
     Returns:
         The environment's Python.
     """
-    subprocess.run([sys.executable, "-m", "venv", *(["--without-pip"] if reuse else []), str(place)], check=True)
-    python = place / "bin" / "python"
+    python = new_environment(place, with_pip=not reuse)
     if not reuse:
         subprocess.run([python, "-m", "pip", "install", "--quiet", str(wheel)], check=True)
         return python
-    packages = Path(sysconfig.get_path("purelib", vars={"base": str(place)}))
+    packages = packages_of(place)
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(packages)
     (packages / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
     return python
+
+
+def new_environment(place: Path, *, with_pip: bool = True) -> Path:
+    """Makes a virtual environment in a folder, and returns its Python."""
+    subprocess.run([sys.executable, "-m", "venv", *([] if with_pip else ["--without-pip"]), str(place)], check=True)
+    return place / "bin" / "python"
+
+
+def packages_of(place: Path) -> Path:
+    """Folder of the packages of a virtual environment."""
+    return Path(sysconfig.get_path("purelib", vars={"base": str(place)}))
 
 
 def run_commands(python: Path, folder: Path, commands: Iterable[str] = COMMANDS) -> dict[str, str]:
@@ -131,8 +141,7 @@ def check_metadata(place: Path, distributions: Sequence[Path]) -> None:
     Raises:
         SystemExit: twine has found a mistake, which it prints.
     """
-    subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
-    python = place / "bin" / "python"
+    python = new_environment(place)
     subprocess.run([python, "-m", "pip", "install", "--quiet", "twine"], check=True)
     if subprocess.run([python, "-m", "twine", "check", "--strict", *map(str, distributions)]).returncode:
         raise SystemExit("twine refuses the distributions")
@@ -156,10 +165,8 @@ def check_extra(wheel: Path, extra: str, place: Path, plain: Path) -> None:
     Raises:
         SystemExit: Modules of the extra are missing.
     """
-    subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
-    python = place / "bin" / "python"
-    packages, others = (Path(sysconfig.get_path("purelib", vars={"base": str(env)})) for env in (place, plain))
-    (packages / "plain.pth").write_text(f"{others}\n")
+    python = new_environment(place)
+    (packages_of(place) / "plain.pth").write_text(f"{packages_of(plain)}\n")
     subprocess.run([python, "-m", "pip", "install", "--quiet", f"{wheel.absolute()}[{extra}]"], check=True)
     printed = run_commands(python, place, ["doctor --json"])["doctor --json"]
     (found,) = (one for one in json.loads(printed)["findings"] if one["subject"] == f"extra {extra}")

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from rlrun.cli.experiments import algorithm_named, described_trainings
-from rlrun.cli.json_document import print_result
+from rlrun.cli.json_document import print_json, print_result, wants_json
 from rlrun.cli.options import OutputFile, complete_algorithms, json_option, set_option, spec_files_option
-from rlrun.cli.tables import stdout_width, table
+from rlrun.cli.tables import echo, stdout_width, table
 
 if TYPE_CHECKING:
     from rlrun.engine.training.assemble.description import Description
@@ -81,18 +81,22 @@ def config(algorithm: str, show_all: bool) -> None:
 
     ALGORITHM is a name from `rlrun algorithms` or package.module:Class.
     """
-    import yaml
-
     from rlrun.engine.settings.commented_yaml import commented_yaml, main_settings
 
     model = algorithm_named(algorithm).Config
-    everything, names = commented_yaml(model), main_settings(model)
-    text = everything
-    if not show_all and len(names) < len(model.model_fields):
-        all_of_them = f"`rlrun config {algorithm} --all` prints all {len(model.model_fields)}"
-        head = f"# The {len(names)} settings that matter most; {all_of_them}."
-        text = f"{head}\n\n{commented_yaml(model, names)}"
-    print_result({"algorithm": algorithm, "settings": yaml.safe_load(everything)}, text.rstrip("\n"))
+    if wants_json():
+        import yaml
+
+        print_json({"algorithm": algorithm, "settings": yaml.safe_load(commented_yaml(model))})
+        return
+    names = main_settings(model)
+    if show_all or len(names) == len(model.model_fields):
+        echo(commented_yaml(model).rstrip("\n"))
+        return
+    echo(
+        f"# The {len(names)} settings that matter most; `rlrun config {algorithm} --all` prints all "
+        f"{len(model.model_fields)}.\n\n{commented_yaml(model, names)}".rstrip("\n")
+    )
 
 
 @click.command()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from rlrun.cli.json_document import print_json, print_result, wants_json
+from rlrun.cli.json_document import print_json, wants_json
 from rlrun.cli.options import complete_envs, json_option, runs_dir_option, set_option
 from rlrun.cli.tables import echo
 
@@ -106,10 +106,13 @@ def translate(file: Path, env: str | None, lenient: bool, version: str | None) -
     rlrun translate warehouse.yaml --env my_lab:Warehouse
     rlrun translate hyperparams/ppo.yml --env CartPole-v1
     """  # noqa: D301 (click's mark for a paragraph that stays as it is)
-    import yaml
-
     from rlrun.bridges.files_of_others import translated_text
 
     number = None if version is None else tuple(map(int, version.split(".")))
     text = translated_text(file, env=env, lenient=lenient, version=number).rstrip("\n")
-    print_result({"experiments": yaml.safe_load(text), "text": text}, text)
+    if wants_json():
+        import yaml
+
+        print_json({"experiments": yaml.safe_load(text), "text": text})
+        return
+    echo(text)

@@ -1,4 +1,4 @@
-"""An algorithm of one's own: advantage-weighted regression, all of it in this file."""
+"""A custom algorithm: advantage-weighted regression, all of it in this file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An algorithm that collects nothing, with a source of one's own: behavior cloning from a file of demonstrations."""
+"""An algorithm that collects nothing, with a custom source: behavior cloning from a file of demonstrations."""
 
 from __future__ import annotations
 

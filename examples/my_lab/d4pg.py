@@ -1,4 +1,4 @@
-"""An actor-critic with critics of one's own: the categorical critics of D4PG."""
+"""An actor-critic with custom critics: the categorical critics of D4PG."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sampler of one's own for a replay: it emphasizes recent experience (ERE)."""
+"""A custom replay sampler that emphasizes recent experience (ERE)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An exploration of one's own: epsilon-greedy with repeated actions."""
+"""A custom exploration: epsilon-greedy with repeated actions."""
 
 from __future__ import annotations
 

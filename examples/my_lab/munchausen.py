@@ -1,4 +1,4 @@
-"""An off-policy algorithm of one's own, with an exploration of one's own: Munchausen DQN."""
+"""A custom off-policy algorithm with a custom exploration: Munchausen DQN."""
 
 from __future__ import annotations
 

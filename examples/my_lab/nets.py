@@ -1,4 +1,4 @@
-"""A network of one's own, for algorithms with a policy and a value, and an encoder of images for any algorithm."""
+"""A custom network for algorithms with a policy and a value, and a custom encoder of images for any algorithm."""
 
 from __future__ import annotations
 

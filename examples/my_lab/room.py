@@ -1,4 +1,4 @@
-"""An env of one's own: a small simulator of a room in winter."""
+"""A custom env: a small simulator of a room in winter."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class NoiseAndChoice:
         self._exploration.assign_envs(first_slot, num_slots)
 
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Samples a fragment's noise: that of the learner's exploration, and a uniform number for each step and env."""
+        """Samples a fragment's noise: the learner's exploration noise, and a uniform number for each step and env."""
         own = self._exploration.noise(generator, length, slots)
         return np.concatenate([own, generator.random((length, slots, 1), np.float32)], -1)
 

@@ -288,7 +288,7 @@ class EnvConfig(ConfigModel):
     by `env` (turn-based) if there is no parallel form."""
 
     external: ExternalConfig | None = None
-    """Server to which simulators connect as clients and ask for actions; see docs/external.md. Each running episode is
+    """Server to which simulators connect as clients and request actions; see docs/external.md. Each running episode is
     a world of its own, so that `num_envs_per_worker` is the number of episodes at a time."""
 
     preset: Preset | None = None

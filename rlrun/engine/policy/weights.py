@@ -13,7 +13,7 @@ from rlrun.engine.settings.config import Schedule
 
 @dataclass(frozen=True)
 class LearningWeights:
-    """Complete state of a learner, sent to rollout workers that run learners of their own.
+    """Complete state of a learner, sent to rollout workers that run their own learners.
 
     Attributes:
         flat: All parameters in one flat vector.

@@ -112,7 +112,7 @@ class Capacity:
         return needs.num_workers <= self.room_for_workers(needs)
 
     def room_for_workers(self, needs: TrialResources) -> float:
-        """Maximum number of rollout workers that fit beside a trial's process and learners.
+        """Maximum number of rollout workers that fit next to a trial's process and learners.
 
         -1 if even these do not fit.
         """
@@ -123,7 +123,7 @@ class Capacity:
         return room
 
     def room_for_learners(self, needs: TrialResources) -> int:
-        """Maximum number of learners that fit beside a trial's own process; -1 if even the process does not fit."""
+        """Maximum number of learners that fit next to a trial's own process; -1 if even the process does not fit."""
         fitting = [number for number in range(needs.num_learners + 1) if any(self._cpus_left(needs, number))]
         return max(fitting, default=-1)
 

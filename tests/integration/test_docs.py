@@ -81,8 +81,8 @@ def test_python_of_the_page_about_ones_own_algorithms_is_that_of_the_examples() 
     "kind",
     [
         *("The algorithm", "A wrapper", "A world", "Off-policy", "A sampler of a replay buffer", "An exploration"),
-        *("A policy", "Critics of one's own", "A network", "An encoder", "A source with memory", "A logger"),
-        "Without gradients, with a worker of one's own",
+        *("A policy", "Custom critics", "A network", "An encoder", "A source with memory", "A logger"),
+        "Without gradients, with a custom worker",
     ],
 )
 def test_the_page_about_ones_own_algorithms_shows_each_kind_of_plugin(kind: str) -> None:

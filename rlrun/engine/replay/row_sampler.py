@@ -70,7 +70,7 @@ class RowSampler(ABC):
             env_steps: Total env steps so far, for schedules.
 
         Returns:
-            Indices of the rows, [number * batch_size], and the rows' weights in the loss: 1, or importance weights.
+            Indices of the rows, and their weights in the loss (1, or importance weights); both [number * batch_size].
         """
 
     def update(self, indices: Indices, priorities: NDArray[Any]) -> None:

@@ -2460,7 +2460,7 @@ class GAIL(_GAIL):
         """
 
 class Gorila(_Gorila):
-    """Massively parallel DQN: workers with local replays compute gradients, applied as they arrive (arXiv:1507.04296)."""
+    """Massively parallel DQN: workers compute gradients from local replay buffers (arXiv:1507.04296)."""
     def __init__(
         self,
         config: GorilaConfig | None = None,
@@ -2506,7 +2506,7 @@ class Gorila(_Gorila):
         epsilon: float | Sequence[Sequence[float]] = ((0, 1.0), (10000, 0.05)),
         temperature: float | Sequence[Sequence[float]] = 1.0,
     ) -> None:
-        """Massively parallel DQN: workers with local replays compute gradients, applied as they arrive (arXiv:1507.04296).
+        """Massively parallel DQN: workers compute gradients from local replay buffers (arXiv:1507.04296).
 
         Args:
             config: Parsed settings, instead of settings by name.

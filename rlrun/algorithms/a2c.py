@@ -68,7 +68,7 @@ class A2C(Algorithm[A2CConfig]):
 
     @override
     def learn(self, fragments: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: computes advantages for each fragment, takes one SGD step per batch, and broadcasts the weights."""
+        """Builds the dataflow that computes the advantages in each fragment and takes one SGD step per batch."""
         config = self.config
         batches = (
             fragments.for_each(ComputeAdvantages(config.gamma, config.gae_lambda, config.reward_streams))

@@ -48,9 +48,9 @@ class A3CConfig(A2CConfig, WorkerGradientConfig):
 class A3C(A2C):
     """Asynchronous advantage actor-critic: workers compute gradients, which are applied as they arrive.
 
-    Without remote workers the algorithm is A2C. `gradient_share/worker_<index>` is the fraction of an iteration's
-    gradients that a worker delivered; `policy_lag_mean` is the mean number of updates between the computation of a
-    gradient and its application.
+    Without remote workers the algorithm is A2C. The metric `gradient_share/worker_<index>` is the fraction of an
+    iteration's gradients that a worker delivered; `policy_lag_mean` is the mean number of updates between the
+    computation of a gradient and its application.
     """
 
     Config = A3CConfig
@@ -60,14 +60,14 @@ class A3C(A2C):
 
     @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Computes A2C's loss and value statistics, the latter because the learner receives only gradients."""
+        """Computes A2C's loss, and statistics of the values, which the learner cannot compute from gradients alone."""
         loss = super().loss(outputs, batch, scheduled)
         measured = value_statistics(outputs.values, batch["value_targets"], batch["valid"].float())
         return dataclasses.replace(loss, statistics={**loss.statistics, **measured})
 
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
-        """Operators for each worker: they compute a fragment's advantages and the gradient at the acting weights."""
+        """Operators that each worker applies to a fragment: compute advantages, then the gradient of the loss."""
         config = self.config
         standardize = (Standardize("advantages"),) if config.standardize_advantages else ()
         return (
@@ -89,7 +89,7 @@ class A3C(A2C):
 
     @override
     def learn(self, gradients: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: applies each gradient, and sends the new weights to the worker that computed it."""
+        """Builds the dataflow that applies each gradient and sends the new weights to the worker that computed it."""
         return (
             gradients.zip_with_worker()
             .for_each(ApplyGradients(trainee))

@@ -33,7 +33,7 @@ TD_METRICS = (
 
 
 def td_statistics(loss: Tensor, values: Tensor, errors: Tensor, valid: Tensor) -> dict[str, Tensor]:
-    """Statistics of a TD loss, as declared in `TD_METRICS`.
+    """Statistics of a TD loss for the metrics `TD_METRICS`: the loss, the mean Q value, the mean absolute TD error.
 
     Args:
         loss: Scalar loss, [].
@@ -45,7 +45,7 @@ def td_statistics(loss: Tensor, values: Tensor, errors: Tensor, valid: Tensor) -
 
 
 def value_statistics(values: Tensor, targets: Tensor, valid: Tensor) -> dict[str, Tensor]:
-    """Statistics of a value loss, as declared in `VALUE_METRICS`.
+    """Statistics of a value loss for the metrics `VALUE_METRICS`: mean value and explained variance.
 
     Args:
         values: Values of the observations, [S, L].

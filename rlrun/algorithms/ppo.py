@@ -111,10 +111,9 @@ class PPO(Algorithm[PPOConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: computes advantages per fragment, and runs epochs of SGD on each batch.
+        """Builds the dataflow that computes the advantages in each fragment and runs epochs of SGD on each batch.
 
-        The operators `Standardize` and `TrainOnBatch` receive whole batches. The last operator sends the weights to all
-        workers after each batch.
+        Advantages are standardized over the whole batch. After each batch, all workers receive the new weights.
         """
         config = self.config
         return (

@@ -34,7 +34,7 @@ def actor_spec(
 def critic_spec(
     leaves: ObservationTree, model: CriticsModelConfig, num_outputs: int = 1, action_size: int = 0
 ) -> NetworkSpec:
-    """Spec of a Q network (of observation and action, or with one output per action) or of a state-value network.
+    """Creates the spec (layers and sizes) of a critic: Q(s, a), Q(s, .) with one output per action, or V(s).
 
     In a recurrent network, actions are concatenated to the core's outputs, and further dense layers of the configured
     widths follow. The recurrent state is thus a function of observations alone, and any action can be evaluated at
@@ -54,7 +54,9 @@ def critic_spec(
 
 
 class ActorQNets(nn.Module):
-    """Critics, other networks, and an entropy temperature, each contiguous in the flat parameter vector.
+    """Torch module of critics, other networks such as an actor, and optionally an entropy temperature.
+
+    The parameters of each of them are contiguous in the flat parameter vector.
 
     Args:
         critics: Specs of the critics.

@@ -1,4 +1,4 @@
-"""Recorder that adds the critic's Q values to fragments, for initial replay priorities (NumPy)."""
+"""Recorder of the critic's Q values on rollout workers, for initial replay priorities (NumPy)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from rlrun.engine.policy.fragment_collector import Execution, FragmentCollector,
 
 
 class CriticValues(Recording):
-    """Recorder that adds Q values to fragments: of greedy actions, [T + 1, B], and of the actions taken, [T, B].
+    """Adds Q values to a worker's rollouts: of greedy actions, [T + 1, B], and of the actions taken, [T, B].
 
-    Both are computed at the end of a fragment of T steps in B env slots, each in one forward pass.
+    Both are computed at the end of a fragment (T steps of B parallel envs), each in one forward pass.
 
     Args:
         critic: Q network with the inputs `obs` and `actions`.
@@ -38,7 +38,7 @@ class CriticValues(Recording):
 
     @override
     def postprocess(self, batch: SampleBatch, collector: FragmentCollector) -> None:
-        """Adds Q values of greedy (`values` [steps + 1, envs]) and taken actions (`taken_values` [steps, envs])."""
+        """Adds the columns `values` [steps + 1, envs] (Q of greedy actions) and `taken_values` [steps, envs]."""
         taken = batch["actions"]
         length, slots = taken.shape[:2]
         cells = (length + 1) * slots

@@ -79,5 +79,5 @@ class DeterministicPolicy(ActorQPolicy):
 
     @override
     def recording(self) -> CriticValues | None:
-        """Creates the recorder of the first critic's Q values; None unless initial replay priorities require them."""
+        """Creates the recorder of the first critic's Q values on workers; None if no initial priorities are needed."""
         return CriticValues(self.acting_side(self.critics[0])) if self.config.records_values else None

@@ -33,7 +33,7 @@ RUNNING_STATISTICS = (".norm.mean", ".norm.variance", ".norm.steps")
 
 
 class ExtendedModelConfig(SoftModelConfig):
-    """Settings of the networks of a stochastic actor and its Q functions, with additional kinds of layers."""
+    """Settings of the networks of an actor and its critics, optionally with batch renormalization or residuals."""
 
     critic_hiddens: tuple[PositiveInt, ...] | None = None
     """Widths of the critics' dense layers, where the actor has others; null for `hiddens`."""

@@ -136,7 +136,7 @@ class JointNetworks(SquashedNetworks):
 
     @override
     def sample_and_evaluate(self, batch: SampleBatch, objective: ActorObjective = "minimum") -> Soft:
-        """Samples the actor's actions, and evaluates their log-probabilities and Q values.
+        """Samples the actor's actions; returns them with their log-probabilities and Q values.
 
         Batch normalization uses minibatch statistics in the actor, and running statistics in the critics.
         """

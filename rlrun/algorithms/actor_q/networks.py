@@ -33,7 +33,7 @@ class ObservationSequences:
     """Sequences of observations for recurrent networks with burn-in, and the steps whose outputs a loss uses.
 
     Attributes:
-        obs: Tree of observations, [S, burn_in + R, ...].
+        obs: Tree of observations, [S, burn_in + R, ...], with R observations after the burn-in.
         episode_starts: Mask of the first observations of episodes, [S, burn_in + R].
         state: The actor's recurrent state before the first observations, [S, state_size].
         burn_in: Length of the burn-in: initial observations that update the recurrent states without gradient.
@@ -117,7 +117,7 @@ class ActorQNetworks:
     def joint_values(self, present: tuple[Any, Tensor], following: tuple[Any, Tensor]) -> tuple[Tensor, Tensor]:
         """Q values [critics, rows, steps] of recorded and of next actions, computed in one pass over both.
 
-        Each half has separate dropout factors: next actions use those of the target critics.
+        Recorded and next actions have separate dropout factors; next actions use the target critics' factors.
 
         Args:
             present: Observations [S, L, ...] and recorded actions [S, L, D].
@@ -222,9 +222,9 @@ def run(
 def drawn_critics(
     generator: np.random.Generator, config: CriticEnsembleSettings, rows: int, length: int
 ) -> dict[str, NDArray[np.float32]]:
-    """Samples the `num_target_critics` critics that form a minibatch's targets, as the column `DRAWN_CRITICS`.
+    """Samples which `num_target_critics` of the critics form a minibatch's targets, as the mask `DRAWN_CRITICS`.
 
-    Returns no column if the targets use all critics.
+    The result is a dict with this column, or an empty dict if the targets use all critics.
 
     Source:
         Chen et al., "Randomized ensembled double Q-learning", arXiv:2101.05982, algorithm 1.
@@ -256,7 +256,7 @@ def drawn_units(
 
 
 def action_masks(observations: Any) -> dict[str, Tensor]:
-    """Action masks of the steps that a loss uses, in a dict keyed as in observations; empty if there are no masks."""
+    """Action masks at the steps that a loss uses, as a dict with the observations' keys; empty without masks."""
     if not isinstance(observations, ObservationSequences):
         mask = mask_of(observations)
         return {} if mask is None else {ACTION_MASK: mask}
@@ -284,6 +284,6 @@ def repeated(observations: Any, times: int) -> Any:
 
 
 def taken(outputs: Tensor, actions: Tensor) -> Tensor:
-    """Selects the outputs [..., rows, steps] of the Discrete actions taken from the outputs of all actions."""
+    """Selects, from the outputs for all actions, those for the Discrete actions taken, [..., rows, steps]."""
     index = actions.expand(outputs.shape[:-1]).unsqueeze(-1)
     return outputs.gather(-1, index).squeeze(-1)

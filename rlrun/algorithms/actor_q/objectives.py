@@ -1,4 +1,4 @@
-"""Objectives of actor-critics with Q functions: critics and actor, and the result of the critics' loss."""
+"""Objectives of actor-critics with Q functions: the losses of critics and actor, and their optimizers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def critics_and_actor(
     critics_loss: LossFunction, actor_loss: LossFunction, *, policy_delay: int, max_grad_norm: float | None
 ) -> list[Objective]:
-    """Creates the objectives (a loss and its parameters) of critics and actor, in this order.
+    """Creates two objectives (a loss and the parameters it trains): first the critics', then the actor's.
 
     Args:
         critics_loss: Loss of the critics, whose parameter names begin with `critics.`.
@@ -38,7 +38,7 @@ def loss_of_critics(
     valid: Tensor,
     statistics: Mapping[str, Tensor] = MappingProxyType({}),
 ) -> Loss:
-    """Combines the loss of C critics with TD error statistics and with new replay priorities.
+    """Returns the loss of C critics, together with statistics of the TD errors and new replay priorities.
 
     Args:
         loss: Scalar loss, [].

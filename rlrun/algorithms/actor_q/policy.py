@@ -135,5 +135,5 @@ class ActorQPolicy(Policy):
         return acting_network(network, self.parameters, start=self.acting_range[0])
 
     def recording(self) -> Recording | None:
-        """Creates a recorder that adds columns to fragments; None by default."""
+        """Creates the recorder, which adds columns such as Q values to a worker's rollouts; None by default."""
         return None

@@ -120,7 +120,10 @@ class SAC(Algorithm[SACConfig]):
         return replace(loss_of_critics(loss, residuals.values, residuals.errors, valid), assign=ahead.moved)
 
     def actor_loss(self, outputs: SoftNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Actor loss: E[alpha log pi(a | s) - min Q(s, a)] (arXiv:1812.05905, eq. 7); see `actor_objective`."""
+        """Actor loss: E[alpha log pi(a | s) - Q(s, a)] (arXiv:1812.05905, eq. 7).
+
+        Q is the minimum over the critics unless the setting `actor_objective` chooses the first critic or the mean.
+        """
         valid = batch["valid"].float()
         present = outputs.sample_and_evaluate(batch, self.config.actor_objective)
         loss = masked_mean(outputs.log_alpha.detach().exp() * present.log_probs - present.values, valid)
@@ -145,7 +148,10 @@ class SAC(Algorithm[SACConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: stores fragments, trains on `training_intensity` minibatches per env step, broadcasts weights."""
+        """Builds the dataflow that stores rollouts in the replay buffer and trains on minibatches sampled from it.
+
+        It trains on `training_intensity` minibatches per env step, and broadcasts the weights to the workers.
+        """
         config = self.config
         replay = trainee.make_replay(
             config.replay, n_step=config.n_step, gamma=config.gamma, sequences=config.model.core is not None
@@ -159,5 +165,5 @@ class SAC(Algorithm[SACConfig]):
         )
 
     def updates(self, replay: Replay, trainee: Trainee) -> Flow[TrainedMinibatch]:
-        """Dataflow of the updates: sample minibatches, take SGD steps, update replay priorities and target networks."""
+        """Builds the dataflow of the updates: SGD on replayed minibatches, replay priorities, target networks."""
         return replay_updates(replay, trainee, self.config)

@@ -24,7 +24,7 @@ ENTROPY_SHARE = 0.98
 
 
 class Soft(NamedTuple):
-    """Log-probabilities and values of the actor's actions, either of sampled actions or as exact expectations.
+    """Log-probabilities and Q values of an actor's actions, either sampled or as exact expectations.
 
     Attributes:
         log_probs: Log-probability of a sampled action, or its exact expectation over all actions, [S, L].
@@ -108,7 +108,10 @@ class SoftNetworks(ABC):
 
 
 class SquashedNetworks(SoftNetworks):
-    """Tanh-Gaussian actor; expectations are estimated from one reparameterized action per observation."""
+    """SAC's networks for continuous actions: a tanh-Gaussian actor, and critics Q(s, a).
+
+    Expectations are estimated from one reparameterized action per observation.
+    """
 
     def sample(self, observations: Any, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Reparameterized actions from standard normal noise [rows, steps, action_size], and their log-densities."""
@@ -144,7 +147,10 @@ class SquashedNetworks(SoftNetworks):
 
 
 class ChoiceNetworks(SoftNetworks):
-    """Categorical actor: exact expectations over the allowed actions (Christodoulou, arXiv:1910.07207)."""
+    """SAC's networks for Discrete actions: a categorical actor, and critics Q(s, .).
+
+    Expectations are exact sums over the allowed actions (Christodoulou, arXiv:1910.07207).
+    """
 
     @override
     def target_entropy(self, batch: SampleBatch) -> Tensor | float:

@@ -234,7 +234,10 @@ class AlphaZero(Algorithm[AlphaZeroConfig]):
 
     @override
     def learn(self, items: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: stores games, trains on `training_intensity` minibatches per position, and broadcasts weights."""
+        """Builds the dataflow that stores finished games and trains on minibatches of their positions.
+
+        It trains on `training_intensity` minibatches per position, and sends the weights to the self-play workers.
+        """
         config = self.config
         replay = LocalReplay(RowReplay(config.replay, child_seed(trainee.seed, "replay")), trainee.workers.indices)
         minibatches = replay_minibatches(

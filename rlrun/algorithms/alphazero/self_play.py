@@ -67,7 +67,8 @@ class MoveBySymmetries(StatefulOperator):
 class RaiseBar(StatefulOperator):
     """Ranked rewards: sets the win threshold of the next games to a percentile of the newest returns.
 
-    The threshold is one of the trainee's `Filters`, which are broadcast with the weights.
+    The threshold is kept with the trainee's `Filters` (running statistics), which workers receive along with the
+    weights.
 
     Args:
         trainee: The policy in training whose threshold is set.

@@ -104,7 +104,11 @@ class Archer(Algorithm[ArcherConfig]):
         )
 
     def ratios(self, outputs: ArcherOutputs, batch: SampleBatch) -> Tensor:
-        """Importance ratios, at most 1, [rows, steps]: for an utterance's tokens before its last choice, at its end."""
+        """Truncated importance ratio of each utterance, at its last token, [rows, steps].
+
+        The ratio is min(1, pi / mu), with the probabilities of the tokens before the utterance's last choice under the
+        current actor (pi), and under the actor that sampled them (mu).
+        """
         now = outputs.distribution.log_prob(batch["actions"]).detach()
         tokens = (now - batch["logp"]) * batch["valid"].float()
         before = tokens.cumsum(1) - tokens
@@ -135,7 +139,7 @@ class Archer(Algorithm[ArcherConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: in each round, the critics learn from a replay buffer, the actor from the newest fragments."""
+        """Builds the dataflow in which the critics learn from a replay buffer, the actor from the newest fragments."""
         config = self.config
         # The replay's discounts only mark the ends of episodes: gamma is of utterances.
         replay = trainee.make_replay(config.replay, n_step=1, gamma=1.0, sequences=True)
@@ -159,7 +163,7 @@ class Archer(Algorithm[ArcherConfig]):
         )
 
     def critics_updates(self, replay: Replay, trainee: Trainee) -> Flow[Any]:
-        """Dataflow that trains the critics on `training_intensity` minibatches of sequences per collected token."""
+        """Builds the dataflow that trains the critics on `training_intensity` minibatches per collected token."""
         config = self.config
         if config.input:
             minibatches = minibatches_with_data(replay, trainee, config, partial(self.recorded, trainee))

@@ -33,8 +33,9 @@ EPSILON = 1e-8
 class FindUtterances(Operator):
     """Adds columns that describe the utterances in sequences [S, L], with entries at each utterance's last token.
 
-    Columns are `utterance_ends`, `utterance_starts`, `utterance_decisions`, `utterance_rewards` and
-    `utterance_discounts`: `gamma`, or 0 where the utterance terminated its episode.
+    Columns are `utterance_ends`, `utterance_starts` and `utterance_decisions` (the fields of `Utterances`),
+    `utterance_rewards` (sums over the tokens), and `utterance_discounts`: `gamma`, or 0 if the utterance terminated its
+    episode.
 
     Args:
         gamma: Discount factor from one utterance to the next.
@@ -64,13 +65,14 @@ class FindUtterances(Operator):
 
 
 def replayed_utterances(batch: SampleBatch, end_tokens: Sequence[int] | None) -> Utterances:
-    """Complete utterances in replayed sequences of undiscounted single steps, whose discounts are 1 or 0.
+    """Finds the complete utterances in replayed token sequences.
 
-    A step ended its episode if its discount is 0 or no step follows. The last step of a sequence may also have been
-    truncated; its utterance is complete only if the token ends it.
+    The sequences come from a replay buffer of single steps with a discount factor of 1, so the column `discounts` is 0
+    at terminations and 1 elsewhere. A step ended its episode if its discount is 0 or no step follows. The last step of
+    a sequence may also have been truncated; its utterance is complete only if the token ends it.
 
     Args:
-        batch: Columns [S, L] of a sequence replay.
+        batch: Columns [S, L], as sampled from the replay buffer.
         end_tokens: Tokens that end an utterance; None if each token is an utterance.
     """
     valid = batch["valid"]

@@ -29,7 +29,7 @@ class ArcherModelConfig(ModelConfig):
 @fixed("utterances are drawn uniformly", sampling="uniform", priority_alpha=0.6, priority_beta=0.4)
 @fixed("utterances have no goals", hindsight=None)
 class UtteranceReplayConfig(SequenceReplayConfig):
-    """Settings of a replay of token sequences, including the tokens' probabilities when they were sampled."""
+    """Settings of a replay buffer of token sequences, which also stores the tokens' probabilities when sampled."""
 
     extra_columns: ClassVar[tuple[str, ...]] = ("logp",)
 
@@ -49,7 +49,8 @@ class UtteranceReplayConfig(SequenceReplayConfig):
 class ArcherConfig(DataSettings, OnPolicyConfig):
     """Settings of ArCHer (Zhou et al., arXiv:2402.19446); `gamma` and `tau` have the values of the authors' code.
 
-    The critics also learn from data sets, in addition to the replay, if `input` names some with a total share below 1.
+    If `input` names data sets whose shares sum to less than 1, the critics learn from these data sets and from the
+    replay buffer.
     """
 
     model: ArcherModelConfig = ArcherModelConfig()

@@ -23,10 +23,12 @@ SPREADS = "spreads"
 
 
 class LinearArms:
-    """Acting network of a linear bandit: mean reward x^T theta of each arm, and S^T x with S S^T = A^-1.
+    """Acting network of a linear bandit: outputs x^T theta (mean reward) and S^T x (uncertainty) of each arm.
+
+    The features are x, the coefficients theta, the Gram matrix A, and its inverse S S^T; see `RidgeRegressions`.
 
     With one shared regression, observations are features of each arm, [A, D]. With a regression per arm, they are a
-    context [D], or a Discrete context encoded as one-hot. See `RidgeRegressions` for theta, S and A.
+    context [D], or a Discrete context encoded as one-hot.
 
     Args:
         regressions: Number of regressions M: one per arm, or 1 if shared.
@@ -119,7 +121,8 @@ class ArmExploration(Exploration):
         """Unweighted exploration bonus of each arm, [B, A].
 
         Args:
-            spreads: S^T x of each arm with features x, where S S^T is the inverse Gram matrix, [B, A, D].
+            spreads: S^T x of each arm with features x, where S S^T is the inverse Gram matrix, [B, A, D]; its norm is
+                the confidence width sqrt(x^T A^-1 x).
             noise: Noise of the step, [B, ...].
         """
 

@@ -49,10 +49,10 @@ class LinearBanditConfig(AlgorithmConfig):
 
 
 def regressed_rewards(fragments: Flow[SampleBatch], trainee: Trainee, config: LinearBanditConfig) -> Flow[Any]:
-    """Dataflow of a linear bandit: concatenates pulls, fits ridge regressions, and broadcasts the coefficients.
+    """Builds a linear bandit's dataflow: fits ridge regressions to batches of pulls, broadcasts the coefficients.
 
     Args:
-        fragments: Stream of the workers' fragments.
+        fragments: Stream of the fragments (pulls with contexts and rewards) that workers collect.
         trainee: The policy in training, with a `LinearBanditPolicy`.
         config: Settings of the linear bandit.
     """
@@ -92,7 +92,7 @@ class LinTS(Algorithm[LinTSConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: ridge regression of rewards on contexts; broadcasts the coefficients."""
+        """Builds the dataflow that fits ridge regressions of rewards on contexts and broadcasts the coefficients."""
         return regressed_rewards(fragments, trainee, self.config)
 
 
@@ -126,5 +126,5 @@ class LinUCB(Algorithm[LinUCBConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: ridge regression of rewards on contexts; broadcasts the coefficients."""
+        """Builds the dataflow that fits ridge regressions of rewards on contexts and broadcasts the coefficients."""
         return regressed_rewards(fragments, trainee, self.config)

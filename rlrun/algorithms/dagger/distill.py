@@ -63,8 +63,8 @@ class Distill(Algorithm[DistillConfig]):
     """On-policy policy distillation: KL divergence to the teacher's distributions in states that the student visits.
 
     Source:
-        Rusu et al., "Policy distillation", arXiv:1511.06295, eq. 3; in the student's states as Czarnecki et al.,
-        "Distilling policy distillation", arXiv:1902.02186, section 3.
+        Rusu et al., "Policy distillation", arXiv:1511.06295, eq. 3; in states that the student visits as in Czarnecki
+        et al., "Distilling policy distillation", arXiv:1902.02186, section 3.
     """
 
     Config = DistillConfig
@@ -84,7 +84,7 @@ class Distill(Algorithm[DistillConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: runs epochs of SGD on each batch of labeled fragments, and sends weights."""
+        """Builds the dataflow that runs epochs of SGD on each batch of steps labeled by the teacher."""
         config = self.config
         train = TrainOnBatch(
             trainee,

@@ -1,4 +1,4 @@
-"""Experts that DAgger queries: a function, a class of functions with memory, or the policy of a checkpoint (NumPy)."""
+"""Experts that DAgger queries: a function, a class with memory, or the policy of a checkpoint (NumPy)."""
 
 from __future__ import annotations
 
@@ -51,11 +51,13 @@ Script = Callable[[Any], Any]
 
 @dataclass
 class ScriptedEpisode:
-    """Running episode of a script with memory, which checkpoints save as the observations so far.
+    """Instance of a scripted expert with memory, for one running episode.
+
+    Checkpoints save the observations so far; a resumed run passes them to a new instance.
 
     Attributes:
-        seed: Seed of the script.
-        script: Instance of the script for this episode.
+        seed: Seed of the instance.
+        script: The instance: a function from observation to action that remembers the episode.
         seen: Observations so far, in order.
     """
 
@@ -64,15 +66,15 @@ class ScriptedEpisode:
     seen: list[Any] = field(default_factory=list)
 
     def act(self, observation: Any) -> Any:
-        """Returns the script's action for an observation."""
+        """Returns the scripted expert's action for an observation, and records the observation."""
         self.seen.append(map_tree(np.copy, observation))  # the env may write over it
         return self.script(observation)
 
 
 class ScriptedExpert:
-    """Expert given by an import path: a function from observations to env actions, or a class of such functions.
+    """Expert given by an import path: a function from observation to env action, or a class of such functions.
 
-    A class is instantiated for each episode, with a seed; its instance may remember the episode.
+    A class is instantiated with a seed for each episode; its instances are callable, and may remember the episode.
 
     Args:
         path: `package.module:Name`.
@@ -126,10 +128,10 @@ class ScriptedExpert:
         return ScriptedEpisode(seed, self._named(seed))
 
     def take_actions(self, actions: Any) -> None:
-        """Ignores the executed actions, since a script sees only observations."""
+        """Ignores the executed actions, since a scripted expert sees only observations."""
 
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:
-        """Ignores rewards, since a script sees only observations."""
+        """Ignores rewards, since a scripted expert sees only observations."""
 
     def memory(self) -> dict[str, Any]:
         """Seeds and observations of the running episodes if the expert is a class; empty for a function."""
@@ -138,7 +140,7 @@ class ScriptedExpert:
         }
 
     def load_memory(self, memory: Mapping[str, Any]) -> None:
-        """Recreates the scripts of running episodes, and replays the episodes' observations to them."""
+        """Restores the running episodes: creates new instances of the class, and shows them the saved observations."""
         self._episodes = [self._begun(int(memory[str(slot)]["seed"])) for slot in range(len(memory))]
         for slot, episode in enumerate(self._episodes):
             for observation in memory[str(slot)]["seen"]:

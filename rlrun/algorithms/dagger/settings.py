@@ -1,4 +1,4 @@
-"""Settings of DAgger, and columns of the fragments for DAgger and policy distillation."""
+"""Settings of DAgger, and names of the columns that DAgger and policy distillation add to rollouts."""
 
 from __future__ import annotations
 

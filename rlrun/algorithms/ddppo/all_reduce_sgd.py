@@ -141,10 +141,10 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
 
     @override
     def set_weights(self, weights: Weights) -> None:
-        """Stores broadcast weights, for the schedules' values and the number of env steps that come with them.
+        """Receives broadcast weights; the next update uses the scheduled values and env steps that come with them.
 
-        Broadcast parameters are ignored, since each worker trains its own copy, except at a restore, which also
-        broadcasts the optimizer state.
+        The broadcast parameters are ignored, since each worker trains its own copy. The exception is a restore, which
+        also broadcasts the optimizer state: the worker then loads both.
         """
         self._weights = weights
         if weights.learning is not None and weights.learning.optimizer:
@@ -242,8 +242,8 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
 class MirrorReplicas(Operator):
     """Copies the workers' learner state to the driver's learner, for checkpoints and evaluation.
 
-    Inputs are pairs of worker index and `ReplicaUpdate`; the last replica of each round is emitted. The digests of all
-    replicas must be equal.
+    Inputs are pairs of worker index and `ReplicaUpdate` (a worker's copy of the learner after an update). The operator
+    checks that the digests of all workers' parameters are equal, and emits one `ReplicaUpdate` per round: the last.
     """
 
     def __init__(self, trainee: Trainee) -> None:

@@ -86,7 +86,10 @@ class DDPPO(PPO):
 
     @override
     def learn(self, replicas: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: copies the workers' learner state to the driver; merges and broadcasts observation filters."""
+        """Builds the dataflow that copies the learner state of the workers, which train, to the driver.
+
+        It also merges the observation filters (running statistics) of the workers, and broadcasts the result.
+        """
         return (
             replicas.zip_with_worker()
             .combine(MirrorReplicas(trainee))

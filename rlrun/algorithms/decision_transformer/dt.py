@@ -106,7 +106,7 @@ class DT(Algorithm[DTConfig]):
 
     @override
     def learn(self, items: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: encodes the observations of each minibatch, and takes an SGD step on it."""
+        """Builds the dataflow that encodes the observations of each minibatch and takes an SGD step on it."""
         return items.for_each(EncodeObservations(trainee)).for_each(TrainOnData(trainee))
 
 

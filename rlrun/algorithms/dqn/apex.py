@@ -50,7 +50,7 @@ class ApexConfig(DistributedReplaySettings, DQNConfig):
     """Settings of Ape-X DQN (Horgan et al., arXiv:1803.00933); most defaults are the paper's.
 
     Unlike in the paper, the optimizer is Adam, with a different learning rate, instead of centered RMSProp. The paper
-    uses 360 workers with one env each; `epsilon` and `epsilon_exponent` apply to any number of env slots.
+    uses 360 workers with one env each; `epsilon` and `epsilon_exponent` apply to any total number of envs.
     """
 
     epsilon: Schedule = 0.4
@@ -62,7 +62,7 @@ class ApexConfig(DistributedReplaySettings, DQNConfig):
     @property
     @override
     def q(self) -> QSettings:
-        """Settings of the Q policy, with a different epsilon for each env slot."""
+        """Settings of the Q policy, with a different epsilon for each parallel env."""
         return replace(super().q, epsilon_spread=EpsilonLadder(self.epsilon_exponent), records_values=True)
 
 
@@ -86,7 +86,7 @@ class DistributedReplay(Algorithm[Any]):
 
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
-        """Operators for workers: compute initial priorities, and lower the priority of remote workers' processes."""
+        """Operators for workers: compute initial replay priorities; lower the OS priority of remote workers."""
         priorities = InitialPriorities(self.config.n_step, self.config.gamma)
         return (priorities, LowerProcessPriority()) if trainee.workers.num_workers else (priorities,)
 
@@ -97,15 +97,19 @@ class DistributedReplay(Algorithm[Any]):
 
     @override
     def learn(self, fragments: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: stores fragments and sends weights to their workers; concurrently, trains on minibatches."""
+        """Builds the dataflow that stores fragments in the replay buffer and, concurrently, trains on minibatches.
+
+        A worker that delivers a fragment gets new weights once its weights are `asynchrony.weights_age` minibatches
+        old.
+        """
         return store_and_learn_concurrently(fragments, trainee, self.config, self.config.asynchrony)
 
 
 class Apex(DistributedReplay, DQN):
     """Distributed prioritized experience replay with DQN's policy and loss (arXiv:1803.00933).
 
-    Workers compute initial priorities, and each env slot has a different epsilon. Workers and learner do not wait for
-    each other; the metric `minibatches_per_env_step` is the resulting replay ratio.
+    Workers compute initial priorities, and each parallel env has a different epsilon. Workers and learner do not wait
+    for each other; the metric `minibatches_per_env_step` is the resulting replay ratio.
     """
 
     Config = ApexConfig
@@ -133,13 +137,15 @@ def asynchronous_fragments(
 def store_and_learn_concurrently(
     fragments: Flow[Any], trainee: Trainee, config: OffPolicyConfig, asynchrony: AsynchronyConfig
 ) -> Flow[Any]:
-    """Dataflow: stores fragments and sends weights to their workers; concurrently, trains on minibatches.
+    """Builds the dataflow that stores fragments in a replay buffer and, concurrently, trains on minibatches.
+
+    A worker that delivers a fragment gets new weights once its weights are `weights_age` minibatches old.
 
     Args:
-        fragments: Stream of the workers' fragments.
+        fragments: Stream of the fragments (consecutive steps of parallel envs) that workers collect.
         trainee: The policy in training, with its learner, workers and step clock.
         config: The algorithm's settings.
-        asynchrony: Settings of the concurrency of workers, replay and learner.
+        asynchrony: Settings of the concurrency of workers, replay buffer and learner.
     """
     replay = distributed_replay(
         config.replay,
@@ -170,8 +176,8 @@ class InitialPriorities(Operator):
     """Adds each step's absolute TD error at the acting weights, `priorities` [T, B].
 
     TD errors are computed from recorded columns, which are then removed: `q_values` [T + 1, B, A] of all actions, or
-    `values` [T + 1, B] of the greedy actions and `taken_values` [T, B] of the actions taken. N-step returns
-    that would reach beyond the fragment end with it.
+    `values` [T + 1, B] of the greedy actions and `taken_values` [T, B] of the actions taken. An n-step return
+    that would reach beyond the fragment is shortened to end with the fragment.
 
     Source:
         Horgan et al., arXiv:1803.00933, section 3 and algorithm 1 (ComputePriorities).
@@ -220,10 +226,12 @@ def distributed_replay(
     timeout_s: float,
     max_restarts: int,
 ) -> Replay:
-    """Creates an empty replay: sharded over processes with remote workers, local without workers or with 0 shards.
+    """Creates an empty replay buffer, sharded over several processes if there are remote workers.
+
+    Without remote workers, or with 0 shards, the buffer is local to this process.
 
     Args:
-        config: Settings of the replay, whose capacity is divided among shards.
+        config: Settings of the buffer; its capacity is divided among the shards.
         trainee: The policy in training whose fragments are stored.
         n_step: Length n of the n-step return, before bootstrapping.
         gamma: Discount factor.

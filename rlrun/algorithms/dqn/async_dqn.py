@@ -82,7 +82,7 @@ class AsyncDQNConfig(HuberSettings, WorkerGradientConfig):
 
     @property
     def q(self) -> QSettings:
-        """Settings of the Q policy, with a different final epsilon for each env slot."""
+        """Settings of the Q policy, with a different final epsilon for each parallel env."""
         return QSettings(
             exploration=self.exploration,
             epsilon_spread=FinalEpsilons(self.final_epsilons, self.final_epsilon_shares),
@@ -92,7 +92,7 @@ class AsyncDQNConfig(HuberSettings, WorkerGradientConfig):
 class AsyncDQN(Algorithm[AsyncDQNConfig]):
     """Asynchronous n-step Q-learning: workers compute gradients, which are applied as they arrive (arXiv:1602.01783).
 
-    `gradient_share/worker_<index>` is the fraction of an iteration's gradients that a worker delivered;
+    The metric `gradient_share/worker_<index>` is the fraction of an iteration's gradients that a worker delivered;
     `policy_lag_mean` is the mean number of updates between the computation of a gradient and its application.
     """
 
@@ -144,7 +144,10 @@ class AsyncDQN(Algorithm[AsyncDQNConfig]):
 
     @override
     def learn(self, gradients: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: applies each gradient, updates the target network, sends both networks to the worker of origin."""
+        """Builds the dataflow that applies each gradient and periodically updates the target network.
+
+        The worker that computed a gradient then receives the weights of both networks.
+        """
         return (
             gradients.zip_with_worker()
             .for_each(ApplyGradients(trainee))

@@ -48,11 +48,11 @@ class GorilaConfig(DQNConfig, WorkerGradientConfig):
 
 
 class Gorila(DQN):
-    """Massively parallel DQN: workers with local replays compute gradients, applied as they arrive (arXiv:1507.04296).
+    """Massively parallel DQN: workers compute gradients from local replay buffers (arXiv:1507.04296).
 
-    Without remote workers the algorithm is DQN. `gradient_share/worker_<index>` is the fraction of an iteration's
-    gradients that a worker delivered; `policy_lag_mean` is the mean number of updates between the computation of a
-    gradient and its application.
+    The gradients are applied as they arrive. Without remote workers the algorithm is DQN. The metric
+    `gradient_share/worker_<index>` is the fraction of an iteration's gradients that a worker delivered;
+    `policy_lag_mean` is the mean number of updates between the computation of a gradient and its application.
     """
 
     Config = GorilaConfig
@@ -85,7 +85,10 @@ class Gorila(DQN):
 
     @override
     def learn(self, gradients: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: applies each gradient, updates the target network, sends both networks to the worker of origin."""
+        """Builds the dataflow that applies each gradient and periodically updates the target network.
+
+        The worker that computed a gradient then receives the weights of both networks.
+        """
         return (
             gradients.combine(each_gradient)
             .zip_with_worker()
@@ -103,17 +106,17 @@ def each_gradient(gradients: list[Gradients]) -> Iterable[Gradients]:
 
 
 class ComputeReplayedGradients(WorkerOperator, StatefulOperator):
-    """Stores each fragment in its worker's local replay, and computes gradients of minibatches from it.
+    """Stores each fragment in its worker's local replay buffer, and computes gradients of minibatches from it.
 
     Args:
         make_learner: Picklable learner factory.
-        config: Settings of the replay; the capacity is divided among the workers.
+        config: Settings of the replay buffers; the capacity is divided among the workers.
         num_workers: Number of workers.
         minibatch_size: Steps per minibatch.
         ratio: Replay ratio: minibatches per stored env step, over all workers.
         n_step: Steps of an n-step transition.
         gamma: Discount factor.
-        seed: Root seed of the replay's sampling.
+        seed: Root seed of the sampling from the buffers.
         worker: Index of the worker; 0 on the driver.
         make_goals: Factory of the env's goal functions, for hindsight; None if the env has none.
 
@@ -166,7 +169,7 @@ class ComputeReplayedGradients(WorkerOperator, StatefulOperator):
 
     @override
     def for_worker(self, worker: int) -> ComputeReplayedGradients:
-        """Copy of this operator for one worker, whose replay has a separate seed."""
+        """Copy of this operator for one worker, whose replay buffer has a separate seed."""
         return ComputeReplayedGradients(
             self.compute.make_learner,
             self.config,

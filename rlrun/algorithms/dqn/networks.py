@@ -77,8 +77,8 @@ class QNetworks:
 
         Args:
             observations: Observations [S, L, ...].
-            outputs: The target network's outputs [S, L, A, K] for the observations, if already computed; the values of
-                other kinds of networks are their means.
+            outputs: The target network's outputs [S, L, A, K] for the observations, if already computed. Their means
+                are the Q values, except in an implicit quantile network.
         """
         if self.waves is not None:
             with torch.no_grad():

@@ -189,7 +189,10 @@ def quantile_widths(leaves: ObservationTree, model: ModelConfig) -> tuple[int, i
 
 
 def quantile_features_spec(leaves: ObservationTree, model: ModelConfig) -> NetworkSpec:
-    """Spec of the feature network of an implicit quantile network, up to the multiplication by embeddings."""
+    """Spec of the lower part of an implicit quantile network, which maps observations to features psi(s).
+
+    These features are later multiplied by the embeddings of fractions; see `ImplicitQuantiles`.
+    """
     head = Head("outputs", "features", quantile_widths(leaves, model)[0], gain=HIDDEN_GAIN)
     return network_spec(leaves, model, Tower((head,)), hiddens=hidden_widths(model, leaves)[:-2])
 

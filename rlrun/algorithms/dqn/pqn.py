@@ -80,7 +80,7 @@ class PQN(Algorithm[PQNConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: computes targets per fragment, runs epochs of SGD on each batch, and sends weights."""
+        """Builds the dataflow that computes Q(lambda) targets in each fragment and runs epochs of SGD on each batch."""
         config = self.config
         return (
             fragments.for_each(QLambdaTargets(config.gamma, config.q_lambda))

@@ -22,7 +22,7 @@ class QSettings:
         dueling: Whether the network is dueling, with separate streams for state value and advantages.
         noisy_sigma: Initial standard deviation of the noisy layers' parameters; None without noisy layers.
         exploration: A `QExploration`, or the import path `package.module:Class` of a custom exploration.
-        epsilon_spread: Rule for a different `epsilon` in each env slot of the workers; None for equal epsilons.
+        epsilon_spread: Rule for a different `epsilon` in each of the workers' parallel envs; None for equal epsilons.
         records_values: Whether fragments include the Q values of all actions.
     """
 

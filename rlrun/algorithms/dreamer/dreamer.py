@@ -288,7 +288,10 @@ class Dreamer(Algorithm[DreamerConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: stores fragments, trains on `training_intensity` minibatches per env step, broadcasts weights."""
+        """Builds the dataflow that stores rollouts in the replay buffer and trains on minibatches sampled from it.
+
+        It trains on `training_intensity` minibatches per env step, and broadcasts the weights to the workers.
+        """
         config = self.config
         # Imagination discounts; the replay's discounts only mark the ends of episodes, also where gamma is 0.
         replay = trainee.make_replay(config.replay, n_step=1, gamma=1.0, sequences=True)

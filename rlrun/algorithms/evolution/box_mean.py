@@ -13,7 +13,7 @@ from rlrun.engine.policy.exploration.exploration import Exploration, Heads, RunN
 
 
 class BoxMeanActions(ActionSpace):
-    """Deterministic actions in a Box, given by outputs [..., D], and clipped to the bounds when sent to the env.
+    """Deterministic actions in a Box: the actor's outputs [..., D], clipped to the bounds when sent to the env.
 
     Args:
         scale: Affine map between the env's Box and [-1, 1].

@@ -171,8 +171,8 @@ class Returns:
     Attributes:
         generation: Index of the generation.
         candidates: Indices of the candidates, [n].
-        returns: Mean unfiltered return of each candidate, [n].
-        seen: Sums of raw observations and their squares, by the names in the observation filter.
+        returns: Mean return of each candidate, in raw rewards of the env, [n].
+        seen: Sums of raw observations and their squares, by the names of the observation filter's entries.
         overshoots: Mean squared overshoot of each candidate's actions over the bounds of a Box, [n], averaged over
             steps and episodes, see `BoxMeanActions.overshoots`; None if not measured.
     """

@@ -26,7 +26,9 @@ C = TypeVar("C", bound=EvolutionConfig)
 
 
 class Evolution(Algorithm[C]):
-    """Algorithm of generations: workers evaluate candidates, and an update follows from all their returns.
+    """Base class of evolutionary algorithms: workers evaluate candidates, an update uses the returns of all of them.
+
+    A candidate is a parameter vector of the policy. Each round of candidates is a generation.
 
     Attributes:
         measures_overshoots: Whether workers measure how far actions are outside the bounds of a Box.
@@ -67,7 +69,7 @@ class Evolution(Algorithm[C]):
 
     @override
     def learn(self, items: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: gathers a generation's returns, learns from them, and broadcasts the weights."""
+        """Builds the dataflow that gathers the returns of each generation, updates the search, and sends weights."""
         return (
             generations(items, trainee)
             .for_each(self.update(trainee))

@@ -1,4 +1,4 @@
-"""Dataflow of a generation: gathered returns, observation statistics and fitness shaping."""
+"""Dataflow of a generation in evolution strategies: gathered returns, observation statistics, fitness shaping."""
 
 from __future__ import annotations
 

@@ -79,5 +79,5 @@ class GAIL(PPO):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow of PPO, in which the discriminator's rewards replace those of the fragments."""
+        """Builds PPO's dataflow, in which the discriminator's rewards replace the env's rewards."""
         return super().learn(fragments.for_each(ImitationRewards(trainee, self.config)), trainee)

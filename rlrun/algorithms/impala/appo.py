@@ -88,7 +88,11 @@ class APPO(Impala):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: sends weights to each fragment's worker, takes SGD steps, and updates the target policy."""
+        """Builds the dataflow that trains on batches of fragments and updates the target policy.
+
+        A worker that delivers a fragment gets new weights once `broadcast_interval` batches were learned since its last
+        ones.
+        """
         batches = self.batches(fragments, trainee)
         if not self.config.starts_at_target:
             batches = batches.for_each(AddTargetOutputs(trainee))

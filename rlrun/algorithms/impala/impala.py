@@ -81,7 +81,10 @@ class ImpalaConfig(OnPolicyConfig):
     @property
     @override
     def gathered_by(self) -> str | None:
-        """Name of the setting that merges fragments before the learner: `num_aggregators` if above 0, else None."""
+        """Name of the setting by which fragments are merged before they reach the learner: `num_aggregators`.
+
+        None if `num_aggregators` is 0.
+        """
         return "num_aggregators" if self.num_aggregators else None
 
     @property
@@ -122,13 +125,14 @@ class Impala(Algorithm[ImpalaConfig]):
     def corrected_values(
         self, outputs: ActorCriticOutputs, batch: SampleBatch, log_ratios: Tensor, lambda_: float = 1.0
     ) -> CorrectedValues:
-        """V-trace advantages and value losses over S sequences of T + 1 steps.
+        """Computes V-trace advantages and value losses over S sequences of T + 1 steps.
 
         Args:
-            outputs: Actor-critic outputs for the rows.
+            outputs: Actor-critic outputs for the sequences.
             batch: Columns [S, T + 1].
             log_ratios: Log importance ratios of the current to the behavior policy, [S, T + 1].
-            lambda_: Factor of the trace coefficients for rewards of the env, not for additional reward streams.
+            lambda_: Factor that multiplies the trace coefficients of the env's rewards; intrinsic rewards and costs
+                have separate factors.
         """
         config = self.config
         return corrected_values(
@@ -159,12 +163,20 @@ class Impala(Algorithm[ImpalaConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: sends weights to each fragment's worker, and takes SGD steps on batches of fragments."""
+        """Builds the dataflow that takes SGD steps on batches of fragments from asynchronous workers.
+
+        A worker that delivers a fragment gets new weights once `broadcast_interval` batches were learned since its last
+        ones.
+        """
         batches = self.batches(fragments, trainee)
         return batches.for_each(self.train_on_batch(trainee)).for_each(MergeFilters(trainee))
 
     def batches(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[SampleBatch]:
-        """Stream of batches of new and replayed fragments; sends weights to each fragment's worker."""
+        """Stream of training batches, which consist of new and replayed fragments.
+
+        A worker that delivers a fragment gets new weights once `broadcast_interval` batches were learned since its last
+        ones.
+        """
         config = self.config
         fragments = fragments.zip_with_worker().for_each(SendWeights(trainee, config.broadcast_interval))
         if config.replay_proportion:

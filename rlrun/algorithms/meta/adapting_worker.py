@@ -64,8 +64,8 @@ def adapting(
 class AdaptingWorker:
     """Rollout worker that alternates episodes of one task with inner gradient steps of MAML.
 
-    The task is sampled by a seed that all B env slots share within a fragment. Each slot runs one episode before each
-    gradient step and one after the last, in `inner_steps` + 1 phases. Steps after an episode's end are masked. A
+    The task is sampled by a seed that all B parallel envs share within a fragment. Each env runs one episode before
+    each gradient step and one after the last, in `inner_steps` + 1 phases. Steps after an episode's end are masked. A
     fragment is [T, (inner_steps + 1) * B]: the B episodes of the first phase, then those of the second, and so on.
 
     Attributes:
@@ -150,14 +150,14 @@ class AdaptingWorker:
 
 
 def after_first_end(ends: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Mask [steps, envs] of the steps after the first episode end in each env slot."""
+    """Mask [steps, envs] of the steps after the first episode end in each parallel env."""
     behind = np.zeros_like(ends)
     behind[1:] = np.logical_or.accumulate(ends[:-1], axis=0)
     return behind
 
 
 def episodes_of(batch: SampleBatch, columns: Sequence[str] = ()) -> list[Episode]:
-    """Records of the completed episodes in a batch with one episode per slot.
+    """Records (return and length) of the completed episodes in a batch that has one episode per column.
 
     Args:
         batch: Batch [T, B].
@@ -191,7 +191,7 @@ def baseline_advantages(
     episodes.
 
     Args:
-        rewards: Rewards of one episode per slot, from the first step on, [T, B].
+        rewards: Rewards of one episode per parallel env, from the first step on, [T, B].
         observations: Observations before the steps, [T, B, ...].
         valid: Mask of the episodes' steps, [T, B], without gaps.
         gamma: Discount factor.

@@ -142,7 +142,7 @@ class MAML(Algorithm[MAMLConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: runs epochs of meta-updates on each batch of tasks, and broadcasts the weights."""
+        """Builds the dataflow that runs epochs of meta-updates on each batch of tasks and broadcasts the weights."""
         config = self.config
         train_on = TrainOnTasks(
             trainee,

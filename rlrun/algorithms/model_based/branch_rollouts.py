@@ -1,4 +1,4 @@
-"""Branched model rollouts from replayed states, as in MBPO, and the replay of their transitions."""
+"""Branched model rollouts from replayed states, as in MBPO, and the replay buffer of their transitions."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class BranchRollouts(StatefulOperator):
 
     Args:
         trainee: The policy in training and its dynamics ensemble.
-        fit: Operator that fits the ensemble to a replay, from which initial states are sampled.
-        imagined: Replay of imagined transitions.
+        fit: Operator that fits the ensemble to a replay buffer, from which initial states are sampled.
+        imagined: Replay buffer of imagined transitions.
         act: Function for `Learner.evaluate`: the actor's outputs [S, L, K] for a batch's `obs`.
         number: Number of rollouts after each fit.
         gamma: Discount factor.
@@ -138,7 +138,7 @@ class BranchRollouts(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """State for a checkpoint: counters, random generator, and, if the replay is saved, imagined transitions."""
+        """State for a checkpoint: counters, random generator and, if the settings ask for it, imagined transitions."""
         return {
             "rounds": self._rounds,
             "generator": dict(self._generator.bit_generator.state),
@@ -158,7 +158,7 @@ class AddImagined(Operator):
     """Appends imagined transitions to minibatches of collected transitions.
 
     Args:
-        imagined: Replay of imagined transitions.
+        imagined: Replay buffer of imagined transitions.
         number: Number of imagined transitions per minibatch.
     """
 
@@ -182,7 +182,7 @@ class AddImagined(Operator):
 
 
 class ModelReplay:
-    """Uniform replay of the transitions of the latest rounds of rollouts.
+    """Replay buffer of imagined transitions: samples uniformly from the latest rounds of model rollouts.
 
     Args:
         rounds: Number of rounds kept.

@@ -44,7 +44,7 @@ def are_held_out(indices: NDArray[np.int64], ratio: float) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class Fit:
-    """Result of fitting the ensemble.
+    """Result of fitting an ensemble of N dynamics models.
 
     Attributes:
         errors: Smallest holdout error of each member, [N].
@@ -58,17 +58,18 @@ class Fit:
 
 
 class FitModel(StatefulOperator):
-    """Fits the ensemble to the transitions of a replay, at intervals of env steps; inputs are passed on unchanged.
+    """Fits the ensemble to the transitions in a replay buffer, at intervals of env steps.
 
-    Inputs and targets are normalized by the moments of the training transitions. Each member learns from a separate
-    bootstrap sample. Early stopping: `patience` epochs without an improvement of any member by 1 % on held-out
-    transitions end the fit. Each member is then restored to its best parameters, and the best members become elites.
+    The operator passes its inputs on unchanged. Inputs and targets of the ensemble are normalized by the moments of the
+    training transitions. Each member learns from a separate bootstrap sample. Early stopping: `patience` epochs without
+    an improvement of any member by 1 % on held-out transitions end the fit. Each member is then restored to its best
+    parameters, and the best members become elites.
 
     Args:
         trainee: The policy in training whose learner updates the ensemble.
-        replay: Replay of collected transitions.
+        replay: Replay buffer of collected transitions.
         config: Settings of the ensemble.
-        learning_starts: Number of steps that the replay must have stored before the first fit.
+        learning_starts: Number of steps that the buffer must have stored before the first fit.
 
     Attributes:
         num_fits: Number of completed fits.
@@ -230,7 +231,7 @@ def transition_buffer(config: ReplayConfig, trainee: Trainee, *, gamma: float) -
     """Creates the empty replay buffer of collected transitions, to which a dynamics model is fitted.
 
     Args:
-        config: Settings of the replay.
+        config: Settings of the buffer.
         trainee: The policy in training whose fragments are stored.
         gamma: Discount factor.
     """

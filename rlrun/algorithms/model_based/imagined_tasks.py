@@ -28,7 +28,7 @@ Floats = NDArray[np.float32]
 
 
 def after_fits(fit: FitModel, number: int) -> Flow[int]:
-    """Stream that yields the indices of `number` meta-updates after each fit of the dynamics model.
+    """Creates a stream of meta-update indices: each fit of the dynamics model adds `number` meta-updates.
 
     Args:
         fit: Operator that fits the ensemble.
@@ -38,7 +38,7 @@ def after_fits(fit: FitModel, number: int) -> Flow[int]:
 
 
 class AfterFits(Source):
-    """Iterator that yields the indices of a fixed number of meta-updates after each fit of the dynamics model."""
+    """Stream of meta-update indices: each fit of the dynamics model adds a fixed number of meta-updates."""
 
     def __init__(self, fit: FitModel, number: int) -> None:
         super().__init__("after_fits", {"number": number})
@@ -76,7 +76,7 @@ class ImagineTasks(StatefulOperator):
 
     Args:
         trainee: The policy in training and its dynamics ensemble.
-        fit: Operator that fits the ensemble to a replay, from which initial states are sampled.
+        fit: Operator that fits the ensemble to a replay buffer, from which initial states are sampled.
         inner_steps: Number of inner gradient steps per adaptation.
         inner_lr: Step size of the inner gradient steps.
         episodes: Episodes in each phase of a task.

@@ -69,7 +69,7 @@ class MBMPO(ModelBased[MBMPOConfig]):
     """Model-based meta-policy optimization: MAML whose tasks are the members of a dynamics ensemble (arXiv:1809.05214).
 
     The policy learns to adapt where the members' predictions differ, and to act well where they agree (section 4.2).
-    The meta-update is that of `MAML`, with PPO's clipped surrogate instead of the paper's TRPO.
+    The meta-update is the same as in `MAML`, with PPO's clipped surrogate instead of the paper's TRPO.
     """
 
     Config = MBMPOConfig
@@ -94,7 +94,10 @@ class MBMPO(ModelBased[MBMPOConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: stores fragments, fits the ensemble, meta-learns on imagined tasks, sends adapted policies."""
+        """Builds the dataflow of MBMPO: stores rollouts, fits the ensemble to them, and meta-learns on imagined tasks.
+
+        Each worker then collects data with a policy that was adapted to one of the tasks.
+        """
         config, dynamics = self.config, self.config.dynamics
         kept = transition_buffer(config.replay, trainee, gamma=config.gamma)
         fit = FitModel(trainee, kept, dynamics, learning_starts=dynamics.fit_interval)

@@ -46,7 +46,7 @@ class ModelBasedModelConfig(SoftModelConfig):
 @fixed("the ensemble predicts observations as they come, and normalises them itself", normalize_observations=False)
 @defaults(training_intensity=20.0)
 class MBPOConfig(SACConfig):
-    """Settings of MBPO (Janner et al., arXiv:1906.08253): those of SAC, the dynamics ensemble and its rollouts."""
+    """Settings of MBPO (Janner et al., arXiv:1906.08253): SAC's settings, the dynamics ensemble, the model rollouts."""
 
     model: ModelBasedModelConfig = ModelBasedModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
     """Network architecture of the actor and of each critic."""
@@ -107,7 +107,10 @@ class MBPO(ModelBased[MBPOConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: stores fragments, fits the ensemble, imagines rollouts, trains SAC on real and imagined steps."""
+        """Builds the dataflow of MBPO: stores rollouts, fits the ensemble to them, and imagines short rollouts in it.
+
+        SAC then trains on minibatches that mix collected and imagined transitions.
+        """
         config, dynamics = self.config, self.config.dynamics
         starts = config.learning_starts
         kept = transition_buffer(config.replay, trainee, gamma=config.gamma)

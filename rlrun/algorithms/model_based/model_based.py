@@ -1,4 +1,4 @@
-"""Base of algorithms that learn an ensemble of dynamics models, and train a model-free algorithm's policy."""
+"""Base class of algorithms that learn a dynamics ensemble, and train a model-free algorithm's policy with it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ C = TypeVar("C", bound=AlgorithmConfig)
 
 
 class ModelBased(Algorithm[C]):
-    """Model-based algorithm: policy and losses of a model-free algorithm, and an ensemble of dynamics models."""
+    """Base class of model-based algorithms: a model-free algorithm's policy and losses, and a dynamics ensemble."""
 
     learns_in_worlds = False
 

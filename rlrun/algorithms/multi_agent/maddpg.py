@@ -160,7 +160,7 @@ class MADDPG(Algorithm[MADDPGConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: stores joint transitions of teams, trains on replayed minibatches, broadcasts weights."""
+        """Builds the dataflow that stores joint transitions of the team and trains on replayed minibatches of them."""
         config = self.config
         replay = trainee.make_replay(config.replay, n_step=1, gamma=config.gamma)
         return (

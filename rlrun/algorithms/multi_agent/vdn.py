@@ -154,7 +154,7 @@ class VDN(Algorithm[VDNConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: stores joint transitions of teams, trains on replayed minibatches, broadcasts weights."""
+        """Builds the dataflow that stores joint transitions of the team and trains on replayed minibatches of them."""
         config = self.config
         replay = trainee.make_replay(
             config.replay, n_step=config.n_step, gamma=config.gamma, sequences=config.model.core is not None

@@ -35,7 +35,7 @@ class AWACConfig(SampledValueSettings, WeightedRegressionConfig):
 class AWAC(WeightedRegression):
     """Advantage-weighted actor-critic: the actor imitates recorded actions, weighted by their advantages.
 
-    Actions are a bounded Box, or Discrete, with exact sums over the actions (arXiv:2006.09359).
+    Actions may be a bounded Box, or Discrete, with exact sums over the actions (arXiv:2006.09359).
     """
 
     Config: ClassVar[type[AWACConfig]] = AWACConfig

@@ -76,7 +76,7 @@ class BC(Algorithm[BCConfig]):
         return Loss(-log_prob - scheduled["entropy_coeff"] * entropy, {"log_prob": log_prob, "entropy": entropy})
 
     def view(self, data: DataSet) -> DataView:
-        """Presents a data set as single steps, or as sequences for a recurrent network."""
+        """Presents a data set as single steps or, for a recurrent network, as sequences of steps."""
         config = self.config
         if config.model.core is None:
             return Steps(data)
@@ -89,5 +89,5 @@ class BC(Algorithm[BCConfig]):
 
     @override
     def learn(self, items: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: takes an SGD step on each minibatch."""
+        """Builds the dataflow that takes an SGD step on each minibatch."""
         return items.for_each(TrainOnData(trainee))

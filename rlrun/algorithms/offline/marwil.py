@@ -82,7 +82,7 @@ class MARWIL(Algorithm[MARWILConfig]):
 
     @override
     def learn(self, items: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: weights each minibatch by advantages, and takes an SGD step on it."""
+        """Builds the dataflow that weights the steps of each minibatch by advantages and takes an SGD step on it."""
         config = self.config
         weigh = WeighByAdvantage(
             trainee,

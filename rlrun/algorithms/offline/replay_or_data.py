@@ -38,7 +38,7 @@ class ReplayOrData(Algorithm[Any]):
 
     @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:
-        """Creates the policy; unbounded coordinates of a Box action are bounded by the range of recorded actions."""
+        """Creates the policy; if the env's Box leaves an action coordinate unbounded, the recorded actions bound it."""
         sets = self.config.input
         action = within_data(spaces.action, map(opened, sets)) if sets else spaces.action
         return super().policy(spaces._replace(action=action), seed)
@@ -50,7 +50,7 @@ class ReplayOrData(Algorithm[Any]):
 
     @override
     def learn(self, items: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: SGD on minibatches of data, or replay updates in which data makes up part of each minibatch.
+        """Builds the dataflow that trains on minibatches of recorded data, of replayed experience, or of both.
 
         Raises:
             UsageError: The settings combine data sets with a recurrent network or with hindsight goals.

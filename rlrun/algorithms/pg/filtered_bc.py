@@ -67,7 +67,7 @@ class FilteredBC(PG):
 
     @override
     def learn(self, episodes: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: keeps the best episodes of each batch, runs epochs of SGD on them, and broadcasts the weights."""
+        """Builds the dataflow that keeps the best episodes of each batch and runs epochs of SGD on their steps."""
         config = self.config
         return (
             episodes.combine(ConcatBatches(config.train_batch_size))

@@ -85,7 +85,7 @@ class PG(Algorithm[PGConfig]):
 
     @override
     def learn(self, episodes: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: takes one SGD step on each batch of exactly `train_batch_size` steps, and broadcasts weights."""
+        """Builds the dataflow that takes one SGD step on each batch of exactly `train_batch_size` steps."""
         config = self.config
         batches = episodes.combine(ConcatBatches(config.train_batch_size, exact=True)).for_each(MeasureValues())
         if config.standardize_advantages:

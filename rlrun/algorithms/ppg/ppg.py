@@ -98,7 +98,7 @@ class PPG(PPO):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow of PPO, with an auxiliary phase after every `policy_iterations` batches."""
+        """Builds PPO's dataflow, extended by an auxiliary phase after every `policy_iterations` batches."""
         config = self.config
         return (
             fragments.for_each(ComputeAdvantages(config.gamma, config.gae_lambda))

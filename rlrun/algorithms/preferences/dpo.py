@@ -76,7 +76,7 @@ class DPO(Algorithm[DPOConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: compares complete episodes in pairs, runs epochs of SGD on each batch, and broadcasts weights."""
+        """Builds the dataflow that compares complete episodes in pairs and runs epochs of SGD on batches of pairs."""
         config = self.config
         train = TrainOnBatch(
             trainee, num_epochs=config.num_epochs, minibatch_size=config.minibatch_size, seq_len=2 * config.seq_len

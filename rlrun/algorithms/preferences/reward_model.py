@@ -77,7 +77,10 @@ class RewardModel(Algorithm[RewardModelConfig]):
 
     @override
     def learn(self, items: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: takes an SGD step on each minibatch; held-out pairs are evaluated after each iteration."""
+        """Builds the dataflow that takes an SGD step on each minibatch of comparisons.
+
+        After each iteration, it measures the accuracy on held-out pairs.
+        """
         return items.for_each(TrainOnData(trainee)).for_each(MeasureHeldOut(trainee, self.config))
 
 

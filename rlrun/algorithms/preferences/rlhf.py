@@ -47,7 +47,7 @@ class RLHF(PPO):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow of PPO on complete episodes, whose rewards are the reward model's scores minus the KL penalty."""
+        """Builds PPO's dataflow on complete episodes, rewarded by the reward model's scores minus the KL penalty."""
         rewarded = (
             fragments.zip_with_worker()
             .combine(WholeEpisodes(self.config.seq_len))

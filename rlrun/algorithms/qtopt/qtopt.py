@@ -117,7 +117,10 @@ class QTOpt(Algorithm[QTOptConfig]):
 
     @override
     def learn(self, fragments: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: stores fragments, trains on minibatches, broadcasts weights; concurrent if workers are remote."""
+        """Builds the dataflow that stores rollouts in the replay buffer and trains on minibatches sampled from it.
+
+        With remote workers, it collects and trains concurrently.
+        """
         config = self.config
         if trainee.workers.num_workers:
             return store_and_learn_concurrently(fragments, trainee, config, config.asynchrony)

@@ -38,12 +38,15 @@ class Random(Algorithm[RandomConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: increments the weights version with each fragment, so that evaluations sample different actions."""
+        """Builds a dataflow without updates; it only counts up the version of the weights with each rollout.
+
+        With each new version, evaluations sample different actions.
+        """
         return fragments.for_each(CountFragments(trainee)).for_each(BroadcastWeights(trainee))
 
 
 class CountFragments(Operator):
-    """Operator that increments the weights version with each fragment, as if the policy had been updated."""
+    """Counts up the version of the weights with each rollout fragment, as if the policy had been updated."""
 
     def __init__(self, trainee: Trainee) -> None:
         self.trainee = trainee

@@ -1,4 +1,4 @@
-"""Replay of collected experience mixed with demonstrations, for R2D3 (NumPy)."""
+"""Replay buffer that mixes collected experience with demonstrations, for R2D3 (NumPy)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from rlrun.engine.replay.stores import Indices
 
 
 class DemonstratedReplay:
-    """Sequence replay that samples demonstrations with a fixed probability, else collected experience.
+    """Replay buffer of sequences that samples demonstrations with a fixed probability, else collected experience.
 
-    Demonstrations are stored in a separate replay and never overwritten. Their sequences start from a zero recurrent
+    Demonstrations are stored in a separate buffer and never overwritten. Their sequences start from a zero recurrent
     state, which the burn-in updates. The file is read at the first fragment, and is not part of checkpoints: it must
     still exist when a run is resumed.
 
@@ -28,12 +28,12 @@ class DemonstratedReplay:
         Paine et al., arXiv:1909.01387, section 3.
 
     Attributes:
-        config: Settings of both replays; the replay of demonstrations gets the capacity that they need.
+        config: Settings of both buffers; the buffer of demonstrations gets the capacity that they need.
         ratio: Probability that a sampled sequence is a demonstration.
 
     Args:
-        replay_of: Factory of an empty replay, from the replay's settings and `num_workers`.
-        config: Settings of both replays.
+        replay_of: Factory of an empty buffer, from the buffer's settings and `num_workers`.
+        config: Settings of both buffers.
         num_workers: Number of workers whose fragments are stored.
         demonstrations: Path of a file or a data set of demonstrations; if None, the first fragment raises an error.
         ratio: Probability that a sampled sequence is a demonstration.

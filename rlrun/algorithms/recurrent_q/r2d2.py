@@ -113,7 +113,10 @@ class R2D2(Algorithm[R2D2Config]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: stores fragments, trains on `training_intensity` minibatches per env step, broadcasts weights."""
+        """Builds the dataflow that stores rollouts in the replay buffer and trains on minibatches sampled from it.
+
+        It trains on `training_intensity` minibatches per env step, and broadcasts the weights to the workers.
+        """
         config = self.config
         replay = self.replay(trainee)
         return (

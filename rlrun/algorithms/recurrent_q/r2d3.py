@@ -1,4 +1,4 @@
-"""R2D3: R2D2 with expert demonstrations in the replay."""
+"""R2D3: R2D2 with expert demonstrations in the replay buffer."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class R2D3(R2D2):
 
     @override
     def replay(self, trainee: Trainee) -> Replay:
-        """Creates a replay of sequences that mixes collected experience with demonstrations."""
+        """Creates the replay buffer of sequences, which mixes collected experience with demonstrations."""
         config, seed = self.config, child_seed(trainee.seed, "replay")
         mixed = DemonstratedReplay(
             partial(SequenceReplay, n_step=config.n_step, gamma=config.gamma, seed=seed),

@@ -61,7 +61,7 @@ class QLearning(Algorithm[QLearningConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: updates the Q table with each step of all workers in turn, and broadcasts the table."""
+        """Builds the dataflow that updates the Q table with each step of all workers and broadcasts the table."""
         return (
             fragments.combine(ConcatBatches(self.config.env_steps_per_update, exact=True))
             .for_each(UpdateTable(trainee, self.config.gamma))

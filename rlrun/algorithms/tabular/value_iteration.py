@@ -73,12 +73,12 @@ class ValueIteration(Algorithm[ValueIterationConfig]):
 
     @override
     def learn(self, items: Flow[Sweep], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: loads the action values of each sweep into the learner, and broadcasts the table."""
+        """Builds the dataflow that copies the action values of each sweep to the Q table and broadcasts the table."""
         return items.for_each(LoadTable(trainee)).for_each(BroadcastWeights(trainee))
 
 
 class LoadTable(Operator):
-    """Loads the action values of a sweep into the learner's Q table."""
+    """Copies the action values that a sweep of value iteration computed to the learner's Q table."""
 
     learns = True
 
@@ -127,7 +127,10 @@ class Sweep:
 
 
 class SweepingWorker:
-    """Worker whose fragments are sweeps of Bellman backups; implements `rlrun.engine.rollout.worker.Worker`."""
+    """Worker that runs a sweep of Bellman backups over all states where others collect a rollout.
+
+    It implements `rlrun.engine.rollout.worker.Worker`.
+    """
 
     def __init__(self, config: SweepingWorkerConfig) -> None:
         self.config = config

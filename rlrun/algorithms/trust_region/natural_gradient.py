@@ -1,6 +1,6 @@
 """Natural gradient step of a policy, with a backtracking line search (torch).
 
-A learner traces the step once and runs it as machine code, so the code must not branch on tensor values.
+A learner traces the step once and then runs the compiled code, so the step must not branch on tensor values.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from rlrun.engine.policy.policy import Policy
 
 
 class Measured(NamedTuple):
-    """Surrogate objective and mean KL divergence from the old policy, each a scalar."""
+    """Surrogate objective of a policy, and mean KL divergence from the old policy, each a scalar."""
 
     surrogate: Tensor
     kl: Tensor
 
 
 class TakenStep(NamedTuple):
-    """Policy step as taken: fraction of the full step, surrogate improvement and KL divergence, each a scalar."""
+    """Result of the line search: fraction of the full step, surrogate improvement and KL divergence, each a scalar."""
 
     length: Tensor
     improvement: Tensor
@@ -36,11 +36,13 @@ class TakenStep(NamedTuple):
 
 @dataclass(frozen=True)
 class NaturalGradientStep:
-    """Loss function that returns the policy's new parameters, after one natural gradient step, to be assigned.
+    """Loss function that computes one natural gradient step of the policy, and returns the new parameters.
+
+    The learner assigns these parameters instead of following a gradient.
 
     Attributes:
-        policy: Policy whose outputs have a `distribution`.
-        moved: Names of the policy's parameters, without the value network's.
+        policy: Policy whose outputs include the action `distribution`.
+        moved: Names of the parameters that the step changes: the policy's, not the value network's.
         config: Settings.
 
     Source:

@@ -71,7 +71,7 @@ class TRPO(Algorithm[TRPOConfig]):
 
     @override
     def learn(self, fragments: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: fits the value network to each batch, then takes one policy step on the whole batch.
+        """Builds the dataflow that fits the value network to each batch and takes one policy step on the batch.
 
         Advantages are computed before both, so the order of the two does not matter.
         """
@@ -103,7 +103,7 @@ def value_prefix(policy: Policy) -> str:
 
 
 class TakeStep(Operator):
-    """Takes one step on an objective with a whole batch, after other objectives have learned from the batch.
+    """Takes one step on an objective with a whole batch, after other objectives were trained on the batch.
 
     Args:
         trainee: The policy in training.

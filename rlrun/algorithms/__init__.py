@@ -1,1 +1,1 @@
-"""Built-in algorithms, loaded by name: one file per algorithm, or a folder per family with policies and networks."""
+"""Built-in algorithms, loaded by name: one module per algorithm, or one package per family of algorithms."""

@@ -92,7 +92,7 @@ class LearnedValues:
 
 
 def exact_values(env: EnvConfig, gamma: float) -> ExactValues:
-    """Computes the optimal values of an env from its tabular model.
+    """Computes the optimal values of an env from its tabular model (transition probabilities and rewards).
 
     Raises:
         UsageError: The env has no tabular model.
@@ -113,7 +113,7 @@ def _exact_values(env: str, gamma: float) -> ExactValues:
 
 
 def learned_values(training: Training) -> LearnedValues:
-    """Evaluates a training's current value estimates and greedy actions in all states of its env.
+    """Evaluates the current value function and greedy policy of a training run in all states of its env.
 
     Raises:
         UsageError: The env has no tabular model, or the algorithm estimates no values.

@@ -185,7 +185,7 @@ class StateLabels(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]
 
     Args:
         env: The env.
-        labels: By label, the states in which the label is true.
+        labels: For each label, the states in which it is true.
 
     Raises:
         UsageError: The observations are not Discrete, or a state is not one of the env's.

@@ -32,12 +32,12 @@ _FORM = f"wrappers: [{{id: {STATE_LABELS}, kwargs: {{labels: ...}}}}, {{id: {TAS
 
 
 def has_task(config: EnvConfig) -> bool:
-    """Whether an env has a task given by an automaton."""
+    """Whether an env's config includes a task that is defined by an automaton."""
     return any(wrapper.id == TASK for wrapper in config.wrappers)
 
 
 def with_satisfaction(config: EnvConfig) -> EnvConfig:
-    """Returns the config of an env with a task, extended to record in which episodes the task is satisfied."""
+    """Extends the config of an env with a task, so that each episode's satisfaction of the task is recorded."""
     if not has_task(config) or SATISFIED in config.columns:
         return config
     return config.replace(columns=(*config.columns, SATISFIED))
@@ -89,8 +89,8 @@ def task_model(config: EnvConfig) -> TaskModel:
     """Creates the product of an env's tabular model and the automaton of its task.
 
     Raises:
-        UsageError: There is no tabular model, or there are other wrappers than those for labels and the task, settings
-            that may change the model, epsilon transitions, or too many states.
+        UsageError: The env has no tabular model, other wrappers than those for labels and the task, settings that may
+            change the model, epsilon transitions, or too many states.
     """
     where = f"env {config.id}: no exact probability of its task"
     if [wrapper.id for wrapper in config.wrappers] != [STATE_LABELS, TASK]:
@@ -171,8 +171,8 @@ def certificate(env: EnvConfig, training: Training | None = None) -> Certificate
     """Computes the probability that the task of an env is satisfied.
 
     Args:
-        env: The env, with the task of an automaton.
-        training: The training whose policy is evaluated; None for the best policy alone.
+        env: The env, with a task that is defined by an automaton.
+        training: The training run whose policy is evaluated; None for the best policy alone.
 
     Raises:
         UsageError: The env has no known finite model, or the policy's actions depend on more than the state.

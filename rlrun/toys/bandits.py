@@ -38,7 +38,7 @@ class BernoulliBandit(gymnasium.Env[int, int]):  # type: ignore[misc]  # gymnasi
         self._probabilities = [0.5] * arms
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
-        """Starts an episode; the reset option `probabilities` sets the task."""
+        """Starts an episode; the reset option `probabilities` sets each arm's probability of reward."""
         super().reset(seed=seed)
         self._probabilities = (options or {}).get(ARMS, self._probabilities)
         return 0, {}

@@ -85,7 +85,7 @@ class BoardGame(World):
         return WorldStep({self.possible_agents[self.mover]: seen}, {}, {}, {}, {}, False)
 
     def cell_of(self, action: int) -> tuple[int, int] | None:
-        """Returns the (row, column) filled by an action of the mover; None if illegal."""
+        """Returns the (row, column) that an action of the player to move fills; None if the action is illegal."""
         first, second = self._pieces
         piece = self.rules.piece_of(action, self.mover, first | second)
         return self.rules.cell_of(piece) if piece else None

@@ -54,7 +54,7 @@ class BoardRules(ABC):
 
     @abstractmethod
     def playable(self, taken: int) -> int:
-        """Returns the bitboard of cells playable in a running game."""
+        """Returns the bitboard of the cells on which a piece may be placed in a running game."""
 
     @abstractmethod
     def advantage(self, own: int, other: int, player: int) -> int:
@@ -67,7 +67,7 @@ class BoardRules(ABC):
         """
 
     def pieces(self, taken: int) -> list[int]:
-        """Returns the legal moves as single-bit pieces, ordered from the center outwards.
+        """Returns the legal moves, ordered from the center outwards, each as a bitboard with one bit set.
 
         Alpha-beta search prunes most if good moves come first.
         """
@@ -75,11 +75,11 @@ class BoardRules(ABC):
         return [piece for piece in self._pieces if piece & playable]
 
     def action_of_piece(self, piece: int, player: int) -> int:
-        """Returns the action by which a player places a given piece."""
+        """Returns the action by which a player places a piece, given as a bitboard with one bit set."""
         return self._actions[player][piece]
 
     def piece_of(self, action: int, player: int, taken: int) -> int:
-        """Returns the piece that a player's action places, 0 for an illegal action."""
+        """Returns the piece that an action places, as a bitboard with one bit set; 0 for an illegal action."""
         return self.playable(taken) & self._cells[player][action]
 
     def action_at(self, row: int, column: int, player: int) -> int:
@@ -87,7 +87,7 @@ class BoardRules(ABC):
         return self._actions[player][1 << row * self._stride + column]
 
     def cell_of(self, piece: int) -> tuple[int, int]:
-        """Returns the row and the column of a piece."""
+        """Returns the row and the column of a piece, given as a bitboard with one bit set."""
         return self._pieces[piece]
 
     def legal(self, player: int, taken: int) -> NDArray[np.int8]:
@@ -111,7 +111,7 @@ class BoardRules(ABC):
         return self.seen_by(player, planes).transpose(1, 2, 0).astype(np.float32, order="C")
 
     def bits(self, plane: NDArray[np.bool_]) -> int:
-        """Returns the cells of a plane [rows, columns] as a bitboard."""
+        """Converts a board plane [rows, columns], nonzero at occupied cells, to a bitboard."""
         padded = np.pad(plane, ((0, 0), (0, 1)))
         return int.from_bytes(np.packbits(padded, bitorder="little").tobytes(), "little")
 

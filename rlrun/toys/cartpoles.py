@@ -1,4 +1,4 @@
-"""Multi-agent CartPole: independent poles in one world, as a dict-based world and as batched arrays."""
+"""Multi-agent CartPole with independent poles, as a dict-based env and as a vectorized env of many worlds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ MAX_STEPS = 500
 
 
 class CartPoleArrays:
-    """Batched multi-agent CartPole: W worlds of K poles as an `ArrayWorld` with one group, `pole`; see `CartPoles`.
+    """Vectorized form of `CartPoles`: W multi-agent envs (worlds) of K poles each, stepped together as arrays.
+
+    It implements `ArrayWorld`, with one group of agents, `pole`.
 
     Args:
         num_worlds: W, number of worlds.

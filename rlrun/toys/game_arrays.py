@@ -77,7 +77,7 @@ class LineGameArrays:
         return states[:, _MOVER].astype(np.float32)
 
     def observe(self, states: States) -> dict[str, NDArray[np.float32 | np.int8]]:
-        """Returns the movers' observations, as in `rlrun.toys.board_games`."""
+        """Returns the observations of the players to move, in the format of `rlrun.toys.board_games`."""
         planes = (states[:, None, :2] >> self._cells[:, None] & 1).astype(np.float32)
         board = planes.reshape(len(states), self.rows, self.columns, 2)
         return {OBSERVATION: board, ACTION_MASK: self.legal(states).astype(np.int8)}
@@ -218,7 +218,7 @@ class HexArrays:
         return states[:, self._mover].astype(np.float32)
 
     def observe(self, states: States) -> dict[str, NDArray[Any]]:
-        """Returns the movers' observations, as in `rlrun.toys.board_games`."""
+        """Returns the observations of the players to move, in the format of `rlrun.toys.board_games`."""
         cells = states[:, : self.num_actions]
         board = np.stack([cells > 0, cells < 0], -1).reshape(len(states), self.size, self.size, 2)
         return {OBSERVATION: board.astype(np.float32), ACTION_MASK: self.legal(states).astype(np.int8)}

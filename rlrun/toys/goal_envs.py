@@ -226,7 +226,7 @@ class PointGoals(gymnasium.Env[Floats, Floats]):  # type: ignore[misc]  # gymnas
 
 
 def goal(seed: int) -> dict[str, Any]:
-    """Samples a task of `PointGoals`: the reset option `goal`, sampled as the env itself does with this seed."""
+    """Samples a task of `PointGoals`: the reset option `goal` that the env itself would sample with this seed."""
     return {"reset_options": {GOAL: _drawn(seed).tolist()}}
 
 

@@ -38,9 +38,9 @@ class InterestEvolution(gymnasium.Env[Observation, NDArray[np.int64]]):  # type:
     Interesting topics get clicks, but topics of high quality keep the user, so the slate with the most clicks is not
     the best one.
 
-    Observations hold the `candidates` [num_candidates, num_topics] with one-hot topics and the `user`: interests and
-    the remaining fraction of the budget. `clicked` is the position of the last click in the slate; `slate_size` for
-    none.
+    Observations are a Dict. `candidates`: one-hot topics of the documents, [num_candidates, num_topics]. `user`:
+    interests in the topics, and the remaining fraction of the budget. `clicked`: position in the slate of the last
+    click; `slate_size` for no click.
 
     Args:
         num_candidates: Number of documents to choose from.

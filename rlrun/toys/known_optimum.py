@@ -1,4 +1,4 @@
-"""Test envs with analytically known optimal values: ``env: rlrun.toys:DictCartPole``.
+"""Test envs with analytically known optimal values, such as `DictCartPole` (``env: rlrun.toys:DictCartPole``).
 
 Two additional envs are for tests of failures: one raises an error and one hangs.
 """

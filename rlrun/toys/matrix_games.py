@@ -35,7 +35,7 @@ PAYOFFS: Mapping[str, tuple[list[list[float]], Callable[[Table], Table]]] = {
 
 
 def payoffs(game: str, k: float) -> Table:
-    """Payoff tensor of a game with A actions, [2, A, A]: agent, action of agent_0, action of agent_1.
+    """Payoffs of a game with A actions, [2, A, A], indexed by agent, action of agent_0, and action of agent_1.
 
     Raises:
         UsageError: No game has the name.

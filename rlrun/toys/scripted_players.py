@@ -123,7 +123,7 @@ class Position(NamedTuple):
     other: int
 
     def pieces(self) -> list[int]:
-        """Returns the legal moves as single-bit pieces."""
+        """Returns the legal moves, each as a bitboard with one bit set."""
         return self.rules.pieces(self.own | self.other)
 
 

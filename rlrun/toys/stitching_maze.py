@@ -50,10 +50,11 @@ class RecordedEpisode(NamedTuple):
 class StitchingMaze(gymnasium.Env[int, int]):  # type: ignore[misc]  # gymnasium is not type-checked
     """Maze of 5 x 7 cells for offline learning: the best path combines parts of three recorded routes.
 
-    A step costs 1, and the goal G is worth 10. The best return from the start A is 2, in 8 steps. Recorded episodes go
-    from A to the dead end X, from next to X down to the dead end Y, and from C to G. No recorded episode that passes A,
-    or the crossing in the top row, reaches the goal. Imitation follows the most frequent route, to X. A
-    return-conditioned policy has seen only low returns there. Values learned by bootstrapping combine the parts.
+    A step costs 1, and the goal G is worth 10. The best return from the start A is 2, in 8 steps. Recorded episodes
+    follow one of three routes: from A to the dead end X, from next to X down to the dead end Y, or from the cell C to
+    G. No recorded episode that passes A, or the crossing in the top row, reaches the goal. Imitation follows the most
+    frequent route, to X. A return-conditioned policy has seen only low returns there. Values learned by bootstrapping
+    combine the parts.
 
     The observation is the index of the cell. `P` is the model of the maze, from which `rlrun oracle` computes exact
     values.

@@ -143,7 +143,7 @@ class RandomMDP(gymnasium.Env[int, int]):  # type: ignore[misc]  # gymnasium is 
         self._credit_rewards = 0.0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
-        """Starts an episode; the reset option `mdp` sets the task."""
+        """Starts an episode; the reset option `mdp` is the seed of the MDP."""
         super().reset(seed=seed)
         wanted = int((options or {}).get(MDP, max(self._drawn, 0)))
         if wanted != self._drawn:

@@ -1,4 +1,4 @@
-"""Tribes: an array world of many agents that eat, drink, fight, die and are born on a large map."""
+"""Tribes: a vectorized multi-agent env in which many agents eat, drink, fight, die and are born on a large map."""
 
 from __future__ import annotations
 
@@ -56,9 +56,10 @@ class Tribes:
 
     An agent's food and water fall by `NEED` in each step. An agent eats on a tile of forest with food, which grows
     again after `REGROWTH_STEPS`, and drinks next to water. Health falls by `WANT` for each of the two that is 0, and
-    rises by 1 if both are above half. A strike takes `STRIKE` from an agent of the other tribe within `REACH`. The
-    first of those who kill an agent gets its food and water. An agent without health dies. `VACANT_STEPS` later another
-    one is born in its slot, at a random tile. Agents may share a tile; no agent can enter water or stone.
+    rises by 1 if both are above half. A strike takes `STRIKE` from an agent of the other tribe within `REACH`. If
+    strikes kill an agent, the first of the strikers gets its food and water. An agent without health dies.
+    `VACANT_STEPS` later another one is born in its slot, at a random tile. Agents may share a tile; no agent can enter
+    water or stone. Names in capitals are constants of the module.
 
     Observation: `window`, where food, water and stone are around the agent, [3, 2 * RADIUS + 1, 2 * RADIUS + 1];
     `entities`, the E nearest agents that it sees, [E, 6]: rows and columns away, whether they are of its tribe, health,
@@ -139,7 +140,7 @@ class Tribes:
         return ArrayStep(self._rows, self._over)
 
     def step(self, actions: Mapping[str, Any]) -> ArrayStep:
-        """Steps the worlds: agents strike, move, eat and drink, then suffer hunger, thirst and wounds, and are born."""
+        """Steps the worlds: agents strike, move, eat and drink; then levels fall, and agents die or are born."""
         taken = np.concatenate([np.asarray(actions[tribe]).reshape(-1, 2) for tribe in TRIBES])
         living = self._alive.copy()
         before = self._food + self._water

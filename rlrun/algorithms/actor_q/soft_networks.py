@@ -41,7 +41,7 @@ class Soft(NamedTuple):
 
 
 class Residuals(NamedTuple):
-    """Errors of the critics' values with respect to their targets, and the loss.
+    """TD errors of C critics with respect to their targets, and the resulting loss.
 
     Attributes:
         losses: Loss, summed over the critics, [S, L].

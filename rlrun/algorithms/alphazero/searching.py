@@ -101,7 +101,7 @@ class SearchingBehavior(BehaviorPolicy):
     Args:
         network: Acting network that runs the searches.
         action_space: Conversion between policy actions and env actions.
-        exploration: Selection of actions from log visit counts.
+        exploration: Rule that selects actions from log visit counts.
         leaves: Entries of the observation with their encodings: a tree of `ObservationLeaf`.
 
     Attributes:

@@ -65,7 +65,7 @@ class Archer(Algorithm[ArcherConfig]):
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Objectives of the learner: the critics, which learn from the replay, and the actor."""
+        """Objectives of the learner: the critics, which learn from the replay buffer, and the actor."""
         bound = self.config.max_grad_norm
         return [
             Objective("critics", self.critics_loss, lr="critic_lr", parameters=CRITICS, max_grad_norm=bound),

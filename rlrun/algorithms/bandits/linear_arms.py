@@ -103,12 +103,12 @@ class ArmExploration(Exploration):
         acts: NDArray[np.bool_] | None,
         mask: ActionMask | None,
     ) -> Actions:
-        """Selects the arm to pull in each of B env slots, in a training step."""
+        """Selects the arm to pull in each of B parallel envs, in a training step."""
         return self.chosen(run(), noise)
 
     @override
     def sample(self, heads: AnyHeads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
-        """Selects the arm to pull in each of B env slots outside of training, with newly sampled noise."""
+        """Selects the arm to pull in each of B parallel envs outside of training, with newly sampled noise."""
         return self.chosen(heads, self.noise(generator, 1, len(heads["outputs"]))[0])
 
     def chosen(self, heads: AnyHeads, noise: Floats) -> Actions:

@@ -70,7 +70,7 @@ class DistillingBehavior(LabelingBehavior):
 
 
 class DAggerPolicy(StochasticActorPolicy):
-    """Stochastic actor whose workers record the expert's action at each step.
+    """Stochastic actor for DAgger; while it acts on a worker, the expert's action is recorded at each step.
 
     Args:
         spaces: Observation and action space.
@@ -89,7 +89,7 @@ class DAggerPolicy(StochasticActorPolicy):
 
 
 class DistillPolicy(DAggerPolicy):
-    """Stochastic actor (the student) whose workers record the teacher's action distributions."""
+    """Stochastic actor (the student); while it acts, the teacher's action distribution is recorded at each step."""
 
     @override
     def behavior(self) -> BehaviorPolicy:

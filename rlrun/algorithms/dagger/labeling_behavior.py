@@ -56,7 +56,7 @@ class NoiseAndChoice:
         self.network_noise_every = exploration.network_noise_every
 
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
-        """Passes the indices of the worker's env slots on to the learner's exploration."""
+        """Passes the indices of the worker's parallel envs on to the learner's exploration."""
         self._exploration.assign_envs(first_slot, num_slots)
 
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:

@@ -101,7 +101,7 @@ class DT(Algorithm[DTConfig]):
 
     @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
-        """Stream of minibatches of windows (consecutive steps of an episode) from the data set."""
+        """Creates the stream of minibatches of windows (K consecutive steps of a recorded episode)."""
         return data_minibatches(trainee, self.config, partial(Windows, length=self.config.context_length))
 
     @override

@@ -92,7 +92,10 @@ class DistributedReplay(Algorithm[Any]):
 
     @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
-        """Stream of fragments from asynchronous workers; fragments for replay shards stay in Ray's object store."""
+        """Creates the stream of fragments from asynchronous workers.
+
+        If replay shards (processes) store them, the fragments stay in Ray's object store.
+        """
         return asynchronous_fragments(trainee, self.config.asynchrony, *self.on_worker(trainee))
 
     @override
@@ -119,11 +122,13 @@ class Apex(DistributedReplay, DQN):
 def asynchronous_fragments(
     trainee: Trainee, asynchrony: AsynchronyConfig, *on_worker: Callable[[Any], Any]
 ) -> Flow[Any]:
-    """Stream of fragments from asynchronous workers; fragments for replay shards stay in Ray's object store.
+    """Creates the stream of rollout fragments from asynchronous workers.
+
+    If replay shards (processes) store them, the fragments stay in Ray's object store.
 
     Args:
         trainee: The policy in training to which the workers belong.
-        asynchrony: Settings of the concurrency of workers, replay and learner.
+        asynchrony: Settings of the concurrency of workers, replay buffer and learner.
         on_worker: Operators that workers apply to each fragment.
     """
     return trainee.workers.rollouts(

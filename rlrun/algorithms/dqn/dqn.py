@@ -1,4 +1,4 @@
-"""DQN: deep Q-learning with replay and a target network, its extensions up to Rainbow, and IQN."""
+"""DQN: deep Q-learning with a replay buffer and a target network, its extensions up to Rainbow, and IQN."""
 
 from __future__ import annotations
 

@@ -36,10 +36,11 @@ UNIFORM = {"sampling": "uniform", "priority_alpha": 0.6, "priority_beta": 0.4, "
 @fixed("workers learn from observations as they came", normalize_observations=False)
 @fixed("gradients of the workers are without noise on parameters", noisy=False, noisy_sigma=0.5)
 class GorilaConfig(DQNConfig, WorkerGradientConfig):
-    """Settings of Gorila (Nair et al., arXiv:1507.04296) in its bundled form: actor, replay and learner in one process.
+    """Settings of Gorila (Nair et al., arXiv:1507.04296) in its bundled form: each worker acts, stores and learns.
 
-    The parameter server is the trial's process, with Adam instead of the paper's AdaGrad. `replay.capacity` and
-    `learning_starts` are totals over all workers. `double` is false, since the paper precedes Double DQN.
+    The main process of the training run is the parameter server, with Adam instead of the paper's AdaGrad.
+    `replay.capacity` and `learning_starts` are totals over all workers. `double` is false, since the paper precedes
+    Double DQN.
     """
 
     gradients_in_flight: PositiveInt = 1

@@ -22,7 +22,7 @@ from rlrun.engine.policy.fragment_collector import FragmentCollector, Recording
 
 
 class QValues(Recording):
-    """Recorder of the Q values that acting computes: `q_values` [T + 1, B, A] for T steps in B env slots.
+    """Records the Q values that acting computes: `q_values` [T + 1, B, A] for T steps in B parallel envs.
 
     Args:
         num_actions: Number of Discrete actions, A.

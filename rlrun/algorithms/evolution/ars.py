@@ -62,7 +62,7 @@ class ARS(Evolution[ARSConfig]):
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Objective without a loss function, since the dataflow computes the gradient from returns."""
+        """Returns one objective without a loss function, since the dataflow computes the gradient from returns."""
         return [Objective("returns", None, optimizer=SGD())]
 
     @override

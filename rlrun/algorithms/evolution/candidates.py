@@ -19,7 +19,7 @@ Floats = NDArray[np.float32]
 
 
 class Candidates(Protocol):
-    """Interface for deriving a generation's candidate parameters from broadcast weights, on the workers; picklable."""
+    """Interface of the rule by which workers derive a generation's candidate parameters from broadcast weights."""
 
     @property
     def number(self) -> int:
@@ -151,7 +151,7 @@ def as_gradient(direction: NDArray[np.float32]) -> NDArray[np.float32]:
 
 @dataclass(frozen=True)
 class EvaluationWorkerConfig(WorkerConfig):
-    """Config of a worker that evaluates candidates.
+    """Config of a worker that evaluates candidate parameter vectors.
 
     Attributes:
         candidates: Rule that derives candidates from broadcast weights; must be set for a worker.

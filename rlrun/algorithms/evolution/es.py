@@ -51,7 +51,7 @@ class ES(Evolution[ESConfig]):
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Objective without a loss function, since the dataflow computes the gradient from returns."""
+        """Returns one objective without a loss function, since the dataflow computes the gradient from returns."""
         return [Objective("returns", None, optimizer=Adam(1e-8))]
 
     @override

@@ -32,8 +32,8 @@ SUMMED_AT_ONCE = 1024
 class EvaluationWorker:
     """Worker that evaluates its share of the candidates; implements `rlrun.engine.rollout.worker.Worker`.
 
-    Each env slot runs one episode of a candidate at a time, and then starts the next. Returns depend only on the
-    candidate and the episode seed, not on the worker.
+    Each of its parallel envs runs one episode of a candidate at a time, and then starts the next. Returns depend only
+    on the candidate and the episode seed, not on the worker.
     """
 
     def __init__(self, config: EvaluationWorkerConfig) -> None:

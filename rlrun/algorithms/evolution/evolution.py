@@ -42,7 +42,7 @@ class Evolution(Algorithm[C]):
 
     @abstractmethod
     def candidates(self) -> Candidates:
-        """Rule by which workers derive a generation's candidates from broadcast weights."""
+        """Rule by which workers derive the candidates of a generation from the broadcast weights."""
 
     @abstractmethod
     def update(self, trainee: Trainee) -> Operator | StatefulOperator:

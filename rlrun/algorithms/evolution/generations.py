@@ -61,7 +61,7 @@ class MergeObservations(Operator):
 
 
 class ReportReturns(Operator):
-    """Reports the candidates' returns in a generation as metrics."""
+    """Reports the mean and the maximum of the candidates' returns in a generation as metrics."""
 
     declared_metrics = RETURN_METRICS
 

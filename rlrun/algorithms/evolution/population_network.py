@@ -1,4 +1,4 @@
-"""Population of networks with one architecture, each acting in one env slot (NumPy)."""
+"""Population of networks with one architecture, each acting in one of several parallel envs (NumPy)."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class ExpertSteps(NamedTuple):
 
     Attributes:
         obs: Raw observations, a tree of [N, ...].
-        actions: Actions in the policy's scale instead of the env's, [N, ...].
+        actions: Actions as the policy outputs them, before conversion to the env's units, [N, ...].
         terminations: Number of episodes that terminated.
     """
 
@@ -66,9 +66,9 @@ class ExpertSteps(NamedTuple):
 class ImitationRewards(StatefulOperator):
     """Replaces a fragment's rewards by the discriminator's, and adds the columns that the discriminator learns from.
 
-    The expert's observations are normalized by the same statistics as the fragment's. Actions are compared as the env
-    took them: clipped to their bounds. Rewards are multiplied by 1 - gamma, so that values have the scale of
-    log-odds. A termination adds the discounted rewards of the absorbing state; see `AbsorbingLogOdds`.
+    The expert's observations are normalized by the same statistics as the fragment's. Actions are compared after
+    clipping to their bounds, as the env executed them. Rewards are multiplied by 1 - gamma, so that values have the
+    scale of log-odds. A termination adds the discounted rewards of the absorbing state; see `AbsorbingLogOdds`.
 
     Args:
         trainee: The policy in training, with a `GAILPolicy`.
@@ -147,7 +147,7 @@ class ImitationRewards(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the learner's decayed step counts, and the random generator that samples the expert's steps."""
+        """State for a checkpoint: decayed counts of the learner's steps and terminations, and the random generator."""
         return {
             "own_steps": self._own_steps,
             "own_terminations": self._own_terminations,
@@ -166,7 +166,7 @@ def expert_steps(config: GAILConfig, like: SampleBatch, policy: GAILPolicy) -> E
     Args:
         config: Settings, with the path of a data set or a file of demonstrations.
         like: Fragment of a worker, which gives the structure of observations, without an action mask.
-        policy: The policy, which gives the units of actions.
+        policy: The policy, to whose units the recorded actions are converted.
 
     Raises:
         UsageError: There are no demonstrations, or they do not fit the env.

@@ -75,7 +75,7 @@ class GAILPolicy(RewardingPolicy):
     def logits(self, views: Views, observations: Any, actions: Tensor) -> Tensor:
         """Log-odds log D - log(1 - D) that steps are the expert's, [S, L].
 
-        Actions are given in the policy's scale instead of the env's.
+        Actions are given as the policy outputs them, before conversion to the env's units.
         """
         if self.num_categories is not None:
             actions = one_hot(actions, self.num_categories)

@@ -152,7 +152,7 @@ class Impala(Algorithm[ImpalaConfig]):
 
     @override
     def collect(self, trainee: Trainee) -> Flow[SampleBatch]:
-        """Stream of fragments as workers finish them, or of batches concatenated by aggregator processes."""
+        """Creates the stream of fragments as workers finish them, or of batches merged by aggregator processes."""
         config = self.config
         return trainee.workers.rollouts(
             mode=self.mode,

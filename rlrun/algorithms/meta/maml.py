@@ -164,7 +164,7 @@ def _mean(numbers: list[Tensor]) -> Tensor:
 
 
 def phases_of(batch: SampleBatch, task: int, phases: int) -> list[SampleBatch]:
-    """Splits one task's row of a batch at the inner gradient steps, into `phases` parts of equal length."""
+    """Splits one task's row of a batch at the inner gradient steps, into `phases` batches of equal length."""
     length = batch["valid"].shape[1] // phases
     return [
         SampleBatch(

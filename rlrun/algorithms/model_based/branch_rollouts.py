@@ -216,7 +216,7 @@ class ModelReplay:
         """Samples transitions uniformly with replacement, [number, 1, ...].
 
         Raises:
-            RuntimeError: If the replay is empty.
+            RuntimeError: If the buffer is empty.
         """
         if not len(self):
             raise RuntimeError("nothing can be drawn from a model replay before the first rollouts")
@@ -236,7 +236,7 @@ class ModelReplay:
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the replay from `state()`."""
+        """Restores the buffer from `state()`."""
         load_generator(self._generator, state["generator"])
         sizes, kept = [as_count(size) for size in state["sizes"]], SampleBatch(state["kept"])
         if any(len(column) != sum(sizes) for column in kept.values()):

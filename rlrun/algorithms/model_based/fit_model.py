@@ -33,10 +33,10 @@ GOLDEN_RATIO = (np.sqrt(5) - 1) / 2
 
 
 def are_held_out(indices: NDArray[np.int64], ratio: float) -> NDArray[np.bool_]:
-    """Mask [N] of held-out transitions by replay index, constant over training.
+    """Mask [N] of held-out transitions, by their indices in the replay buffer; constant over training.
 
     Transition i is held out if the fractional part of i times the golden ratio is below `ratio`. These fractional parts
-    are equidistributed, so held-out transitions are spread evenly over the replay.
+    are equidistributed, so held-out transitions are spread evenly over the buffer.
     """
     held_out: NDArray[np.bool_] = indices * GOLDEN_RATIO % 1 < ratio
     return held_out
@@ -132,7 +132,10 @@ class FitModel(StatefulOperator):
         return stored_steps >= due_at
 
     def fit(self, transitions: SampleBatch) -> Fit:
-        """Fits the ensemble to transitions [N, 1] with replay indices `indices` [N], some held out for validation."""
+        """Fits the ensemble to transitions [N, 1], of which some are held out for validation.
+
+        The column `indices` [N] holds their indices in the replay buffer, by which held-out transitions are chosen.
+        """
         form = transition_form(self.trainee.spaces, self.config)
         rows = {name: transitions[name][:, 0] for name in ("obs", "actions", "next_obs", "rewards", "terminateds")}
         space = cast("ModelBasedPolicy", self.trainee.policy).action_space

@@ -67,7 +67,7 @@ class MBPOConfig(SACConfig):
 
     @property
     def real_rows(self) -> int:
-        """Number of transitions in a minibatch that come from the env; the others are imagined."""
+        """Number of transitions in a minibatch that were collected in the env; the others are imagined."""
         return round(self.real_ratio * self.minibatch_size)
 
     @model_validator(mode="after")

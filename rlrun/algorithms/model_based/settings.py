@@ -1,4 +1,4 @@
-"""Settings and metrics shared by model-based algorithms: the dynamics ensemble, its training and its replay."""
+"""Settings and metrics shared by model-based algorithms: dynamics ensemble, its training, replay buffer."""
 
 from __future__ import annotations
 

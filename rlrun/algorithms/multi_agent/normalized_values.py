@@ -38,7 +38,10 @@ def objectives_with_moments(loss: Callable[..., Loss], max_grad_norm: float | No
 
 
 def assigned_moments(parameters: Mapping[str, Tensor], batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-    """Loss of 0 that only updates the running moments, from a minibatch's value targets [rows, steps]."""
+    """Loss function with value 0; its only effect is to update the running moments of the value targets.
+
+    The value targets of a minibatch are [rows, steps].
+    """
     from rlrun.algorithms.multi_agent.value_norm import MOMENTS, updated
 
     moments = updated(parameters[MOMENTS], batch["value_targets"], batch["valid"].float())

@@ -84,7 +84,7 @@ class BC(Algorithm[BCConfig]):
 
     @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
-        """Stream of minibatches of recorded steps."""
+        """Creates the stream of minibatches of recorded steps."""
         return data_minibatches(trainee, self.config, self.view)
 
     @override

@@ -75,7 +75,7 @@ class MARWIL(Algorithm[MARWILConfig]):
 
     @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
-        """Stream of minibatches of steps with their returns-to-go."""
+        """Creates the stream of minibatches of recorded steps with their returns-to-go."""
         config = self.config
         view = partial(Transitions, gamma=config.gamma, n_step=None, clip_rewards=config.clip_rewards)
         return data_minibatches(trainee, config, view)

@@ -1,4 +1,4 @@
-"""Network settings that several offline algorithms share."""
+"""Settings of networks that several offline algorithms share."""
 
 from __future__ import annotations
 

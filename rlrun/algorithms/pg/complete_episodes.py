@@ -122,7 +122,7 @@ class CompleteEpisodes(StatefulOperator):
 
 
 class JoinEpisodes(Operator):
-    """Transposes the steps of a batch [1, N] to [N, 1], so that the episodes form one sequence in time.
+    """Transposes a batch of N steps from [1, N] to [N, 1], so that its episodes form one sequence in time.
 
     The column `episode_starts` resets the recurrent state between consecutive episodes.
     """

@@ -47,5 +47,5 @@ class PhasicPolicy(ActorCriticPolicy):
 
 
 def action_outputs(outputs: ActorCriticOutputs, batch: SampleBatch) -> Tensor:
-    """Policy network outputs [rows, steps, num_outputs]: the parameters of the action distributions."""
+    """Outputs of the policy network that parametrize the action distributions, [rows, steps, num_outputs]."""
     return outputs.distribution.outputs

@@ -93,7 +93,7 @@ class DPO(Algorithm[DPOConfig]):
 
 
 class Compare(StatefulOperator):
-    """Pairs N complete episodes [L, N] at random to comparisons [2 L, N / 2]; if N is odd, drops one episode.
+    """Arranges N episodes [L, N] in random pairs, as comparisons [2 L, N / 2]; drops one episode if N is odd.
 
     Args:
         trainee: The policy in training.

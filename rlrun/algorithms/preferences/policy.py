@@ -44,7 +44,7 @@ class ReferencedOutputs(StochasticActorOutputs):
 
 
 class ReferencedActorPolicy(StochasticActorPolicy):
-    """Stochastic actor with a reference policy: the actor with its initial parameters, kept as target network."""
+    """Stochastic actor with a reference policy: its initial parameters, kept as those of a target network."""
 
     @override
     def outputs(

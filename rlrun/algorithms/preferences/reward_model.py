@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class RewardModel(Algorithm[RewardModelConfig]):
     """Reward model: maximum likelihood of preferences between two episodes by the Bradley-Terry model.
 
-    The policy itself is not changed; a later stage of training can learn from the scores.
+    Only the reward model is trained, not the policy; a later stage of training can use the scores as rewards.
 
     Source:
         Christiano et al., "Deep reinforcement learning from human preferences", arXiv:1706.03741, section 2.2.3, with a
@@ -72,7 +72,7 @@ class RewardModel(Algorithm[RewardModelConfig]):
 
     @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
-        """Stream of minibatches of comparisons."""
+        """Creates the stream of minibatches of comparisons between two recorded episodes."""
         return data_minibatches(trainee, self.config, _view(trainee, self.config))
 
     @override

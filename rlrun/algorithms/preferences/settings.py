@@ -26,7 +26,7 @@ WHOLE_EPISODES = "episodes are compared as a whole, in one process"
 
 @fixed(NO_VIEWS, views={})
 class WholeEpisodesModelConfig(ModelConfig):
-    """Settings of the networks of a policy that learns from complete episodes."""
+    """Settings of the networks of a policy that is trained on complete episodes."""
 
 
 @fixed("there is no value network", shared_value=False)

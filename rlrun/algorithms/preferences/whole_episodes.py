@@ -1,4 +1,4 @@
-"""Assembly of complete episodes from fragments, which may cut them anywhere."""
+"""Assembly of complete episodes from rollout fragments, whose boundaries may lie within episodes."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ class QTOpt(Algorithm[QTOptConfig]):
 
     @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
-        """Synchronous fragments of the local worker, or asynchronous fragments of remote workers."""
+        """Creates the stream of fragments: synchronous from a local worker, asynchronous from remote workers."""
         if not trainee.workers.num_workers:
             return super().collect(trainee)
         return asynchronous_fragments(trainee, self.config.asynchrony, LowerProcessPriority())

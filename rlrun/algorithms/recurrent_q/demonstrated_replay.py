@@ -168,7 +168,7 @@ class DemonstratedReplay:
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the replay from `state()`; demonstrations are loaded at the next fragment."""
+        """Restores the buffer from `state()`; demonstrations are loaded at the next fragment."""
         self._collected.load_state(state["collected"])
         self._state, self._demonstrated = state["demonstrated"], None
         load_generator(self._generator, state["generator"])

@@ -1,4 +1,4 @@
-"""R2D2: recurrent Q-learning from a replay of sequences with stored states."""
+"""R2D2: recurrent Q-learning from a replay buffer of sequences with stored recurrent states."""
 
 from __future__ import annotations
 

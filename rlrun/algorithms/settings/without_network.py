@@ -1,4 +1,4 @@
-"""Settings of algorithms without a neural network, which learn in the trial's process."""
+"""Settings of algorithms without a neural network, which learn in the main process of the training run."""
 
 from __future__ import annotations
 

@@ -34,7 +34,9 @@ CLICKED = "clicked"
 
 
 class SlateActions(ActionSpace):
-    """Action space of slates: `slate_size` out of N candidates, without repetition; networks output the slate itself.
+    """Action space of slates: `slate_size` out of N candidates, without repetition.
+
+    The outputs of acting networks are the chosen slate itself, not parameters of a distribution.
 
     Args:
         space: The env's action space.

@@ -97,7 +97,7 @@ class TRPO(Algorithm[TRPOConfig]):
 
 
 def value_prefix(policy: Policy) -> str:
-    """Name prefix of the value network's parameters, which depends on whether the policy has an action decoder."""
+    """Prefix of the names of the value network's parameters, which differs if the policy has an action decoder."""
     names = (slot.name for slot in policy.parameters.slots)
     return "value_" if any(name.startswith("value_") for name in names) else "network.value_"
 

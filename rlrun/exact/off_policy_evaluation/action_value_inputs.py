@@ -1,4 +1,4 @@
-"""Inputs and optimizer of fitted Q functions: encoded observations and actions of recorded rows (torch)."""
+"""Inputs of the networks in fitted Q evaluation (encoded observations and actions), and optimizer (torch)."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class NormalizedInputs:
 
 
 class ActionValueInputs(ABC):
-    """Inputs of Q functions for the rows of recorded episodes, and interpretation of the Q functions' outputs.
+    """Network inputs for the rows of recorded episodes, and computation of Q and V from the networks' outputs.
 
     Attributes:
         spec: Architecture of a Q function.
@@ -84,7 +84,7 @@ class ActionValueInputs(ABC):
         """Values of the evaluated policy at the observations in B rows, as estimated by each of M Q functions, [M, B].
 
         Args:
-            run: Function that runs the Q functions.
+            run: Function that runs the networks of the M Q functions on their inputs.
             rows: Row indices, [B].
             sample: Index of the one action sample to use at each observation; None for the mean over all samples.
         """
@@ -97,7 +97,7 @@ class DiscreteInputs(ActionValueInputs):
         spaces: Observation and action space.
         model: Network settings.
         episodes: The recorded episodes.
-        judged: Actions of the evaluated policy.
+        judged: The evaluated policy's action probabilities at the recorded observations.
     """
 
     def __init__(self, spaces: Spaces, model: ModelConfig, episodes: RecordedEpisodes, judged: TargetActions) -> None:
@@ -128,7 +128,7 @@ class SampledInputs(ActionValueInputs):
         spaces: Observation and action space.
         model: Network settings.
         episodes: The recorded episodes.
-        judged: Actions of the evaluated policy.
+        judged: Actions that the evaluated policy samples at the recorded observations.
     """
 
     def __init__(self, spaces: Spaces, model: ModelConfig, episodes: RecordedEpisodes, judged: TargetActions) -> None:

@@ -120,7 +120,7 @@ class OffPolicyEvaluator:
     Args:
         episodes: The recorded episodes; at least two.
         spaces: Observation and action space.
-        model: Network settings of a policy, whose encodings of observations are used.
+        model: Network settings of a policy; Q functions encode observations as this policy's network does.
         gamma: Discount factor.
         settings: Settings of fitted Q evaluation.
         seed: Seed of the fits.
@@ -243,7 +243,7 @@ RANKED_BY = (f"weighted {DR}", FQE)
 
 @dataclass(frozen=True)
 class RankedPair:
-    """Difference between two policies on the same episodes.
+    """Comparison of two policies by their estimated values on the same episodes.
 
     Attributes:
         better: Index of the policy with the higher estimate.
@@ -270,7 +270,7 @@ class Ranking:
     Attributes:
         estimator: Name of the estimator.
         order: Indices of the policies, the best one first.
-        pairs: All pairs of policies, those with the best policy first.
+        pairs: Comparisons of all pairs of policies, first the pairs that include the best policy.
     """
 
     estimator: str
@@ -284,7 +284,7 @@ class Ranking:
 
 
 def ranked(evaluations: Sequence[PolicyEvaluation]) -> Ranking:
-    """Ranks policies that were evaluated on the same episodes, with the same discount and seed."""
+    """Ranks policies by their estimated values; their evaluations used the same episodes, gamma and seed."""
     for estimator in RANKED_BY:
         rows = [evaluation.judged_by(estimator) for evaluation in evaluations]
         estimates = [row.estimate for row in rows if row is not None and row.estimate is not None]
@@ -301,7 +301,7 @@ def _pair(estimates: Sequence[ValueEstimate], better: int, worse: int) -> Ranked
 
 
 def recorded_episodes(data_set: DataSet) -> RecordedEpisodes:
-    """Episodes of a data set; observations are read when they are needed.
+    """Loads the episodes of a data set; observations are read from its files when they are needed.
 
     Raises:
         UsageError: The set holds several agents, or fewer than two episodes.
@@ -329,7 +329,7 @@ def recorded_episodes(data_set: DataSet) -> RecordedEpisodes:
 
 
 def evaluator(training: Training, data_set: DataSet, *, settings: FitSettings, seed: int) -> OffPolicyEvaluator:
-    """Creates the evaluator of policies on a data set, with a training's gamma and encodings of observations.
+    """Creates the evaluator of policies on a data set, with the gamma and network settings of a training run.
 
     Raises:
         UsageError: The data set holds several agents, or fewer than two episodes.
@@ -340,10 +340,10 @@ def evaluator(training: Training, data_set: DataSet, *, settings: FitSettings, s
 
 
 def target_policy(training: Training, data_set: DataSet, *, is_greedy: bool, seed: int) -> TargetPolicy:
-    """Creates the target policy of an off-policy evaluation from a training.
+    """Creates the target policy of an off-policy evaluation: the current policy of a training run.
 
     Raises:
-        UsageError: The training has several agents, or other spaces than the data set.
+        UsageError: The training run has several agents, or other spaces than the data set.
     """
     env, policy = training.description.env, training.acting.policy()
     if env.has_many_agents:

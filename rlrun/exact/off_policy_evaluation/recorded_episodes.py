@@ -1,4 +1,4 @@
-"""Recorded episodes as concatenated rows, and conversion to time-major arrays (NumPy)."""
+"""Recorded episodes as concatenated rows (steps and final observations), or as time-major arrays (NumPy)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RecordedEpisodes:
     """Recorded episodes as N concatenated rows: one for each step, and one for each final observation.
 
     Attributes:
-        observations: Function that gathers the raw observations of rows [B], a tree of [B, ...]; they may be in files.
+        observations: Function that gathers (or reads from files) the raw observations of rows [B], a tree of [B, ...].
         actions: Actions in the env's units, a tree of [N, ...].
         rewards: Rewards, [N].
         terminateds: Whether the step terminated its episode, [N].

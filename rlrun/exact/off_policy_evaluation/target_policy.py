@@ -1,4 +1,4 @@
-"""Target policy of an off-policy evaluation: log-probabilities of recorded actions, and its own actions (NumPy)."""
+"""Target policy of an off-policy evaluation: its actions, and log-probabilities of recorded actions (NumPy)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,10 @@ class TargetPolicy:
         return self._behavior.memory.is_used
 
     def on(self, episodes: RecordedEpisodes) -> TargetActions:
-        """Returns the policy's actions at all recorded observations, as if the recorded actions had been executed."""
+        """Computes the policy's actions at all recorded observations.
+
+        A policy with memory is shown each episode as if it had executed the recorded actions.
+        """
         return self._greedy(episodes) if self._is_greedy else self._stochastic(episodes)
 
     def _greedy(self, episodes: RecordedEpisodes) -> TargetActions:

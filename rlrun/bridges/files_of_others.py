@@ -1,4 +1,4 @@
-"""Spec files of other libraries, read as specs of rlrun with the source positions of their values."""
+"""Files of RLlib and rl-zoo3, read as specs of rlrun; error messages point to the lines of the original file."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def translated_text(
 
 
 def document_of(document: Document, translation: Translation) -> Document:
-    """Converts a translation to a spec document whose values have the source positions of the original file."""
+    """Converts a translated file to a spec document whose values keep their line and column in the original file."""
     result = Document(translation.data(), document.file)
     for location, origin in translation.origins().items():
         place = document.place(origin.location, at_key=True)
@@ -86,7 +86,7 @@ def document_of(document: Document, translation: Translation) -> Document:
 
 
 def translated(document: Document, translate: Callable[[Any], Translation]) -> Translation:
-    """Translates a document's data by a function; if that is impossible, raises an error with the source position.
+    """Translates a document's data by calling a function; turns the function's error into one with line and column.
 
     Raises:
         SpecError: The data cannot be translated.

@@ -1,4 +1,4 @@
-"""Output of ``rlrun train --dry-run``: the planned trials, with scheduler and searcher."""
+"""Output of ``rlrun train --dry-run``: a table of the trials that would run, and the scheduler and searcher."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def print_plan(experiments: list[Experiment]) -> None:
 
 
 def plan_lines(experiment: Experiment, width: int | None = None) -> Iterator[str]:
-    """Yields the lines of a plan of the trials that an experiment would run.
+    """Yields the lines of the dry-run text of one experiment: the trials that it would run.
 
     Args:
         experiment: A validated experiment.

@@ -190,7 +190,7 @@ def envs(text: str | None) -> None:
 
 
 def newest(envs: Sequence[EnvListing]) -> list[EnvListing]:
-    """Filters a list of envs to the newest version of each; of Atari's ids, keeps only those under `ALE/`."""
+    """Drops older versions of envs from a list (keeps Hopper-v5, not Hopper-v4), and Atari ids without `ALE/`."""
     from gymnasium.envs.registration import parse_env_id
 
     latest: dict[tuple[str | None, str], tuple[int, EnvListing]] = {}

@@ -136,10 +136,10 @@ def report_silent_end(exit_code: int) -> NoReturn:
 
 
 def require_complete(run: Path, damages: Sequence[str]) -> None:
-    """Raises an error if parts of a run are damaged, after the command has printed the undamaged parts.
+    """Raises an error if files of a run are damaged; called after the command has printed the undamaged parts.
 
     Raises:
-        RunDamaged: If there are damages.
+        RunDamaged: If `damages`, a list of messages, is not empty.
     """
     if damages:
         raise RunDamaged(f"{run}: {counted(len(damages), 'file')} cannot be relied on")
@@ -166,10 +166,12 @@ def _silence_stdout() -> None:
 
 
 def with_setting(error: click.NoSuchOption) -> click.UsageError:
-    """Converts an unknown-option error to one with the correct ``--set`` syntax, if the option is a setting.
+    """Adds the correct ``--set`` syntax to an unknown-option error, if the option's name is a setting of specs.
+
+    The user may have typed ``--lr`` instead of ``--set config.lr=VALUE``.
 
     Args:
-        error: The error about an unknown option, which can be a setting if the command has ``--set``.
+        error: Click's error about an unknown option; returned unchanged if the command has no option ``--set``.
     """
     command = None if error.ctx is None else error.ctx.command
     options = set() if command is None else {name for parameter in command.params for name in parameter.opts}

@@ -1,4 +1,4 @@
-"""Experiments that a command runs: from spec files, or a shipped experiment for an algorithm and an env."""
+"""Experiments that a command runs: loaded from spec files, or built from the options ``--algorithm`` and ``--env``."""
 
 from __future__ import annotations
 
@@ -46,12 +46,16 @@ def algorithm_and_env_options(command: Command) -> Command:
 def described_trainings(
     algorithm: str | None, files: tuple[Path, ...], overrides: tuple[str, ...] = ()
 ) -> list[tuple[str, Description]]:
-    """Describes trainings without running them: an algorithm with default settings, or experiments of spec files.
+    """Builds descriptions of trainings (envs, policies, settings) without running them.
 
     Args:
-        algorithm: The algorithm.
+        algorithm: Name or import path of an algorithm.
         files: The spec files; the first trial of each experiment is described.
         overrides: Texts ``path=value`` that override the values in the files.
+
+    Returns:
+        Pairs of a name and a description: one pair for `algorithm`, with default settings and no particular env; or
+        one for each experiment in `files`.
 
     Raises:
         click.UsageError: If neither or both of `algorithm` and `files` are given.

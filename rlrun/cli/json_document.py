@@ -122,7 +122,8 @@ def redirect_later_stdout() -> None:
 def print_json(data: Mapping[str, Any]) -> None:
     """Prints data as one indented JSON document on stdout; NaN and infinities, which JSON does not have, become null.
 
-    Under ``--json``, the first key is `schema`. Commands that print nothing but JSON print the data only.
+    Under ``--json``, the version of the document's format is added under the key `schema`. Commands that can print
+    only JSON print the data unchanged.
     """
     if (document := _document()) is None:
         click.echo(_text(data))

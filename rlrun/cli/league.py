@@ -38,7 +38,7 @@ def league(target: str, runs_dir: Path) -> None:
 
 
 def league_text(found: dict[str, Any]) -> str:
-    """Formats ratings and win rates as a table: a row per member, best first, and a column per opponent."""
+    """Formats a league's Elo ratings and win rates: a row per member, best first, and a column per opponent."""
     rates = {
         (games["first"], games["second"]): (games["wins"] + 0.5 * games["draws"])
         / (games["wins"] + games["draws"] + games["losses"])

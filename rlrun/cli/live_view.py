@@ -42,7 +42,7 @@ def drawn_trial(
         trial: Progress of the trial.
         metrics: Metrics of the trial.
         heading: First line.
-        now: The time.
+        now: Current time in seconds, on the caller's clock.
         console: The terminal, whose size limits the screen.
     """
     width, is_utf8 = console.width, console.encoding.startswith("utf")

@@ -112,7 +112,7 @@ def _evaluated(
 
 
 def evaluation_text(evaluation: PolicyEvaluation, data_set: DataSet) -> str:
-    """Formats the evaluation of a policy as a table of estimators, with remarks."""
+    """Formats the off-policy evaluation of one policy: a table with a row per estimator, then remarks."""
     rows = [
         [row.estimator, _value(row), *_interval_cells(row), row.effective_size, "; ".join(row.remarks) or None]
         for row in evaluation.judgements
@@ -127,7 +127,7 @@ def evaluation_text(evaluation: PolicyEvaluation, data_set: DataSet) -> str:
 
 
 def ranking_text(titles: list[str], found: list[PolicyEvaluation], ranking: Ranking, data_set: DataSet) -> str:
-    """Formats a ranking as a table of checkpoints, with the pairs that cannot be told apart."""
+    """Formats a ranking of checkpoints by estimated value, and lists the pairs whose values do not clearly differ."""
     rows = []
     for place, index in enumerate(ranking.order, 1):
         judgement = found[index].judged_by(ranking.estimator)

@@ -43,7 +43,10 @@ def print_outcome(trials: Sequence[TrialResult]) -> None:
 
 
 def over_seeds(trials: Sequence[TrialResult]) -> list[str]:
-    """Tables of configurations aggregated over seeds; only for populations and runs that vary settings and seeds."""
+    """Formats, for each run, a table of its configurations aggregated over seeds.
+
+    A run without populations (PBT) gets a table only if it varies both settings and seeds.
+    """
     from rlrun.report.configurations import groups_of
     from rlrun.report.reading import read_run
     from rlrun.report.summary import summarise
@@ -61,7 +64,7 @@ def over_seeds(trials: Sequence[TrialResult]) -> list[str]:
 
 
 def few_trials(trials: Sequence[TrialResult]) -> list[str]:
-    """Table of trials; for a large run, only the best and failed ones, with the command that lists all."""
+    """Formats trials as a table; in a large run, only the best and failed trials, and the command that lists all."""
     if len(trials) <= MOST_ROWS:
         return [results_table(trials)]
     ordered = sorted(trials, key=_rank, reverse=True)
@@ -72,7 +75,7 @@ def few_trials(trials: Sequence[TrialResult]) -> list[str]:
 
 
 def results_table(trials: Sequence[TrialResult]) -> str:
-    """Table of trials with results; a checkpoint is named by its iteration.
+    """Formats trials and their results as a table; the column of checkpoints shows a checkpoint's iteration.
 
     With several runs, each trial's name is prefixed with the run's name.
     """
@@ -94,7 +97,7 @@ def results_table(trials: Sequence[TrialResult]) -> str:
 
 
 def next_steps(trials: Sequence[TrialResult]) -> list[str]:
-    """Lines with the directories of the runs and suggested next commands."""
+    """Yields the last lines of a command's output: the directories of the runs, and suggested next commands."""
     lines = []
     for run in dict.fromkeys(trial.directory.parent for trial in trials):
         mine = [trial for trial in trials if trial.directory.parent == run]

@@ -201,7 +201,7 @@ def trace_events(profile: Profile) -> Iterator[dict[str, Any]]:
 
 
 def worker_name(worker: int) -> str:
-    """Display name of a rollout worker by index."""
+    """Display name of the rollout worker with a given index."""
     return f"worker {worker}" if worker else "local worker"
 
 

@@ -192,7 +192,7 @@ def worker_times(
     Args:
         fragments: The measured fragments.
         receiving: Time spans in which the driver waited for or received fragments, in order and without overlaps.
-        travel: Whether fragments come from other processes.
+        travel: Whether workers run in other processes, so that the transfer of fragments takes time.
     """
     from rlrun.engine.rollout.phases import machine_clock
 

@@ -137,7 +137,7 @@ def _write(output: Path, frames: Iterator[np.ndarray[Any, Any]], fps: float) -> 
 @click.command()
 @click.argument("request")
 def main(request: str) -> None:
-    """Records the video that the parent process requests as JSON, then prints the episodes' returns as JSON."""
+    """Reads a request in JSON from the parent process, records the video, and prints the episodes' returns as JSON."""
     with explained_errors():
         wanted = json.loads(request)
         checkpoint, output, runs_dir = (Path(wanted.pop(name)) for name in ("checkpoint", "output", "runs_dir"))

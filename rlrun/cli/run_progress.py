@@ -60,7 +60,7 @@ class RunProgress:
 
         Args:
             event: The event.
-            now: The time.
+            now: Current time in seconds, on the caller's clock.
 
         Returns:
             Progress of the event's trial.
@@ -94,7 +94,7 @@ class RunProgress:
         and have the mean duration of the others.
 
         Args:
-            now: The time.
+            now: Current time in seconds, on the caller's clock.
         """
         trials = list(self.trials.values())
         known = [seconds for trial in trials if (seconds := trial.seconds_in_all()) is not None]
@@ -155,7 +155,7 @@ class RunProgress:
         return f"{used.cpus_used:g}/{used.cpus_total:g} CPUs{gpus} in use"
 
     def stopping_text(self) -> str:
-        """Message on the work that an interrupted run still has to finish, with the duration of past iterations."""
+        """Message after an interrupt: running trials still finish an iteration, and how long past iterations took."""
         after = ", then Ray ends" if self.uses_ray else ""
         running = [trial for trial in self.trials.values() if trial.status == "RUNNING"]
         if not running:
@@ -171,7 +171,7 @@ class RunProgress:
         """Text with the approximate remaining time, "" while unknown.
 
         Args:
-            now: The time.
+            now: Current time in seconds, on the caller's clock.
         """
         left = self.seconds_left(now)
         if left is None:
@@ -183,7 +183,7 @@ class RunProgress:
         """Formats the progress as one line of text.
 
         Args:
-            now: The time.
+            now: Current time in seconds, on the caller's clock.
         """
         leader = self.leader()
         parts = [

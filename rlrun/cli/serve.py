@@ -151,7 +151,7 @@ def load_in_subprocess(
     simulations: int | None,
     actions: ActionKind | None,
 ) -> ServedPolicy:
-    """Loads a policy in a separate process, which then ends, so that this process holds neither torch nor the training.
+    """Loads a policy in a separate, short-lived process, so that the server imports no torch and keeps no training.
 
     A reload thus delays answers of the current policy only through its use of the CPU. If the run removes the
     checkpoint before the process has read it, the next checkpoint is loaded.

@@ -71,7 +71,7 @@ def table(
 
 
 def aligned(columns: Sequence[Sequence[str]], widths: Sequence[int], on_the_right: Sequence[bool]) -> str:
-    """Joins columns of strings to lines; each column is truncated or padded to its width, and aligned left or right."""
+    """Joins columns of strings into lines; pads or truncates each column to its width, and aligns it left or right."""
     lines = []
     for line in zip(*columns, strict=True):
         fields = [
@@ -234,7 +234,10 @@ def configurations_table(
 
 
 def counterpart_words(metric: str) -> str:
-    """Column heading of a metric's counterpart: "in training" for an evaluation metric, "evaluation" for any other."""
+    """Column heading for a return's counterpart, that is, the same return measured in training or in evaluations.
+
+    The heading is "in training" if the given metric is of evaluations, else "evaluation".
+    """
     return "in training" if metric.startswith("evaluation/") else "evaluation"
 
 

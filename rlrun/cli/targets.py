@@ -164,7 +164,7 @@ def naming_runs_dir(run: Path | None) -> Iterator[None]:
 
 
 def is_own(run: Path, runs_dir: Path) -> bool:
-    """Whether a run counts as the user's own, so that code named in its checkpoints is trusted."""
+    """Whether a run is in the user's own runs folder, so that code named in its checkpoints is trusted."""
     from rlrun.engine.trust import why_not_own
 
     return not why_not_own(run, runs_dir)
@@ -213,7 +213,11 @@ def env_written(text: str) -> Any:
 
 
 def env_named(target: str) -> str:
-    """Converts an env's name to its form in a spec: a mapping for worlds and PettingZoo modules, else the name."""
+    """Converts an env typed on the command line to the text of a spec's `env`.
+
+    A multi-agent world becomes ``{world: NAME}``, a module of PettingZoo ``{pettingzoo: NAME}``; other names are
+    unchanged.
+    """
     from rlrun.engine.settings.registry import load_object
     from rlrun.engine.worlds.make_worlds import takes_num_worlds
     from rlrun.engine.worlds.world import World

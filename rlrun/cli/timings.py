@@ -13,14 +13,14 @@ from rlrun.engine.messages.errors import UsageError
 def tune(spec: Path) -> None:
     """Benchmarks the first trial of a spec with different numbers of workers and envs.
 
-    Prints the best settings as YAML.
+    Prints the settings with the highest speed as YAML.
 
     Args:
         spec: The spec file.
 
     Raises:
-        UsageError: If the spec has policies, or its algorithm has no `train_batch_size`, so that the number of workers
-            or envs would affect learning.
+        UsageError: If the spec has several policies, or its algorithm has no `train_batch_size`, so that the number of
+            workers or envs would affect learning.
     """
     from rlrun.experiments.cluster.resources import machine_cpus
     from rlrun.experiments.launch.timings import chosen, time_settings

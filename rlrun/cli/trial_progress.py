@@ -82,7 +82,7 @@ class TrialProgress:
 
         Args:
             event: An event of this trial.
-            now: The time.
+            now: Current time in seconds, on the caller's clock.
         """
         self.status = STOPPED if event.stopped_by else event.status
         self.place = event.place or self.place
@@ -130,7 +130,7 @@ class TrialProgress:
         """Estimated remaining seconds of the trial at its current pace, or None while unknown.
 
         Args:
-            now: The time.
+            now: Current time in seconds, on the caller's clock.
         """
         pace = self._estimated_duration()
         if self.ended or pace is None:
@@ -149,7 +149,7 @@ class TrialProgress:
         """Elapsed seconds since the trial's start; 0 before.
 
         Args:
-            now: The time.
+            now: Current time in seconds, on the caller's clock.
         """
         return 0.0 if self._began is None else now - self._began
 
@@ -157,7 +157,7 @@ class TrialProgress:
         """Formats the progress as one line of text.
 
         Args:
-            now: The time.
+            now: Current time in seconds, on the caller's clock.
         """
         ended = f" [{self.status.lower()}]" if self.ended else ""
         if self.result is None:
@@ -168,7 +168,7 @@ class TrialProgress:
 
     @property
     def metric(self) -> str:
-        """Metric that counts the trial's steps: `env_steps`, or `sgd_steps` in training from data alone."""
+        """Metric that counts the trial's steps: `env_steps`, or `sgd_steps` in offline training."""
         return counted_metric([self.result or {}])
 
     def steps_text(self, *, with_unit: bool = True) -> str:
@@ -199,7 +199,7 @@ class TrialProgress:
         """Text with the remaining time, "" while unknown; a return as stop criterion may end the trial earlier.
 
         Args:
-            now: The time.
+            now: Current time in seconds, on the caller's clock.
         """
         left = self.seconds_left(now)
         return "" if left is None else f"{whole_seconds(left)} left"

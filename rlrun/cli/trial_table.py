@@ -51,7 +51,7 @@ def columns_of(run: RunProgress, trials: Sequence[TrialProgress], now: float, ba
     Args:
         run: The run.
         trials: The trials that get a line.
-        now: The time.
+        now: Current time in seconds, on the caller's clock.
         bar: Character for drawing bars, "" for no bars.
     """
     everyone = list(run.trials.values())
@@ -120,7 +120,7 @@ def text_table(columns: Sequence[Column]) -> str:
 
 
 def drawn_table(columns: Sequence[Column], statuses: Sequence[str]) -> Table:
-    """Renders columns as a table for a terminal.
+    """Renders the table of trials, given its columns, in color for a terminal.
 
     Args:
         columns: The columns.
@@ -146,7 +146,7 @@ def drawn_run(run: RunProgress, title: str, directory: str, now: float, console:
         run: The run.
         title: Name of the run, in a few words.
         directory: The run's directory.
-        now: The time.
+        now: Current time in seconds, on the caller's clock.
         console: The terminal, whose size limits the view.
     """
     parts: list[RenderableType] = [_line(heading_of(run, title, directory, now), "bold")]

@@ -71,7 +71,7 @@ def _lines(own: Outcomes) -> list[str]:
 
 
 def opponent_named(against: str, runs_dir: Path, *, best: bool) -> str | Path:
-    """Resolves a name to an opponent: a scripted player, or the directory of a checkpoint.
+    """Resolves the argument of ``--against`` to the name of a scripted player, or to the directory of a checkpoint.
 
     Args:
         against: A checkpoint, a run or a scripted opponent. A run that has the same name as a script must be given as a

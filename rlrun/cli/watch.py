@@ -77,7 +77,7 @@ def watching(
 
 
 class RunWatcher:
-    """Watcher that prints the progress of a run on stderr.
+    """Watcher of a run: is called with each event of the run, and prints the progress on stderr.
 
     The display uses a copy of stderr, because a run under Ray redirects the process's own stderr to a log. As a context
     manager, the watcher restores the terminal after any end of the run.
@@ -85,7 +85,7 @@ class RunWatcher:
     Args:
         names_experiment: Whether each plain line begins with the experiment's name, for several experiments in
             sequence.
-        is_live: Whether there may be a live view.
+        is_live: Whether a live view, redrawn in place, may be used on a terminal.
     """
 
     def __init__(self, *, names_experiment: bool = False, is_live: bool = True) -> None:
@@ -179,7 +179,7 @@ def _measured_text(event: RunMeasured) -> str:
 
 
 def copy_of_stderr() -> TextIO:
-    """Duplicates stderr as a stream to the terminal that is unaffected by later redirection of stderr."""
+    """Opens a second stream to where stderr points now, which a later redirection of stderr does not affect."""
     try:
         descriptor = os.dup(sys.stderr.fileno())
     except (OSError, ValueError, io.UnsupportedOperation):  # a stream in memory has no descriptor to copy
@@ -188,7 +188,7 @@ def copy_of_stderr() -> TextIO:
 
 
 def print_event_line(event: RunEvent) -> None:
-    """Prints an event of a run as a line of JSON; can be passed to a run as its watcher."""
+    """Prints an event of a run as a line of JSON; serves as the function `watch` of `rlrun.run`."""
     print_event({**event_data(event), "time": time.time()})
 
 
@@ -234,7 +234,7 @@ class PlainLines:
     minutes, and no events arrive while Ray starts.
 
     Args:
-        run: The run, which is updated before `show` is called.
+        run: Progress of the run, which the caller updates before `show`.
         write: Function that writes one line.
         every_s: Seconds between two lines about the run.
         prefix: Prefix of each line: "", or the name of the experiment if there are several.
@@ -267,7 +267,7 @@ class PlainLines:
         """Writes a line about the run if the last line is older than `every_s`.
 
         Args:
-            now: The time, by `time.monotonic`.
+            now: Current time in seconds, by `time.monotonic`.
         """
         if now - self._last_time >= self._every_s:
             self._last_time = now

@@ -1,4 +1,4 @@
-"""Comparison of greedy and sampled actions of the same policy, based on its evaluation results."""
+"""Comparison of a policy's returns with greedy and with sampled actions, from its evaluation results."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ KIND_METRICS = (*_MEANS.values(), *_GAPS.values())
 
 @dataclass(frozen=True)
 class DifferingKinds:
-    """Difference between a policy's greedy and sampled actions: mean returns whose 95 % intervals do not overlap.
+    """Mean returns of a policy with greedy and with sampled actions, whose 95 % intervals do not overlap.
 
     Attributes:
-        judged: Kind of actions, greedy or sampled, by which the evaluation judges the policy.
+        judged: Kind of actions, greedy or sampled, whose return counts as the policy's evaluation.
         mean: Mean return of this kind of actions.
         other_mean: Mean return of the other kind of actions.
     """
@@ -71,7 +71,7 @@ def differing_kinds(value_of: Callable[[str], Any]) -> DifferingKinds | None:
 
 
 def differing_line(trials: Mapping[str, Callable[[str], Any]]) -> str:
-    """Sentences about trials with different returns of greedy and sampled actions, with the first trial's numbers.
+    """Message that names the trials whose greedy and sampled actions differ in return, with the first one's returns.
 
     Args:
         trials: For each trial, by name, a function from metric names to values, as in `differing_kinds`.

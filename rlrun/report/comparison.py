@@ -167,7 +167,10 @@ def compare(groups: Sequence[Group], metric: str, axis: str, mode: Mode = "max")
 
 
 def env_notes(runs: Sequence[RunView]) -> list[str]:
-    """Note that runs were trained in different envs, so that returns are not comparable; [] if they share the env."""
+    """Notes that the compared runs were trained in different envs, so that their returns are not comparable.
+
+    Returns [] if all runs have the same env.
+    """
     envs = sorted({run.env for run in runs})
     return [f"the runs are of different envs ({', '.join(envs)}), whose returns cannot be compared"] * (len(envs) > 1)
 

@@ -73,14 +73,14 @@ def configurations(trials: Iterable[tuple[T, int | None]]) -> list[list[T]]:
 
 
 def groups_of(run: RunView, *, several_runs: bool = False, pool: bool = False) -> list[Group]:
-    """Groups of a run's trials: its configurations, or its populations.
+    """Groups the trials of a run by configuration; in a run with populations (PBT), all of them form one group.
 
     A population counts as one sample (its best member), since members are not independent and change their settings.
 
     Args:
         run: The run.
-        several_runs: Whether labels must name the run.
-        pool: Whether the whole run is one group.
+        several_runs: Whether labels begin with the run's name, since groups of several runs are shown together.
+        pool: Whether to put all trials of the run into one group.
     """
     if any(trial.population is not None for trial in run.trials):
         return [_group_of_populations(run)]

@@ -32,7 +32,7 @@ class Reached:
         when: Steps at which the seeds reached the targets, ascending.
         under_way: Steps so far of seeds that have not reached the targets but have budget left, ascending.
         budget: Steps within which a seed must reach the targets; None if unknown.
-        counter: Metric that counts these steps: `env_steps`, or `sgd_steps` in training from data alone.
+        counter: Metric that counts these steps: `env_steps`, or `sgd_steps` in offline training.
     """
 
     label: str
@@ -65,7 +65,7 @@ def expectation_of(spec: dict[str, Any]) -> ExpectConfig | None:
 
 
 def reached_by(run: RunView, groups: Sequence[Group]) -> list[Reached]:
-    """Number of seeds of each configuration that have reached the targets, [] without targets."""
+    """Counts, for each configuration of a run, the seeds that have reached the spec's targets; [] without targets."""
     expect = expectation_of(run.spec)
     if expect is None:
         return []

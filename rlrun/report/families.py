@@ -25,7 +25,7 @@ class TrainingSegment:
     Attributes:
         member: Index of the member.
         generation: Index of the generation at the start of the segment.
-        start: Steps at the start of the segment: env steps, or SGD steps in training from data alone.
+        start: Steps at the start of the segment: env steps, or SGD steps in offline training.
         stop: Steps at the next generation, or at the end of training.
         score: Value of the metric at `stop`, None without one.
         how: Change of the settings at the start: initial, kept, perturbed, resampled, mixed, modeled.

@@ -255,7 +255,11 @@ def leader_of(comparison: Comparison | None, summaries: Sequence[GroupSummary], 
 
 
 def rank_order(comparison: Comparison | None, summaries: Sequence[GroupSummary]) -> list[str]:
-    """Labels of all groups of trials, best first, by statistical comparison and then by summary."""
+    """Sorts the labels of all groups of trials, best first.
+
+    Groups in the statistical comparison are listed first, in its order, and then the others in the order of
+    `summaries`.
+    """
     compared = [side.label for side in comparison.sides] if comparison is not None else []
     return list(dict.fromkeys([*compared, *(summary.label for summary in summaries)]))
 

@@ -223,9 +223,9 @@ def axis_of(runs: Iterable[RunView], name: str | None) -> str:
 
 
 def missing_returns(runs: Iterable[RunView], metric: str) -> str:
-    """Note that runs have no returns, since they learn from data alone; it lists the metrics that they do have.
+    """Hint for an error message: an offline run has no returns, so `metric` must be another one, such as a loss.
 
-    The note is "" if they have returns.
+    Returns "" if `metric` is not a return, or all runs step envs.
     """
     for run in runs:
         if metric.endswith(RETURN) and counted_metric(trial.last_result for trial in run.trials) == SGD_STEPS:

@@ -1,4 +1,4 @@
-"""Unit of a training's progress: env steps, or SGD steps in training from data alone."""
+"""Unit of a training's progress: env steps, or SGD steps in offline training."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def counted_metric(results: Iterable[Mapping[str, Any]]) -> str:
 
 
 def common_axis(results: Iterable[Mapping[str, Any]]) -> str:
-    """Metric along which several trainings are compared: SGD steps if one of them takes no env steps, else env steps.
+    """Selects the x axis for learning curves of several trainings: SGD steps if one takes no env steps, else env steps.
 
     Examples:
         >>> common_axis([{"env_steps": 64, "sgd_steps": 30}, {"env_steps": 0, "sgd_steps": 30}, {}])

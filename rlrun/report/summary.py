@@ -38,7 +38,8 @@ class GroupSummary:
         mean: Mean of the metric's last values with its interval, None without values.
         iqm: Interquartile mean of the last values with its interval, None without values.
         best: Best value of the metric over all trials and iterations.
-        counterpart: Mean over trials of the last values of the metric's counterpart, None without values.
+        counterpart: Mean over trials of the last value of the metric's counterpart (the same return, measured in
+            training instead of evaluations, or the reverse); None without values.
     """
 
     label: str

@@ -1,4 +1,4 @@
-"""Timeline of a run: when its trials were trained, which of them concurrently, and the best score so far."""
+"""Timeline of a run: when each trial was trained, which trials ran at the same time, and the best score so far."""
 
 from __future__ import annotations
 
@@ -77,7 +77,8 @@ def history(groups: Sequence[Group], scores: Mapping[str, float], mode: Mode) ->
 
     Args:
         groups: The configurations.
-        scores: Mean over seeds of the last metric values, for each configuration with values, by label.
+        scores: Score of each configuration by label: the mean over seeds of the metric's last values. Configurations
+            without values are missing.
         mode: Whether higher or lower scores are better.
     """
     better = max if mode == "max" else min

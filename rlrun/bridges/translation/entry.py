@@ -1,4 +1,4 @@
-"""Translated experiment: values with their source locations, and remarks."""
+"""Translation of one experiment: values, the keys that they come from, and remarks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Untranslatable(Exception):
 
 
 class Origin(NamedTuple):
-    """Origin of a translated value: location in the file, and original name if that is not the location's last key."""
+    """Origin of a translated value: path of keys in the original file, and the setting's original name."""
 
     location: Location
     key: str = ""

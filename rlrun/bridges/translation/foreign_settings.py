@@ -86,7 +86,10 @@ class ForeignSettings:
         return otherwise
 
     def section(self, *keys: str) -> dict[str, Any]:
-        """Settings of a section (under one of its names), merged over the library's defaults."""
+        """Settings in a nested section of the file, such as `replay_buffer_config`, over the library's defaults.
+
+        The section may have several names; its settings under all of them are merged.
+        """
         merged: dict[str, Any] = {}
         for known in (self.defaults, self.written):
             for key in keys:
@@ -114,7 +117,7 @@ Conversion = Callable[[ForeignSettings, str, Any], Any]
 
 
 class Conversions(dict[str, Conversion]):
-    """Registry of conversion functions for a family of settings, by name; as a decorator, it registers a function."""
+    """Registry of functions that convert the settings of other libraries, by name; used as a decorator to add one."""
 
     def __call__(self, function: Conversion) -> Conversion:
         """Adds a conversion, and returns it unchanged."""
@@ -155,10 +158,10 @@ def _translate(foreign: ForeignSettings, key: str, conversions: Mapping[str, Con
 
 
 def only(allowed: tuple[Any, ...], text: str, impact: Impact) -> Conversion:
-    """Creates a conversion for a setting of which only some values are supported.
+    """Creates a conversion for a setting that rlrun does not have: adds a remark unless the value is as rlrun behaves.
 
     Args:
-        allowed: Values that correspond to rlrun's fixed behavior.
+        allowed: Values that mean what rlrun does anyway.
         text: Remark to add for other values.
         impact: Impact of other values on learning.
     """

@@ -184,7 +184,7 @@ GRID = "grid_search"
 
 
 def with_grids(entry: Mapping[str, Any], translate: Callable[[Mapping[str, Any]], TranslatedEntry]) -> TranslatedEntry:
-    """Translates an experiment with grid searches: each grid becomes a grid of the corresponding rlrun setting.
+    """Translates an RLlib experiment with grid searches; each becomes a grid search over a setting of rlrun.
 
     Args:
         entry: The experiment, in which some values are `{grid_search: [...]}`.

@@ -53,7 +53,7 @@ class Sb3Network:
 
     @property
     def layers(self) -> Iterator[tuple[tuple[str, ...], str]]:
-        """Yields the layers: their names in SB3, and the name in rlrun."""
+        """Yields for each layer its names in SB3 (several for outputs that rlrun joins), and its name in rlrun."""
         if self.encoder:
             for foreign, ours in _ENCODER_PARTS.items():
                 yield (f"{self.encoder}.{foreign}",), f"{self.prefix}{ours}"

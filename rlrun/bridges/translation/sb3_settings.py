@@ -1,4 +1,4 @@
-"""Conversions of Stable-Baselines3 settings, as written in rl-zoo3 files, by their names in the table."""
+"""Functions that convert Stable-Baselines3 settings in rl-zoo3 files; `foreign_names.yaml` refers to them."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def unchanged(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def steps_of_each_env(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Converts `n_steps`, the steps of each env in a batch, and sets the batch size to those of all envs."""
+    """Converts `n_steps`, the steps of each env in a batch, and sets the batch size to the steps of all envs."""
     foreign.put("config.train_batch_size", int(value) * _envs(foreign), key)
     return int(value)
 
@@ -85,7 +85,7 @@ def batch(foreign: ForeignSettings, key: str, value: Any) -> int:
 
 @conversion
 def temperature(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts SAC's temperature: a fixed number, or `auto`, which is learned from an initial value `auto_X`."""
+    """Converts SAC's entropy temperature: a fixed number, or a learned one, where `auto_X` has the initial value X."""
     if not isinstance(value, str):
         foreign.put("config.learn_alpha", False, key)
         return float(value)
@@ -286,7 +286,7 @@ def _translate_atari(foreign: ForeignSettings, key: str, kwargs: Mapping[str, An
 
 @conversion
 def stacked(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts the number of stacked frames; for an Atari env, to an argument of the env."""
+    """Converts the number of stacked frames, to a setting of the algorithm or (Atari) to an argument of the env."""
     if foreign.is_atari:
         if value != 4:
             foreign.put("env.kwargs.stack_num", value, key)
@@ -337,7 +337,7 @@ def target_entropy(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def hindsight_settings(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Omits a hindsight setting, since `hindsight` converts it already; adds a remark without hindsight replay."""
+    """Omits a setting of hindsight replay, which `hindsight` has converted; adds a remark if such replay is off."""
     if not foreign.has("replay.hindsight") or not {"replay_buffer_class", "n_sampled_goal"} & foreign.written.keys():
         foreign.tell(key, "there is no hindsight that it belongs to", Impact.NONE)
     return OMIT

@@ -74,7 +74,7 @@ class Translation:
         return [remark for remark in self.remarks() if remark.impact is Impact.LEARNING]
 
     def data_remarks(self) -> list[Remark]:
-        """Remarks on how to create data sets from recorded experience."""
+        """Remarks with the commands that convert the recorded experience named in the file to rlrun's data sets."""
         return [remark for remark in self.remarks() if remark.key == "input" and remark.impact is Impact.SLIGHT]
 
     def read_as(self) -> str:
@@ -133,7 +133,7 @@ def translate_zoo(data: Any, algorithm: str, env: str) -> Translation:
 
 
 def with_policies(entry: TranslatedEntry) -> TranslatedEntry:
-    """Moves a multi-agent entry's algorithm, and its settings except those of sampling, into each policy.
+    """Moves the algorithm of a multi-agent spec entry, and all its settings but those of sampling, into each policy.
 
     Single-agent entries are unchanged.
     """

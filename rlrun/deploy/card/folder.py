@@ -78,7 +78,7 @@ def refuse_other_files(output: Path) -> None:
 
 
 def write_policy(checkpoint: Path, folder: Path) -> None:
-    """Writes the policy of a checkpoint to a card's folder, without state that only training needs.
+    """Writes the policy of a checkpoint to a card (folder for sharing), without state that only training needs.
 
     Raises:
         CheckpointError: The checkpoint cannot be read.
@@ -149,7 +149,7 @@ def policy_alone(content: Content, spec: Mapping[str, Any]) -> Content:
 
 
 def entry_of(experiment: Experiment, params: Mapping[str, Any], seeds: Iterable[int]) -> dict[str, Any]:
-    """Entry of a spec file that would train one configuration of an experiment.
+    """Builds the spec entry that trains one configuration of an experiment, without search and private settings.
 
     Args:
         experiment: The experiment.

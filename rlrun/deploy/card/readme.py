@@ -1,4 +1,4 @@
-"""Texts of a card: a README with Hugging Face metadata, and the results in machine-readable form."""
+"""Texts of a card (folder that shares a policy): a README with Hugging Face metadata, and the results as data."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def results_document(subject: Subject, evidence: CardEvidence) -> dict[str, Any]
 
 
 def readme(subject: Subject, evidence: CardEvidence, files: Sequence[str]) -> str:
-    """README text of a card.
+    """README text of a card, the folder that shares a policy.
 
     Args:
         subject: Subject of the card.
@@ -156,7 +156,7 @@ def _front_matter(subject: Subject, evidence: CardEvidence) -> dict[str, Any]:
 
 
 def result_text(evidence: CardEvidence) -> str:
-    """Formats a card's result as text; a result of a single seed always comes with a remark."""
+    """Formats the result of a shared policy as text; the text says so if the result is of a single seed."""
     estimate = evidence.estimate
     if estimate is None:
         return f"{_number(evidence.shared.mean)} ({ONE_SEED})"

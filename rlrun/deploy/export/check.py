@@ -67,7 +67,9 @@ class OutputComparison:
 def compare(
     behavior: BehaviorPolicy, policy: PolicyGraph, runner: Runner, stream: ObservationStream, *, seed: int
 ) -> OutputComparison:
-    """Compares an exported policy with the original, in batches of `SLOTS` rows and also on the first row alone.
+    """Runs an exported policy and the original on the same observations, and compares their outputs.
+
+    At each step, the exported policy is called with a batch of `SLOTS` observations, and again with the first alone.
 
     Args:
         behavior: The behavior policy, with its weights loaded.

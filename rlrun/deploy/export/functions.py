@@ -1,4 +1,4 @@
-"""NumPy functions other than ufuncs, and array indexing, in forms that can be recorded in a graph."""
+"""Replacements of NumPy functions and array indexing that record each call as ONNX operators in a graph."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def policy_graph(
 
 
 def leaf_names(root: str, tree: Any) -> list[tuple[str, Any]]:
-    """Leaves of a tree with their names in a graph: `obs` for a bare leaf, `obs/camera/left` for a nested one."""
+    """Names the leaves of an observation for a graph: `obs` for a bare array, `obs/camera/left` for a nested one."""
     return [(f"{root}/{path}" if path else root, leaf) for path, leaf in named_leaves(tree)]
 
 
@@ -266,7 +266,7 @@ def _distinct_batch_size(of_one: Graph) -> int:
 
 
 def in_graph(network: Any, graph: Graph) -> Any:
-    """Copy of an acting network that takes traced arrays; torch modules in it are recorded as ATen operations."""
+    """Copies an acting network so that running it records its computation in a graph, torch modules included."""
     from rlrun.engine.nn.torch_network import TorchActingNetwork, TorchModule
 
     if isinstance(network, TorchActingNetwork):

@@ -1,4 +1,4 @@
-"""Torch functions recorded as equivalent calls on traced arrays, from torch's basic operations (ATen)."""
+"""Conversion of torch functions to ONNX graphs: torch's basic operations (ATen) run on arrays that record them."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class _Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class TracedCall:
-    """Call of a torch operation on traced arrays.
+    """Call of a torch operation on traced arrays, which record NumPy code as a graph of ONNX operators.
 
     Args:
         graph: The graph.
@@ -114,7 +114,7 @@ class TracedCall:
         return apply(self.graph, ufunc, [self.own(value) for value in values])
 
     def traced(self, value: Any) -> Traced:
-        """Converts a value to a traced array."""
+        """Converts a value to a traced array, whose operations are recorded in the graph."""
         if isinstance(value, Traced):
             return value
         array = np.asarray(value)

@@ -1,4 +1,4 @@
-"""Decisions of a served policy: actions, the network outputs behind them, and the memories of sessions."""
+"""Actions of a served policy, with the network outputs behind them, and clients' sessions with the policy's memory."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Asked:
         details: Whether to return the network's outputs too.
         session: The session that the request belongs to, with the client's episode; None outside of sessions.
         prev_reward: Reward of the session's last action.
-        executed: The last action [1, ...] that the session's env executed, if it differs from the answer.
+        executed: The last action that the session's env executed, [1, ...], if it differs from the policy's answer.
     """
 
     observations: Any

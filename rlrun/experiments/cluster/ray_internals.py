@@ -54,6 +54,6 @@ def actor_of(trial: Trial) -> Any:
 
 
 def drop_private_copies(trial: Trial) -> None:
-    """Frees memory that Ray Tune holds for a trial: a second copy of the config, and a reference to a call's result."""
+    """Frees memory that Ray Tune holds for a trial: a second copy of its config, and the last remote call's result."""
     trial._Trial__unresolved_config = {}
     trial._default_result_or_future = None

@@ -247,7 +247,7 @@ def _object_store_bytes() -> int:
 
 
 class GcsWatch:
-    """Watchdog thread that calls a function when Ray's gcs_server has died.
+    """Watchdog thread that calls a function when Ray's central server process (gcs_server) has died.
 
     After such a death, most calls to Ray hang and ignore signals. After `RAY_gcs_rpc_server_reconnect_timeout_s` (60 s)
     Ray ends this process without a message.
@@ -276,11 +276,9 @@ class GcsWatch:
 
 
 def why_no_kernels_on_nodes() -> str:
-    """Reason why a living node of the current Ray cluster cannot use the C kernels, with the node's name.
+    """Reason why a node of the Ray cluster cannot run rlrun's C code for network updates (kernels); "" if all can.
 
-    "" if all can.
-
-    Nodes without compiled kernels compile them, all at the same time.
+    The message has the node's name. Nodes that have not compiled the C code yet compile it, all at the same time.
     """
     import ray
     from ray.exceptions import RayError

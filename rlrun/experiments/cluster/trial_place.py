@@ -46,7 +46,7 @@ class TrialPlace:
 
     Attributes:
         directory: The trial's directory for the process that runs it.
-        is_copied: Whether `push` copies files, which the trial must not write meanwhile.
+        is_copied: Whether `push` copies files to another machine; the trial must not write to them meanwhile.
     """
 
     is_copied = False
@@ -55,7 +55,7 @@ class TrialPlace:
         self.directory = directory
 
     def push(self) -> None:
-        """Copies the trial's changes since the last push into the run's directory on the driver's machine."""
+        """Copies the trial's new files to the driver's machine; does nothing if the trial already writes there."""
 
     def fetch(self, checkpoint: Path) -> Path:
         """Returns the local path of a checkpoint, after a copy to this machine if necessary.

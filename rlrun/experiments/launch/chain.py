@@ -1,4 +1,4 @@
-"""Chains of runs, one per stage of an experiment: each run starts from the final weights of the previous one."""
+"""Chains of runs, for experiments with several stages: each run starts from the final weights of the previous run."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def following(run: RunDirectory) -> Iterator[RunDirectory]:
 
 
 def initialize_from_run(run: RunDirectory, trials: list[TrialSpec]) -> None:
-    """Sets the initial weights of each trial to the final checkpoint with the same seed in the previous run of a chain.
+    """Makes each trial of a run start from the final weights of the same seed's trial in the previous stage's run.
 
     Args:
-        run: The run.
+        run: The run; nothing is done if it is of the first or only stage.
         trials: The trials to run; a trial whose seed failed in the previous run fails too, and is removed.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Sequential execution of all experiments of one `run` or `resume` call, each by its own executor."""
+"""Execution of all experiments of one `run` or `resume` call, one after another, each in this process or on Ray."""
 
 from __future__ import annotations
 
@@ -89,8 +89,7 @@ def run_all(
     """Runs experiments one after the other, in one shared Ray session.
 
     Raises:
-        RlrunError: The error for runs that have not ended; else the first error of an experiment whose trials all
-            failed.
+        RlrunError: If runs have not ended; else the first trial's error, if all trials of an experiment failed.
     """
     actives: list[ActiveRun] = []
 

@@ -50,7 +50,7 @@ def rewind(run: RunDirectory, step: float, watch: Watcher) -> None:
 
     Args:
         run: The run.
-        step: Number of env steps; of SGD steps in trials that learn from data alone.
+        step: Number of env steps, or of SGD steps in offline training.
         watch: Called with an event for each trial that is rewound.
 
     Raises:

@@ -311,7 +311,7 @@ def with_measured_settings(
 
 
 def room_for_workers(trial: TrialSpec, at_a_time: int) -> int:
-    """Maximum number of workers of a trial if several trials run at once, each with an equal share of the CPUs.
+    """Maximum number of rollout workers that a trial can have if several trials run at once and share the CPUs equally.
 
     Args:
         trial: The trial.

@@ -58,8 +58,8 @@ class Timing:
 def chosen(timings: Sequence[Timing]) -> Timing:
     """Chooses the smallest of the timed settings whose speed is nearly equal to the highest speed.
 
-    Timings are noisy. So a speed counts as equal if its fastest window is at most 10 % below the highest speed. Of
-    these settings, the one with the fewest workers is chosen, then the one with the fewest envs.
+    Timings are noisy. So a setting counts as equally fast if its fastest window is at most 10 % below the highest
+    speed. Of these settings, the one with the fewest workers is chosen, then the one with the fewest envs.
 
     Args:
         timings: The measured settings.
@@ -76,7 +76,9 @@ def chosen(timings: Sequence[Timing]) -> Timing:
 
 
 def time_settings(trial: TrialSpec, settings: Sequence[tuple[int, int]]) -> Iterator[Timing]:
-    """Times settings in the given order until the time budget is exhausted, but at least the first setting.
+    """Yields the training speed with each setting, in the given order, until the time budget is used up.
+
+    At least the first setting is timed.
 
     Once a setting needs Ray, all further output of this process is discarded.
 

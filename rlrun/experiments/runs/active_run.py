@@ -1,4 +1,4 @@
-"""State of a run in progress: inputs for its executor (local or Ray Tune), and receiver of the executor's reports."""
+"""State of a run in progress, which its executor (local or Ray Tune) reads, and to which the executor reports."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ LOOK_EVERY_ITERATIONS = 1000
 
 @dataclass
 class ActiveRun:
-    """One experiment in execution: inputs for its executor, and sender of events to the watcher.
+    """Run in progress: what its executor (local or Ray Tune) must know, and methods that send events to the watcher.
 
     Attributes:
         directory: The run's directory.

@@ -46,7 +46,7 @@ def call_failure(
     fault: NoFaultOfATrial | None,
     errors: Mapping[Path, Exception],
 ) -> RlrunError | None:
-    """Error that a call of `run` or `resume` must raise if runs have not ended; None if all have ended.
+    """Creates the error that a call of `run` or `resume` raises if some of its runs have not ended; None if all have.
 
     Failed trials count as ended, and cause no error.
 

@@ -221,7 +221,7 @@ class RunDirectory:
             return entry, text
 
     def extend(self, stop: Mapping[str, float]) -> None:
-        """Raises the stop criteria of the experiment and all trials.
+        """Increases the stop criteria of the experiment and of all its trials.
 
         Trials that ended because they reached the old criteria can then be resumed.
 
@@ -317,7 +317,10 @@ class RunDirectory:
         return [name for name in self.table.trials if not ended(self.record(name).status)]
 
     def results(self) -> list[TrialResult]:
-        """Loads the results of all trials of the run, under the assumption that no process runs them."""
+        """Loads the results of all trials of the run.
+
+        The run is assumed not to be running, so a trial whose file says RUNNING counts as killed.
+        """
         return [read_trial(self.path / name, self.table.experiment, has_driver=False) for name in self.table.trials]
 
     def mark(self, name: str, status: TrialStatus, error: str = "") -> None:

@@ -27,7 +27,7 @@ class RunState:
     Attributes:
         path: Directory of the run.
         experiment: Name of the experiment, "" if unknown.
-        driver: Process id of the run's driver, 0 if the id is unknown; None if no process runs the run.
+        driver: Id of the process that executes the run (its driver), 0 if the id is unknown; None if there is none.
         trials: States of the run's trials, in order.
         changed: Last modification of the run's files, in seconds since 1970.
         problem: Error message if run.json is damaged, "" otherwise.
@@ -94,7 +94,10 @@ def last_change(run: Path) -> float:
 
 
 def driver_of(run: Path) -> int | None:
-    """Process id of a run's driver, 0 if its lock has no id; None if no process runs it."""
+    """Id of the process that executes a run (its driver), read from the run's lock file; None if there is none.
+
+    Returns 0 if the run is locked, but the file has no process id.
+    """
     try:
         lock = os.open(run / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

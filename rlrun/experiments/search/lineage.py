@@ -40,13 +40,13 @@ class MemberRecord:
     Attributes:
         trial: Name of the trial.
         score: The metric at the generation, as reported; None if it had none or had diverged.
-        env_steps: Env steps at the generation; 0 in training from data alone.
+        env_steps: Env steps at the generation; 0 in offline training.
         how: Change of the hyperparameters: kept, perturbed, resampled, mixed (some perturbed, others resampled), or
             modeled (chosen by a model); initial at generation 0.
         parent: The trial whose weights are copied, None for the member's own weights.
         parent_generation: The generation of the parent's checkpoint, None without a parent.
         params: Hyperparameters of the member after the generation, by path below `config`.
-        sgd_steps: SGD steps at the generation in training from data alone; None otherwise.
+        sgd_steps: SGD steps at the generation in offline training; None otherwise.
     """
 
     trial: str
@@ -60,7 +60,7 @@ class MemberRecord:
 
     @property
     def steps(self) -> int:
-        """Training steps of the member at the generation: SGD steps if it learns from data alone, else env steps."""
+        """Training steps of the member at the generation: SGD steps in offline training, else env steps."""
         return self.env_steps if self.sgd_steps is None else self.sgd_steps
 
 
@@ -83,7 +83,7 @@ _GENERATION = TypeAdapter(Generation)
 
 
 class Lineage:
-    """Log and checkpoint store for the lineage (PBT) of a run's populations.
+    """Lineage of a run's populations (PBT) on disk: a log of who copied whom, and the checkpoints kept for copying.
 
     Attributes:
         run: The run's directory.

@@ -21,9 +21,12 @@ Standing = tuple[str, float, float]
 
 
 def rule_of(run: ActiveRun) -> tuple[Rule | None, list[Standing]]:
-    """Restores a run's scheduling rule (None without a scheduler), and each trial's metric at each rung it reached.
+    """Restores the scheduling rule of a run (ASHA, PBT, ...) from the run's files.
 
     Trials that the rule has stopped, or would stop next, are recorded as ended and removed from the run.
+
+    Returns:
+        The rule, None without a scheduler; and the metric of each trial at each rung that the trial has reached.
     """
     scheduler = run.experiment.scheduler
     if scheduler is None:

@@ -79,7 +79,7 @@ class Suggestions:
         self._waiting.add(trial)
 
     def goes_on(self, trial: str) -> None:
-        """Marks a trial as no longer waiting."""
+        """Marks a trial as running again after it has waited at a rung for other trials."""
         self._waiting.discard(trial)
 
     def next_trials(self) -> list[TrialSpec]:

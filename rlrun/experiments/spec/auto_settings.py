@@ -1,4 +1,4 @@
-"""Settings ``auto``: numbers of workers and envs that are measured once, before the trials of a run start.
+"""Settings with the value ``auto``: numbers of workers and envs, chosen by a benchmark before a run's trials start.
 
 The spec's other settings, above all the batch size of an update, are not changed. So a candidate is measured only if
 whole rollout fragments of all workers fill that batch exactly.
@@ -125,7 +125,7 @@ def _why_none_fits(auto: Sequence[str], experiment: Experiment) -> str:
 
 
 def candidates(config: AlgorithmConfig, auto: Sequence[str], room: int) -> list[tuple[int, int]]:
-    """Candidate settings to measure, as (num_workers, num_envs_per_worker), fewest workers first.
+    """Lists the pairs (num_workers, num_envs_per_worker) to benchmark for settings ``auto``, fewest workers first.
 
     Args:
         config: Settings of the algorithm.

@@ -49,8 +49,9 @@ def _mistakes_at(location: Location, config: EnvConfig) -> list[Mistake]:
 def check_env(data: Mapping[str, Any], learns: Policies | None, *, may_be_missing: bool) -> Section[EnvConfig]:
     """Validates the env of an entry, and that policies support its actions; creates the env unless `learns` is None.
 
-    An entry without `env` is a mistake, except with `may_be_missing`. Even then the env is required if the entry learns
-    from data that an earlier stage records, since that data's spaces are not known yet.
+    `learns` are the entry's policies. An entry without `env` is a mistake, except with `may_be_missing` (for offline
+    algorithms). Even then the env is required if an earlier stage will record the data, since the spaces of data that
+    does not exist yet are unknown.
     """
     if "env" not in data:
         begins = data.get("begins")

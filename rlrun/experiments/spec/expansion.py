@@ -25,7 +25,7 @@ Spaces = Mapping[Location, SearchSpace]
 
 @dataclass(frozen=True)
 class PlannedTrial:
-    """Identity of a trial: number, seed and varying hyperparameters.
+    """Trial of an experiment before its config is built: number, seed and the values of the varying hyperparameters.
 
     Attributes:
         index: Number of the trial within the experiment, from 0.

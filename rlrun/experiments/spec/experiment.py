@@ -604,7 +604,7 @@ class Experiment(RunSettings, Learning):
         return short_names(dict.fromkeys([*self.spaces(), *self.mutated()]))
 
     def plan(self) -> Iterator[PlannedTrial]:
-        """Planned trials of the experiment, before configs are built; empty if a searcher suggests the trials."""
+        """Plans the experiment's trials: number, seed and varying values of each; () if a searcher suggests them."""
         configurations = [] if self.searches else expand(self.spaces(), self.num_samples, self.seeds[0])
         if mutated := self.mutated():
             return planned_members(self.template, configurations, mutated, self.seeds)

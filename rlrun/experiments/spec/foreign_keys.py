@@ -54,7 +54,9 @@ def with_rlrun_keys(entry: Mapping[str, Any], keys: Sequence[ForeignKey]) -> Map
 
 
 def in_one_round(mistakes: Sequence[Mistake], further: Sequence[Mistake], keys: Sequence[ForeignKey]) -> list[Mistake]:
-    """Merges mistakes of a spec entry and of its copy with foreign keys renamed, to report all of them at once.
+    """Merges the mistakes of a spec entry with those of its copy in which other libraries' keys are renamed to rlrun's.
+
+    So the user sees the unknown keys and all mistakes in their values at once.
 
     A key is not reported as missing if the entry has another library's key for it.
 

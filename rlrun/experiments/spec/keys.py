@@ -156,10 +156,10 @@ def _place_of(key: str, models: Sequence[type[ConfigModel]], path: str) -> str:
 
 
 def paths_of(key: str) -> list[str]:
-    """Possible paths of a setting in a spec entry, for a name used by rlrun or by another library.
+    """Lists the paths that a setting may have in a spec entry, such as `config.lr` for SB3's "learning_rate".
 
     Args:
-        key: The name.
+        key: Name of the setting in rlrun or in another library.
     """
     if key in ("algorithm", "env", *RunSettings.model_fields):
         return [key]

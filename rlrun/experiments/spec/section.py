@@ -101,7 +101,10 @@ def check_section(
 
 
 def refusals(location: Location, check: Callable[[], object], *, at_key: bool = False) -> list[Mistake]:
-    """Runs a check; returns its error as a mistake at the given location, or [] if the check passes."""
+    """Calls a validation function; returns the error that it raises as a list of one mistake, [] without an error.
+
+    The mistake has the given location in the spec entry.
+    """
     try:
         check()
     except (UsageError, CheckpointError) as error:

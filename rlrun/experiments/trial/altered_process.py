@@ -15,7 +15,9 @@ _TICK_S = 0.001
 
 
 def failure_of_altered_process(error: Exception, directory: Path | None = None) -> TrainingFailed | None:
-    """Failure that lists changed process state or files found after an exception; None if nothing has changed.
+    """Creates the failure of a trial whose env or other code has changed process state or removed files; None if not.
+
+    The failure lists what has changed; the exception is probably a consequence.
 
     Args:
         error: The exception, raised in rlrun or in a library that it uses.

@@ -54,9 +54,9 @@ def with_update_executor(trial: TrialSpec, why_no_kernels: str) -> TrialSpec:
 
 
 def planned_env_steps(trial: TrialSpec) -> int | None:
-    """Total planned steps (env or SGD, as its schedules count) of all trials that share this trial's compiled update.
+    """Number of steps until a trial's stop criterion, times the number of trials that can reuse its compiled update.
 
-    None if the trial has no stop criterion in this unit.
+    The steps are env steps, or SGD steps if the trial's schedules count those. None if no stop criterion counts them.
     """
     bound = trial.stop.bounds.get(clock_unit_of(trial.learns.first))
     return None if bound is None else int(bound) * trial.trials_sharing_update
@@ -81,10 +81,10 @@ def record_to(training: Training, output: Path, *, begun: str | None, from_start
 
 
 def rebuilt(training: Training, trial: TrialSpec, announce: Callable[[str], None]) -> Training:
-    """Replaces a training by a new one with other settings; counts of iterations and seconds continue.
+    """Closes a training and builds a new one with other settings, whose counts of iterations and seconds continue.
 
     Args:
-        training: The running training; the new one uses the former update executor.
+        training: The running training, whose update executor (NumPy, torch or compiled) the new one keeps.
         trial: The trial with the new settings.
         announce: Callback with a message before a slow operation.
     """

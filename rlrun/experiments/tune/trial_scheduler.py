@@ -289,7 +289,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
 
 
 def trial_name(trial: Trial) -> str:
-    """Name, in rlrun's list of the run's trials, of the trial that a Ray Tune trial object represents."""
+    """Converts a Ray Tune trial object to the name of the trial in rlrun's run."""
     name: str = trial.config["trial"]["name"]
     return name
 
@@ -304,7 +304,7 @@ def copied(orders: ExploitOrders, before: dict[str, Any], after: dict[str, Any])
     """Message that a population member has copied another member's weights: parent and changed settings.
 
     Examples:
-        >>> copied(Orders(3, "001-a", "x", {}), {"lr": 0.001}, {"lr": 0.0012})
+        >>> copied(ExploitOrders(3, "001-a", "x", {}), {"lr": 0.001}, {"lr": 0.0012})
         'generation 3: continues from 001-a; lr 0.001 -> 0.0012'
     """
     changes = [f"{name} {_short(before.get(name))} -> {_short(after[name])}" for name in after if name in before]

@@ -1,4 +1,4 @@
-"""Causes: checks whose findings explain all other unusual metrics of a trial."""
+"""Checks of a diagnosis for root causes, such as a zero learning rate; trials with one are not checked for symptoms."""
 
 from __future__ import annotations
 

@@ -35,10 +35,11 @@ from rlrun.report.diagnosis.symptoms import SYMPTOMS
 
 
 def diagnose(evidence: Sequence[Evidence], env: Iterable[EnvFinding]) -> list[Finding]:
-    """Findings of a diagnosis of one policy, the most likely causes first.
+    """Runs all checks of a diagnosis on one policy; returns the findings, the most likely causes first.
 
     Args:
-        evidence: The policy's evidence in each trial; trials that failed are left to `failures`.
+        evidence: Metrics and settings of the policy in each trial; failed trials are skipped, since `failures` reports
+            them.
         env: Findings of a check that has stepped the env.
     """
     configs = [one.config for one in evidence]
@@ -71,9 +72,9 @@ def kinds_differ(trials: Iterable[TrialResult]) -> list[Finding]:
 
 
 def failures(evidence: Sequence[Evidence]) -> list[Finding]:
-    """Findings for each error that ended trials, and for each process that ended without an exception.
+    """Reports failed trials as findings: one for each error, and for each process that ended without an exception.
 
-    All trials that diverged are one finding.
+    All trials that diverged (NaN or infinity) share one finding.
     """
     groups: dict[str, list[Evidence]] = {}
     for one in evidence:

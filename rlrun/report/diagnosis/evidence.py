@@ -175,7 +175,10 @@ class Evidence:
 
     @property
     def num_agents(self) -> int:
-        """Number of agents with their own metrics; if there are none, the mean number acting in a step, rounded up."""
+        """Number of agents that the policy controls.
+
+        Without metrics per agent, this is the mean number of agents that act in a step, rounded up.
+        """
         reported = sum(name.startswith("agents/") for name in self.trial.columns.reported)
         acting = self.end("agent_steps") / max(self.end("env_steps"), 1.0)
         return reported or math.ceil(np.nan_to_num(acting))

@@ -31,7 +31,7 @@ class Remedy(NamedTuple):
 
     Attributes:
         setting: Name of the setting in `config`.
-        words: Description of the change, with {} as placeholder for the setting.
+        words: Description of the change, such as "a smaller {}", with {} in place of the setting's name.
         to: The advised value, None if the advice is only a direction.
     """
 

@@ -1,4 +1,4 @@
-"""Symptoms: checks of metrics, also of offline learning, for trials without a finding of the checks in `causes`."""
+"""Checks of a diagnosis for symptoms: unusual metrics, online or offline, in trials without a known root cause."""
 
 from __future__ import annotations
 

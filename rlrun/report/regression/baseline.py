@@ -87,7 +87,7 @@ class ExperimentRecord(ConfigModel):
 
 
 class Baseline(ConfigModel):
-    """Baseline: a stored regression run."""
+    """Results of a regression run, stored in a file for comparison with later runs."""
 
     format: PositiveInt
     """Version of the baseline format."""
@@ -102,10 +102,10 @@ class Baseline(ConfigModel):
 
 
 def baseline_of(verdicts: Sequence[Verdict]) -> Baseline:
-    """Creates a baseline from a regression run.
+    """Creates a baseline (results to compare later runs with) from a finished regression run.
 
     Args:
-        verdicts: Verdicts of the run; results are read from the directories of their cases.
+        verdicts: Verdicts of the run; curves and speeds are read from the trial directories that they name.
     """
     runs = {verdict.experiment: RunDirectory.open(verdict.cases[0].directory.parent) for verdict in verdicts}
     return Baseline(
@@ -151,12 +151,12 @@ def read_baseline(path: Path) -> Baseline:
 
 
 def compare(verdicts: Sequence[Verdict], baseline: Baseline, *, holds_speed: bool) -> list[Verdict]:
-    """Adds comparisons with a baseline's learning curves and speeds to verdicts.
+    """Compares learning curves and speeds with those of a baseline; returns the verdicts with the comparisons added.
 
     Args:
         verdicts: Verdicts of a regression run that is not a negative control.
         baseline: The stored regression run.
-        holds_speed: Whether a slower experiment fails.
+        holds_speed: Whether an experiment that trains more slowly than in the baseline fails.
     """
     now = baseline_of(verdicts)
     return [

@@ -1,4 +1,4 @@
-"""Gates (experiments with targets) of a regression run, and controls: frozen policies, which must miss the targets."""
+"""Gates of a regression run (experiments with targets), and negative controls, whose frozen policies must miss them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,10 @@ def frozen(experiment: Experiment) -> Experiment:
 
 
 def as_control(experiment: Experiment) -> Experiment:
-    """Copies an experiment for a negative control: renamed, without loggers, and after the previous stage's control.
+    """Copies an experiment for a negative control (a run in which frozen policies must miss the targets).
+
+    The copy has another name and no loggers. If the experiment continues from an earlier stage, the copy continues from
+    the copy of that stage.
 
     Args:
         experiment: The experiment.
@@ -70,7 +73,7 @@ def as_control(experiment: Experiment) -> Experiment:
 
 
 def control_name(name: str) -> str:
-    """Name of an experiment in a negative control."""
+    """Name of an experiment's copy with frozen policies (negative control): the experiment's name and "-control"."""
     return f"{name}-control"
 
 
@@ -104,7 +107,7 @@ def evaluated_metrics(policies: Iterable[str] = ()) -> set[str]:
 
 @dataclass(frozen=True)
 class Gate:
-    """Gate: an experiment with the seeds, the budget and the targets of its `expect`.
+    """Experiment that a regression run checks, with the seeds, budget and targets from its section `expect`.
 
     Attributes:
         name: Name of the experiment.
@@ -168,7 +171,7 @@ def _gate(experiment: Experiment, expect: ExpectConfig, seeds: int | None, *, co
 
 
 def chains_of(experiments: Sequence[Experiment]) -> dict[str, list[str]]:
-    """Chain of each experiment: the names of the stages that precede it, followed by its own name."""
+    """Lists, for each experiment, the names of the earlier stages that it continues from, followed by its own name."""
     chains: dict[str, list[str]] = {}
     for experiment in experiments:
         before = [] if experiment.begins is None else chains.get(experiment.begins.after, [])

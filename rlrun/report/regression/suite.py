@@ -123,9 +123,9 @@ def _verdict(gate: Gate, members: list[Member], cut_short: str, *, control: bool
 
 
 def leaders(members: Sequence[Member], metric: str, mode: Mode) -> list[Member]:
-    """Best member of each population, by the population's own metric at the end; these trials are evaluated.
+    """Selects the member of each population (PBT) to evaluate: the best by the last value of the population's metric.
 
-    If a population has an incomplete member, that member is returned instead of the best one.
+    If a member has failed or not ended, that member is returned instead, so that the population counts as failed.
 
     Args:
         members: The members of all populations.
@@ -234,7 +234,7 @@ def to_run(experiments: Sequence[Experiment], gates: Sequence[Gate], *, control:
 
 
 def with_local_data(experiments: Sequence[Experiment], runs_dir: Path) -> list[Experiment]:
-    """Copies experiments such that the data sets they record are written to, and read from, the folder of runs.
+    """Copies experiments with new paths of data sets: what one stage records and a later one reads is in `runs_dir`.
 
     Each data set gets an unused name there.
 

@@ -59,7 +59,9 @@ class JudgedValue:
 
 
 def compare_differences(now: Strata, before: Strata, *, note: str = "") -> JudgedValue:
-    """Compares means by their difference; higher is better.
+    """Judges whether a mean is better or worse than in the baseline, by the interval of the difference.
+
+    Higher values are better.
 
     Args:
         now: Values of the new run, by configuration. Configurations that only one of the runs has are left out.
@@ -75,7 +77,9 @@ def compare_differences(now: Strata, before: Strata, *, note: str = "") -> Judge
 
 
 def compare_ratios(now: Strata, before: Strata, *, tolerance: float) -> JudgedValue:
-    """Compares geometric means by their quotient; higher is better.
+    """Judges whether a geometric mean is better or worse than in the baseline, by the interval of the quotient.
+
+    Higher values are better.
 
     Args:
         now: Values above 0 of the new run, by configuration; configurations in only one of the runs are left out.
@@ -151,7 +155,7 @@ class Case:
 
     @property
     def counter(self) -> str:
-        """Metric that counts the training's steps: `env_steps`, or `sgd_steps` in training from data alone."""
+        """Metric that counts the training's steps: `env_steps`, or `sgd_steps` in offline training."""
         return counted_metric([fields_of(self, ENV_STEPS, SGD_STEPS)])
 
     @property

@@ -1,4 +1,4 @@
-"""All conversions of RLlib's settings, by the names in the table of foreign names."""
+"""All functions that convert RLlib's settings, by the names that `foreign_names.yaml` uses for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversions of the settings of algorithms that learn from recorded data: BC, MARWIL, CQL, CRR and DT.
+"""Conversions of the settings of RLlib's offline algorithms: BC, MARWIL, CQL, CRR and Decision Transformer (DT).
 
 RLlib measures progress in rows that were read or learned from, rlrun in SGD steps.
 """
@@ -24,7 +24,7 @@ CLONES_ALONE = 1_000_000
 def data_sets(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Converts RLlib's `input` to the paths of the data sets that `rlrun dataset convert` creates from the same files.
 
-    With several data sets, each gets a share of a minibatch.
+    Each of several data sets also gets the fraction of a minibatch that is sampled from it.
     """
     if value in ("sampler", None):
         return OMIT
@@ -83,13 +83,13 @@ def normalized_data(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def rows(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Converts RLlib's `train_batch_size` to the rows of a minibatch; for DT, from steps to windows."""
+    """Converts `train_batch_size` to rows of a minibatch; for Decision Transformer, from steps to windows of steps."""
     return minibatch_rows(foreign)
 
 
 @conversion
 def iteration(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts the length of an iteration to SGD steps: from rows, or for CRR from a pass over the data."""
+    """Converts the length of an iteration to SGD steps: from a number of rows, or for CRR from a pass over the data."""
     if seconds_of_iteration(foreign):
         return OMIT
     if foreign.algorithm == "CRR":
@@ -140,13 +140,13 @@ def inverse(foreign: ForeignSettings, key: str, value: Any) -> float:
 
 @conversion
 def baseline(foreign: ForeignSettings, key: str, value: Any) -> str:
-    """Converts the estimator of state values in CRR's advantages: `expectation` becomes the exact `mean`."""
+    """Converts how CRR estimates a state's value for advantages: `expectation` becomes `mean`, which is exact."""
     return "mean" if value == "expectation" else str(value)
 
 
 @conversion
 def requested_return(foreign: ForeignSettings, key: str, value: Any) -> float:
-    """Converts DT's target return, and sets `return_scale` to 1, since RLlib does not scale returns."""
+    """Converts Decision Transformer's target return; sets `return_scale` to 1, since RLlib does not scale returns."""
     foreign.put("config.return_scale", 1.0, key)
     if foreign.horizon is not None:
         foreign.put("config.max_steps", foreign.horizon, key)
@@ -155,7 +155,7 @@ def requested_return(foreign: ForeignSettings, key: str, value: Any) -> float:
 
 @conversion
 def dropout(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Omits the dropout rates of DT's transformer, which rlrun lacks, and adds a remark."""
+    """Omits the dropout rates of Decision Transformer's network, which rlrun lacks, and adds a remark."""
     if value and (key in foreign.written or key == "attn_pdrop"):
         foreign.tell(key, f"the transformer has no dropout here, {value:g} there")
     return OMIT
@@ -163,7 +163,7 @@ def dropout(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def adam_of_dt(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Omits the weight decay and betas of DT's optimizer, which rlrun lacks, and adds a remark."""
+    """Omits the weight decay and betas of Decision Transformer's optimizer, which rlrun lacks, and adds a remark."""
     if value:
         foreign.tell(key, "the optimizer is Adam here, without weight decay and with betas 0.9 and 0.999")
     return OMIT

@@ -27,7 +27,7 @@ def q_layers(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def layers(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts the widths of dense layers; layers without an activation, together one linear map, are omitted."""
+    """Converts the widths of dense layers; omits layers without activations, since together they are one linear map."""
     if foreign.has("critic_lr") or foreign.is_atari:
         return OMIT  # those of the actor and critics are other keys; images have encoders
     if foreign.get("model.fcnet_activation") in ("linear", None) and value:
@@ -42,7 +42,10 @@ ACTIVATIONS = {"tanh": "tanh", "relu": "relu", "elu": "elu", "swish": "silu", "s
 
 @conversion
 def activation(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts the activation of dense layers; a Q network gets relu in all layers, as RLlib has in its heads."""
+    """Converts the activation of dense layers.
+
+    RLlib's Q networks always have relu in their heads (`hiddens`); rlrun has one activation, so all layers get relu.
+    """
     if foreign.has("critic_lr") and key.startswith("model."):
         return OMIT
     if value in ("linear", None):
@@ -119,7 +122,7 @@ def _sequence(foreign: ForeignSettings, most: int) -> int:
 
 @conversion
 def recurrent_settings(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Omits an LSTM setting, since `recurrent` converts it already; adds a remark if `use_lstm` is off."""
+    """Omits a setting of RLlib's LSTM, which `recurrent` has converted; adds a remark if `use_lstm` is off."""
     if not foreign.get("model.use_lstm"):
         foreign.tell(key, "there is no recurrent core", Impact.NONE)
     return OMIT

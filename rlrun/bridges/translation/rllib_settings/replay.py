@@ -202,7 +202,7 @@ def sequences(foreign: ForeignSettings, key: str, value: Any) -> int:
 
 @conversion
 def rounds_kept(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Converts the capacity of the replay buffer to env steps; before 2.0, RLlib counted fragments of workers."""
+    """Converts the capacity of the replay buffer to env steps; before 2.0, RLlib counted rollout fragments instead."""
     if foreign.source.version >= (2, 0):
         return int(value)
     foreign.tell(key, "env steps here; there fragments of a worker, which end with an episode")

@@ -38,7 +38,7 @@ def search(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def ranked_returns(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts AlphaZero's ranked rewards: the percentile of the newest returns that a game must reach to win."""
+    """Converts AlphaZero's ranked rewards: a game is won if its return reaches a percentile of the newest returns."""
     own = foreign.section("ranked_rewards")
     if not own["enable"]:
         return None
@@ -47,7 +47,10 @@ def ranked_returns(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def minibatches_of_games(foreign: ForeignSettings, key: str, value: Any) -> float:
-    """Converts AlphaZero's number of passes over a batch per round of fragments to minibatches per env step."""
+    """Converts AlphaZero's passes over a batch to minibatches per env step.
+
+    In RLlib, these passes follow each round of sampling, in which every env of every worker steps one fragment.
+    """
     passes, size = int(foreign.get("num_sgd_iter")), int(foreign.get("sgd_minibatch_size"))
     return round_off(passes * int(value) / min(size, int(value)) / steps_of_round(foreign))
 
@@ -151,7 +154,7 @@ def whole_episodes(foreign: ForeignSettings, key: str, value: Any) -> int:
 
 @conversion
 def workers_on_models(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Omits MBMPO's number of workers: in rlrun, each network of the ensemble is one task instead."""
+    """Omits MBMPO's number of workers, its tasks in RLlib; in rlrun, each network of the ensemble is a task."""
     members = int(foreign.section("dynamics_model")["ensemble_size"])
     if value != members:
         foreign.tell(key, f"each of {members} networks is one task here; there {value} workers share them as tasks")
@@ -193,7 +196,7 @@ def value_network_settings(foreign: ForeignSettings, key: str, value: Any) -> An
 
 @conversion
 def mixer(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Omits QMIX's mixer, since `mixing` converts it already; adds a remark if it is not qmix or vdn."""
+    """Omits QMIX's `mixer`, which `mixing` has converted to an algorithm; adds a remark if it is not qmix or vdn."""
     if value not in ("qmix", "vdn"):
         text = "without a mixer each agent learns alone: that is dqn with one policy for all agents here"
         foreign.tell(key, text, Impact.LEARNING)
@@ -201,7 +204,7 @@ def mixer(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 
 def mixing(ours: str, mixer_name: Any) -> str:
-    """Name of the algorithm in rlrun: vdn for RLlib's qmix with the mixer `vdn`, else the name `ours`.
+    """Chooses rlrun's algorithm for RLlib's QMIX by its setting `mixer`: vdn for `vdn`, else the given name `ours`.
 
     Examples:
         >>> mixing("qmix", "vdn"), mixing("qmix", "qmix"), mixing("ppo", None)

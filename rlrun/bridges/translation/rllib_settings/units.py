@@ -1,4 +1,4 @@
-"""Units of RLlib: env steps per round of fragments, rows per batch, minibatches per env step."""
+"""Units of RLlib in numbers: env steps per round (a rollout fragment of each env), rows per batch, and so on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TEAMS = ("QMIX", "MADDPG")
 
 
 def fragment_steps(foreign: ForeignSettings) -> int | None:
-    """Steps of each env in a fragment; None if RLlib derives them from the batch size."""
+    """Number of steps of each env in a rollout fragment; None if RLlib derives it from the batch size."""
     steps = foreign.first("rollout_fragment_length", "sample_batch_size")
     if steps != "auto":
         return int(steps)
@@ -25,17 +25,20 @@ def fragment_steps(foreign: ForeignSettings) -> int | None:
 
 
 def steps_of_round(foreign: ForeignSettings) -> int:
-    """Env steps in one round: one fragment of every env of every worker."""
+    """Number of env steps in one round of sampling: one rollout fragment of every env of every worker."""
     return (fragment_steps(foreign) or 1) * max(workers(foreign), 1) * int(foreign.get("num_envs_per_worker"))
 
 
 def longest_episode(foreign: ForeignSettings) -> int:
-    """Step limit of episodes; if unknown, the fragment length, if fragments are complete episodes."""
+    """Step limit of episodes, for algorithms whose rollout fragments are whole episodes.
+
+    If the file has no limit, the fragment length is returned.
+    """
     return int(foreign.horizon or fragment_steps(foreign) or 1)
 
 
 def steps_of_update(foreign: ForeignSettings) -> int:
-    """Env steps per iteration, if the iteration is defined neither by env steps nor by seconds."""
+    """Number of env steps that RLlib takes for one update, which is also an iteration if no minimum length is set."""
     envs = int(foreign.get("num_envs_per_worker"))
     if foreign.algorithm == "MBMPO":  # its workers imagine
         return envs * longest_episode(foreign)
@@ -62,7 +65,7 @@ def rows_of_sum(foreign: ForeignSettings) -> int:
 
 
 def whole_rounds(foreign: ForeignSettings) -> int:
-    """Env steps of a batch of A2C and PG: complete rounds of fragments until `train_batch_size` is reached."""
+    """Number of env steps in a batch of A2C and PG: `train_batch_size`, rounded up to a fragment of each env."""
     wanted, each = int(foreign.get("train_batch_size")), steps_of_round(foreign)
     return wanted if fragment_steps(foreign) is None else -(-wanted // each) * each
 
@@ -70,8 +73,8 @@ def whole_rounds(foreign: ForeignSettings) -> int:
 def minibatches_per_step(foreign: ForeignSettings) -> float:
     """Minibatches per env step of an algorithm with a replay buffer.
 
-    Without `training_intensity`, one minibatch follows each round of fragments. Otherwise `training_intensity` is the
-    number of rows learned from per sampled row (`calculate_rr_weights`).
+    Without `training_intensity`, one minibatch follows each round, in which each env steps one fragment. Otherwise
+    `training_intensity` is the number of rows learned from per sampled row (`calculate_rr_weights`).
     """
     if foreign.get("training_intensity") is not None:
         return float(foreign.get("training_intensity")) / int(foreign.get("train_batch_size"))
@@ -79,10 +82,10 @@ def minibatches_per_step(foreign: ForeignSettings) -> float:
 
 
 def minibatch_rows(foreign: ForeignSettings) -> int:
-    """Size of a minibatch of recorded data: in rows, or for DT in windows (RLlib counts the steps in them).
+    """Size of a minibatch of recorded data in rows (steps); for Decision Transformer in windows of several steps.
 
-    Since 2.0, BC, MARWIL and CRR learn from the rows that a round of reading yields, which are `train_batch_size` rows
-    only for a `dataset`.
+    RLlib's `train_batch_size` is not always this size: since 2.0, BC, MARWIL and CRR learn from as many rows as the
+    workers read at once, unless `input` is `dataset`.
     """
     size = int(foreign.get("train_batch_size"))
     if foreign.algorithm == "DT":
@@ -94,8 +97,8 @@ def minibatch_rows(foreign: ForeignSettings) -> int:
 def rows_per_sgd_step(foreign: ForeignSettings) -> int:
     """Number of rows of recorded data that RLlib adds to its step count for each SGD step.
 
-    One minibatch follows each round of reading. Until 2.0, a round of BC and MARWIL read fragments into a buffer, and
-    CQL and CRR did not count rows; for these two, the rows of a minibatch are used instead.
+    In general this is the size of a minibatch. Until 2.0, BC and MARWIL counted the rows that all workers read into a
+    buffer before each SGD step. CQL and CRR did not count rows; for these two, the size of a minibatch is returned.
     """
     reads_fragments = foreign.source.version < (2, 0) and foreign.algorithm in ("BC", "MARWIL")
     if reads_fragments:

@@ -36,7 +36,7 @@ def modelled(
     taken: Sequence[Mapping[str, Any]],
     draws: np.random.Generator,
 ) -> dict[str, float]:
-    """Hyperparameters for a member's next interval, suggested by PB2's Gaussian process.
+    """Suggests a population member's hyperparameters for its next interval by PB2's Gaussian process.
 
     Args:
         settings: Settings of the scheduler.
@@ -126,7 +126,7 @@ def explore(
     log_scale: Collection[str] = (),
     generator: np.random.Generator,
 ) -> dict[str, float]:
-    """Hyperparameters for a member's next interval that maximize PB2's upper confidence bound.
+    """Chooses a population member's hyperparameters for its next interval, which maximize PB2's upper confidence bound.
 
     Without any known gain, hyperparameters are sampled at random.
 

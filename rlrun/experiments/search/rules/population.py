@@ -102,7 +102,7 @@ class Populations:
         self._present: set[str] = set()
 
     def orders(self, trial: str) -> ExploitOrders | None:
-        """Latest exploit-and-explore orders for a trial, None before its first generation."""
+        """Latest exploit-and-explore step decided for a population member; None before its first generation."""
         return self._by_trial[trial].orders
 
     def add(self, trial: str) -> None:

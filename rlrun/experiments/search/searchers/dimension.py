@@ -91,7 +91,7 @@ class Dimension:
         return self.coordinate(self.value(coordinate)) if self.whole else min(max(coordinate, self.low), self.high)
 
     def read(self, recorded: Any) -> Any:
-        """Returns the value of the search space for which a value loaded from JSON stands."""
+        """Converts a value loaded from JSON to the option of the search space that was saved; numbers are unchanged."""
         return self.value(self.coordinate(recorded)) if self.options else recorded
 
     @property

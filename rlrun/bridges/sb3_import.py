@@ -300,7 +300,7 @@ def filter_state(path: Path, leaves: Any) -> dict[str, Any]:
 
     Args:
         path: Path of the npz file.
-        leaves: Tree of `ObservationLeaf` of the policy.
+        leaves: The arrays that make up the policy's observations, described as a tree of `ObservationLeaf`.
 
     Raises:
         UsageError: The file does not hold such statistics, or its formula normalizes differently than rlrun's.

@@ -54,8 +54,8 @@ def described_trainings(
         overrides: Texts ``path=value`` that override the values in the files.
 
     Returns:
-        Pairs of a name and a description: one pair for `algorithm`, with default settings and no particular env; or
-        one for each experiment in `files`.
+        Pairs of a name and a description. There is one pair for `algorithm`, with default settings and no particular
+        env, or one pair for each experiment in `files`.
 
     Raises:
         click.UsageError: If neither or both of `algorithm` and `files` are given.

@@ -83,7 +83,7 @@ class JsonDocument:
             self._stream.close()
 
     def write(self, data: Mapping[str, Any]) -> None:
-        """Prints data as this JSON document, with the format version; in the form "lines", as the last event."""
+        """Prints data and the format's version as this JSON document; in the form "lines", as the last line."""
         self._is_printed = True
         kind = {"event": "error" if "error" in data else "result"} if self._form == "lines" else {}
         click.echo(_text({"schema": SCHEMA, **kind, **data}, self._form), file=self._stream)
@@ -110,7 +110,7 @@ class JsonDocument:
 
 
 def error_document(message: str, exit_code: int, problems: list[dict[str, Any]]) -> dict[str, Any]:
-    """Creates the JSON document of an error, with the arguments of `JsonDocument.fail`."""
+    """Creates the JSON data that reports a command's error; takes the arguments of `JsonDocument.fail`."""
     return {"schema": SCHEMA, "error": {"message": message, "exit_code": exit_code, "problems": problems}}
 
 

@@ -84,7 +84,7 @@ class RunProgress:
         return max(self.expected, len(self.trials)) == 1
 
     def count_slots(self) -> None:
-        """Updates the recorded maximum number of trials that have run at the same time."""
+        """Updates the maximum number of trials that have run at the same time, used to estimate the remaining time."""
         self._slots = max(self._slots, sum(trial.status == "RUNNING" for trial in self.trials.values()))
 
     def seconds_left(self, now: float) -> float | None:

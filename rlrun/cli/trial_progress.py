@@ -41,13 +41,13 @@ class TrialProgress:
 
     Attributes:
         name: The trial's name.
-        stop: Metric -> the value at which the trial stops.
+        stop: Value of each metric in the stop criteria at which the trial stops, by metric.
         params: Current values of the parameters that vary between trials.
         seed: Root seed of the trial; in populations, seed of the population.
         group: Key that is equal for trials that differ only by seed; None for a member of a population.
         status: Status of the trial; KILLED and DAMAGED are detected from its files, STOPPED means ended by a scheduler.
         place: Host and process id of the trial, as host:pid; "" if unknown.
-        result: The newest result (`SHOWN_METRICS`), or None.
+        result: The newest result, reduced to the metrics that are shown (`SHOWN_METRICS`), or None.
         best: Best value so far of the metric `judged_by`, or None.
         judged_by: Metric for the comparison with other trials.
         ended_at: Time of the trial's end, None before.

@@ -73,7 +73,7 @@ def configurations(trials: Iterable[tuple[T, int | None]]) -> list[list[T]]:
 
 
 def groups_of(run: RunView, *, several_runs: bool = False, pool: bool = False) -> list[Group]:
-    """Groups the trials of a run by configuration; in a run with populations (PBT), all of them form one group.
+    """Groups the trials of a run by configuration; in a run with populations (PBT), all populations form one group.
 
     A population counts as one sample (its best member), since members are not independent and change their settings.
 

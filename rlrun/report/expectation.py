@@ -51,7 +51,7 @@ class Reached:
 
     @property
     def missed(self) -> bool:
-        """Whether so few seeds have reached the targets, or still can, that the targets are missed."""
+        """Whether the configuration has missed the targets: too few seeds have reached them or still can."""
         return self.reached + len(self.under_way) < self.needed
 
 

@@ -88,7 +88,7 @@ def metric_grid(runs: Sequence[RunView], names: Iterable[str]) -> MetricGrid:
 
 
 def phases(trial: TrialResult) -> list[tuple[str, float]]:
-    """Seconds of a trial by phase, longest first: dataflow operators, evaluation, checkpoints, and the remainder.
+    """Splits a trial's seconds by phase: dataflow operators, evaluation, checkpoints and rest; longest first.
 
     Args:
         trial: The trial, with the columns of its timings.

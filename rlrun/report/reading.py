@@ -96,7 +96,7 @@ def goal_of(spec: Mapping[str, Any]) -> tuple[str, Mode]:
 def counterpart(metric: str) -> str | None:
     """Evaluation metric that corresponds to a return in training, or the reverse; None for other metrics.
 
-    A policy's return corresponds to that of the same policy, not to the world's.
+    The counterpart of a policy's return is the return of the same policy, not of all agents.
 
     Examples:
         >>> counterpart("episode_return_mean"), counterpart("evaluation/policies/left/episode_return_mean")

@@ -63,24 +63,36 @@ def interquartile_mean(scores: ArrayLike) -> Floats:
 
 
 def iqm(strata: Strata) -> Floats:
-    """Interquartile mean of the pooled scores of all strata, over each stratum's last axis."""
+    """Interquartile mean of the pooled scores of all strata.
+
+    Args:
+        strata: One array of scores per stratum (task or configuration); scores are along the last axis.
+    """
     return interquartile_mean(np.concatenate(strata, axis=-1))
 
 
 def mean(strata: Strata) -> Floats:
-    """Mean over strata of each stratum's mean, over the last axis."""
+    """Mean over strata of each stratum's mean score.
+
+    Args:
+        strata: One array of scores per stratum (task or configuration); scores are along the last axis.
+    """
     return np.asarray(np.mean([scores.mean(axis=-1) for scores in strata], axis=0))
 
 
 def median(strata: Strata) -> Floats:
-    """Median over strata of each stratum's mean; for a single stratum, the median of its scores."""
+    """Median over strata of each stratum's mean score; for a single stratum, the median of its scores.
+
+    Args:
+        strata: One array of scores per stratum (task or configuration); scores are along the last axis.
+    """
     if len(strata) == 1:
         return np.asarray(np.median(strata[0], axis=-1))
     return np.asarray(np.median([scores.mean(axis=-1) for scores in strata], axis=0))
 
 
 def bootstrapped(measure: Callable[[Strata], Floats], strata: Sequence[ArrayLike]) -> Estimate:
-    """Statistic with its stratified percentile bootstrap interval, with a fixed random seed.
+    """Computes a statistic and its 95 % interval by stratified percentile bootstrap, with a fixed random seed.
 
     Args:
         measure: Function of strata that reduces their last axis, which holds scores: `iqm`, `mean`, `median`.

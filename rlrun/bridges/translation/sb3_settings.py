@@ -310,7 +310,7 @@ def note_if_true(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def standardized(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts the switch for standardized advantages; adds a remark if it is off but always on in rlrun."""
+    """Converts the switch for standardized advantages; adds a remark if SB3's is off and rlrun always standardizes."""
     if foreign.has("standardize_advantages"):
         foreign.put("config.standardize_advantages", bool(value), key)
     elif not value:

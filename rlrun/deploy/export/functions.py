@@ -13,7 +13,7 @@ from rlrun.deploy.export.traced import Traced, broadcast, example, operand, resh
 
 
 def item(graph: Graph, array: Traced, key: Any) -> Traced:
-    """Records the indexing `array[key]` in the graph: as a view for slices, as a copy for integer indices."""
+    """Records the indexing `array[key]` as ONNX operators; slices give a view, integer indices a copy."""
     if (picked := gathered(array, key)) is not None:
         return picked
     return array.view(
@@ -22,7 +22,7 @@ def item(graph: Graph, array: Traced, key: Any) -> Traced:
 
 
 def part(array: Traced, key: Any) -> Traced:
-    """Records the indexing of an array (by integers, slices, None or an ellipsis) in the graph."""
+    """Records the indexing of an array, by integers, slices, None or an ellipsis, as ONNX operators."""
     axis, sizes = 0, []
     for each in _whole(array, key):
         if each is None:
@@ -36,7 +36,7 @@ def part(array: Traced, key: Any) -> Traced:
 
 
 def sliced(array: Traced, axis: int, chosen: range) -> Traced:
-    """Records the slicing of an array along one axis in the graph."""
+    """Records the slicing of an array along one axis as an ONNX operator."""
     if chosen == range(array.shape[axis]):
         return array
     if array.graph.is_batch(array.shape[axis]):
@@ -50,7 +50,7 @@ def sliced(array: Traced, axis: int, chosen: range) -> Traced:
 
 
 def assigned(graph: Graph, array: Traced, key: Any, value: Any) -> Traced:
-    """Records the assignment `array[key] = value` in the graph, as a copy of the array with that part replaced."""
+    """Records the assignment `array[key] = value` as ONNX operators that replace a part of a copy of the array."""
     if (written := _scattered(array, key, value)) is not None:
         return written
     keys = [each for each in _whole(array, key) if each is not None]
@@ -83,7 +83,7 @@ def _replaced(array: Traced, ranges: list[range], value: Traced, axis: int) -> T
 
 
 def gathered(array: Traced, key: Any) -> Traced | None:
-    """Records `array[np.arange(B), numbers]` in the graph, which selects one of N entries from each of B rows.
+    """Records `array[np.arange(B), numbers]` as an ONNX operator: it selects one of N entries from each of B rows.
 
     Returns:
         The gathered entries; None if the key has another form.
@@ -135,7 +135,7 @@ def _range(key: int | slice, size: int) -> range:
 
 
 def concatenate(graph: Graph, parts: Sequence[Any], axis: int = 0, dtype: Any = None) -> Traced:
-    """Records a call of `numpy.concatenate` in the graph."""
+    """Records a call of `numpy.concatenate` as ONNX operators."""
     result = np.concatenate([example(part) for part in parts], axis, dtype=dtype)
     names = [broadcast(graph, part, part.shape, result.dtype).name for part in parts if part.size]
     if len(names) == 1:
@@ -144,19 +144,19 @@ def concatenate(graph: Graph, parts: Sequence[Any], axis: int = 0, dtype: Any = 
 
 
 def stack(graph: Graph, parts: Sequence[Any], axis: int = 0) -> Traced:
-    """Records a call of `numpy.stack` in the graph."""
+    """Records a call of `numpy.stack` as ONNX operators."""
     at = axis % (parts[0].ndim + 1)
     return concatenate(graph, [expand_dims(graph, part, at) for part in parts], at)
 
 
 def expand_dims(graph: Graph, array: Any, axis: int) -> Any:
-    """Records a call of `numpy.expand_dims` in the graph."""
+    """Records a call of `numpy.expand_dims` as ONNX operators."""
     sizes = np.expand_dims(example(array), axis).shape
     return array.reshape(sizes)
 
 
 def split(graph: Graph, array: Traced, places: Any, axis: int = 0) -> list[Traced]:
-    """Records a call of `numpy.split` in the graph; the parts are views of the array."""
+    """Records a call of `numpy.split` as ONNX operators; the parts are views of the array."""
     at, found, start = axis % array.ndim, [], 0
     for own in np.split(array.array, places, at):
         end = start + own.shape[at]
@@ -166,7 +166,7 @@ def split(graph: Graph, array: Traced, places: Any, axis: int = 0) -> list[Trace
 
 
 def where(graph: Graph, condition: Any, first: Any, second: Any) -> Traced:
-    """Records a call of `numpy.where` in the graph."""
+    """Records a call of `numpy.where` as ONNX operators."""
     result = np.where(example(condition), example(first), example(second))
     chosen = operand(graph, condition, np.dtype(bool))
     # ONNX Runtime before 1.31 chooses from floats and from integers of 4 and 8 bytes, but not from booleans or int8.
@@ -178,12 +178,12 @@ def where(graph: Graph, condition: Any, first: Any, second: Any) -> Traced:
 
 
 def empty_like(graph: Graph, array: Any, dtype: Any = None, *, shape: Any = None) -> Traced:
-    """Records a call of `numpy.empty_like` or `numpy.zeros_like` in the graph; both return zeros."""
+    """Records a call of `numpy.empty_like` or `numpy.zeros_like` as ONNX operators; both return zeros."""
     return broadcast(graph, 0, array.shape if shape is None else tuple(shape), np.dtype(dtype or array.dtype))
 
 
 def put_along_axis(graph: Graph, array: Traced, indices: Any, values: Any, axis: int) -> None:
-    """Records a call of `numpy.put_along_axis` in the graph."""
+    """Records a call of `numpy.put_along_axis` as ONNX operators."""
     at, numbers = axis % array.ndim, broadcast(graph, indices, example(indices).shape, np.dtype(np.int64))
     updates = broadcast(graph, values, numbers.shape, array.dtype)
     result = array.array.copy()
@@ -192,7 +192,7 @@ def put_along_axis(graph: Graph, array: Traced, indices: Any, values: Any, axis:
 
 
 def take_along_axis(graph: Graph, array: Any, indices: Any, axis: int) -> Traced:
-    """Records a call of `numpy.take_along_axis` in the graph; the other axes are broadcast to the indices."""
+    """Records a call of `numpy.take_along_axis` as ONNX operators; the other axes are broadcast to the indices."""
     whole, numbers = example(array), broadcast(graph, indices, example(indices).shape, np.dtype(np.int64))
     sizes = tuple(whole.shape[i] if i == axis % whole.ndim else size for i, size in enumerate(numbers.shape))
     source = broadcast(graph, array, sizes, whole.dtype)
@@ -201,28 +201,28 @@ def take_along_axis(graph: Graph, array: Any, indices: Any, axis: int) -> Traced
 
 
 def clip(graph: Graph, array: Traced, low: Any = None, high: Any = None) -> Any:
-    """Records a call of `numpy.clip` in the graph."""
+    """Records a call of `numpy.clip` as ONNX operators."""
     return array.clip(low, high)
 
 
 def sum_of(graph: Graph, array: Any, axis: int = 0, dtype: Any = None) -> Traced:
-    """Records a call of `numpy.sum`, of an array or of a list of arrays, in the graph."""
+    """Records a call of `numpy.sum`, of an array or of a list of arrays, as ONNX operators."""
     whole = array if isinstance(array, Traced) else stack(graph, array)
     return whole.sum(axis, dtype=dtype)
 
 
 def max_of(graph: Graph, array: Traced, axis: int, keepdims: bool = False) -> Traced:
-    """Records a call of `numpy.max` in the graph."""
+    """Records a call of `numpy.max` as ONNX operators."""
     return array.max(axis, keepdims)
 
 
 def mean_of(graph: Graph, array: Traced, axis: int, keepdims: bool = False) -> Traced:
-    """Records a call of `numpy.mean` in the graph."""
+    """Records a call of `numpy.mean` as ONNX operators."""
     return array.mean(axis, keepdims)
 
 
 def cumsum(graph: Graph, array: Traced, axis: int) -> Traced:
-    """Records a call of `numpy.cumsum` in the graph."""
+    """Records a call of `numpy.cumsum` as ONNX operators."""
     return array.cumsum(axis)
 
 

@@ -1,4 +1,4 @@
-"""Graph of a policy's step in ONNX operators, from which files are written."""
+"""Graph of ONNX operators that computes a policy's step; ONNX and C files are written from it."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Graph:
         return self._names[key]
 
     def constant(self, array: Array) -> str:
-        """Adds a constant value, and returns its name."""
+        """Adds a constant array to the graph, and returns its name."""
         key = array.dtype.str, array.shape, array.tobytes()
         if key not in self._names:
             self._names[key] = f"c{len(self.constants)}"
@@ -85,11 +85,11 @@ class Graph:
         return self._names[key]
 
     def is_batch(self, size: int) -> bool:
-        """Whether a dimension scales with the batch size."""
+        """Whether an array's dimension of the given size scales with the batch size."""
         return self.batch > 1 and size > 0 and size % self.batch == 0
 
     def shape(self, sizes: Sequence[int]) -> str:
-        """Adds a shape as a value whose batch dimensions adapt to the actual batch size; returns the value's name."""
+        """Adds the shape operand of a reshape, with batch dimensions of the actual batch size; returns its name."""
         if not any(map(self.is_batch, sizes)):
             return self.constant(np.array(sizes, np.int64))
         name, example = next(iter(self.inputs.items()))

@@ -1,4 +1,4 @@
-"""A policy's step from observations to env actions, recorded as a graph."""
+"""Recording of a policy's step, from observations to env actions, as a graph of ONNX operators."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def policy_graph(
     scores: str,
     any_batch: bool = True,
 ) -> PolicyGraph:
-    """Records a policy's step as a graph.
+    """Records a policy's step, from observations to env actions, as a graph of ONNX operators.
 
     Args:
         behavior: The behavior policy, with its weights loaded.
@@ -221,7 +221,7 @@ def _pushed(kept: Any, latest: Any) -> Any:
 
 
 class NoiseInputs:
-    """Random generator whose samples become inputs of the graph."""
+    """Replacement of a policy's random generator for export: each sample becomes an input of the ONNX graph."""
 
     def __init__(self, recording: _Recording) -> None:
         self._recording = recording
@@ -229,19 +229,19 @@ class NoiseInputs:
         self.generator: Any = self
 
     def standard_normal(self, shape: Sequence[int], dtype: Any = np.float64) -> Traced:
-        """Adds an input of standard normal noise to the graph."""
+        """Adds an input for standard normal noise to the ONNX graph, and returns it in place of a sample."""
         return self._drawn("normal", shape, dtype)
 
     def standard_exponential(self, shape: Sequence[int], dtype: Any = np.float64) -> Traced:
-        """Adds an input of standard exponential noise to the graph."""
+        """Adds an input for standard exponential noise to the ONNX graph, and returns it in place of a sample."""
         return self._drawn("exponential", shape, dtype)
 
     def logistic(self, size: Sequence[int]) -> Traced:
-        """Adds an input of standard logistic noise to the graph."""
+        """Adds an input for standard logistic noise to the ONNX graph, and returns it in place of a sample."""
         return self._drawn("logistic", size, np.float64)
 
     def random(self, shape: Sequence[int], dtype: Any = np.float64) -> Traced:
-        """Adds an input of uniform noise in [0, 1) to the graph."""
+        """Adds an input for uniform noise in [0, 1) to the ONNX graph, and returns it in place of a sample."""
         return self._drawn("uniform", shape, dtype)
 
     def __getattr__(self, name: str) -> Any:

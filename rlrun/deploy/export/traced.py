@@ -93,34 +93,34 @@ class Traced(NDArrayOperatorsMixin):
 
     @property
     def name(self) -> str:
-        """Name of the array's current value in the graph."""
+        """Name, in the ONNX graph, of the value that this array has after all writes so far."""
         self._refresh()
         return self._name
 
     @property
     def array(self) -> Array:
-        """Example value of the traced array."""
+        """NumPy array that the operations recorded so far compute for the example inputs."""
         self._refresh()
         return self._array
 
     @property
     def shape(self) -> Shape:
-        """Shape of the traced array's example value."""
+        """Shape of the array's example value."""
         return self._array.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Dtype of the traced array."""
+        """Dtype of the array's example value."""
         return self._array.dtype
 
     @property
     def ndim(self) -> int:
-        """Number of dimensions of the traced array."""
+        """Number of dimensions of the array's example value."""
         return self._array.ndim
 
     @property
     def size(self) -> int:
-        """Number of entries of the traced array's example value."""
+        """Number of entries of the array's example value."""
         return self._array.size
 
     def _refresh(self) -> None:
@@ -131,7 +131,7 @@ class Traced(NDArrayOperatorsMixin):
             self._name, self._array, self._version_of_base = present.name, present.array, self.version
 
     def assign(self, value: Any) -> None:
-        """Replaces the array's value, and updates the array of which it is a view."""
+        """Replaces this array's value; if this array is a view, the array that it views is updated too."""
         new = broadcast(self.graph, value, self.shape, self.dtype)
         if self._view_of is not None:
             base, _, write = self._view_of
@@ -192,7 +192,7 @@ class Traced(NDArrayOperatorsMixin):
         return Traced(self.graph, found.name, found.array, (self, read, write))
 
     def reshape(self, *shape: Any) -> Traced:
-        """Returns the traced array in another shape, as a view."""
+        """Records a reshape as an ONNX operator; returns a view of this array."""
         sizes = self.array.reshape(*shape).shape
         if sizes == self.shape:
             return self
@@ -202,17 +202,17 @@ class Traced(NDArrayOperatorsMixin):
         )
 
     def copy(self, order: str = "C") -> Traced:
-        """Returns a copy of the traced array."""
+        """Returns a copy: later writes to this array do not change it."""
         return Traced(self.graph, self.name, self.array)
 
     def astype(self, dtype: Any, copy: bool = True) -> Traced:
-        """Returns the traced array with another dtype."""
+        """Records the conversion to another dtype as an ONNX operator; returns the result."""
         if self.dtype == dtype and not copy:
             return self
         return Traced(self.graph, cast(self, np.dtype(dtype)), self.array.astype(dtype))
 
     def transpose(self, *axes: int) -> Traced:
-        """Returns the traced array with permuted axes, as a copy."""
+        """Records a permutation of the axes as an ONNX operator; returns a copy."""
         order = axes or tuple(reversed(range(self.ndim)))
         return self.made(
             "Transpose", [self.name], self.array.transpose(order), perm=[axis % self.ndim for axis in order]
@@ -220,7 +220,7 @@ class Traced(NDArrayOperatorsMixin):
 
     @property
     def T(self) -> Traced:  # noqa: N802 (NumPy's name)
-        """Traced array with its axes reversed, as a copy."""
+        """Records the reversal of all axes; returns a copy, not a view as in NumPy."""
         return self.transpose()
 
     def made(self, kind: str, inputs: Sequence[str], array: Array, **attributes: Any) -> Traced:
@@ -228,28 +228,28 @@ class Traced(NDArrayOperatorsMixin):
         return Traced(self.graph, self.graph.call(kind, inputs, array, **attributes), np.asarray(array))
 
     def argmax(self, axis: int) -> Traced:
-        """Indices of the maxima of the traced array along an axis."""
+        """Records `argmax` along an axis as an ONNX operator; returns the indices of the maxima."""
         at = axis % self.ndim
         return self.made("ArgMax", [self.name], np.asarray(self.array.argmax(at)), axis=at, keepdims=0)
 
     def sum(self, axis: int, dtype: Any = None, keepdims: bool = False) -> Traced:
-        """Sums of the traced array along an axis."""
+        """Records the sums along an axis as an ONNX operator; returns the result."""
         result = self.array.sum(axis, dtype=dtype, keepdims=keepdims)
         axes = self.graph.constant(np.array([axis % self.ndim], np.int64))
         return self.made("ReduceSum", [cast(self, result.dtype), axes], result, keepdims=int(keepdims))
 
     def cumsum(self, axis: int) -> Traced:
-        """Cumulative sums of the traced array along an axis."""
+        """Records cumulative sums along an axis as an ONNX operator; returns the result."""
         result = self.array.cumsum(axis)
         at = self.graph.constant(np.array(axis % self.ndim, np.int64))
         return self.made("CumSum", [cast(self, result.dtype), at], result)
 
     def mean(self, axis: int, keepdims: bool = False) -> Traced:
-        """Means of the traced array along an axis."""
+        """Records the means along an axis as an ONNX operator; returns the result."""
         return self._reduced("ReduceMean", np.mean, axis, keepdims)
 
     def max(self, axis: int, keepdims: bool = False) -> Traced:
-        """Maxima of the traced array along an axis."""
+        """Records the maxima along an axis as an ONNX operator; returns the result."""
         return self._reduced("ReduceMax", np.max, axis, keepdims)
 
     def _reduced(self, kind: str, function: Callable[..., Any], axis: int, keepdims: bool) -> Traced:
@@ -257,7 +257,7 @@ class Traced(NDArrayOperatorsMixin):
         return self.made(kind, [cast(self, result.dtype)], result, axes=[axis % self.ndim], keepdims=int(keepdims))
 
     def clip(self, min: Any = None, max: Any = None) -> Any:  # noqa: A002 (NumPy's names)
-        """Traced array with entries limited to a range."""
+        """Records `clip` as ONNX operators; returns the array with entries limited to a range."""
         least: Any = self if min is None else np.maximum(self, min)
         return least if max is None else np.minimum(least, max)
 
@@ -268,7 +268,7 @@ View = tuple[Traced, Read, Write]
 
 
 def apply(graph: Graph, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
-    """Records a call of a NumPy ufunc in the graph, with NumPy's rules for dtypes."""
+    """Records a call of a NumPy ufunc as ONNX operators, with NumPy's rules for dtypes."""
     if ufunc in COMPOSED:
         return COMPOSED[ufunc](*inputs)
     kinds = [type(each) if type(each) in (int, float) else np.asarray(example(each)).dtype for each in inputs]
@@ -283,12 +283,12 @@ def apply(graph: Graph, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
 
 
 def example(value: Any) -> Any:
-    """Example value of a traced array; other values are returned unchanged."""
+    """Example value of an array that records operations, as a NumPy array; other values are returned unchanged."""
     return value.array if isinstance(value, Traced) else value
 
 
 def operand(graph: Graph, value: Any, dtype: np.dtype[Any]) -> str:
-    """Adds a value, converted to a dtype, to the graph unless it is there already; returns its name."""
+    """Adds a value, converted to a dtype, to the ONNX graph unless the graph has it already; returns its name."""
     if isinstance(value, Traced):
         return cast(value, dtype)
     array = np.asarray(value).astype(dtype)
@@ -313,14 +313,14 @@ def _repeated(graph: Graph, array: Array) -> Traced:
 
 
 def cast(value: Traced, dtype: np.dtype[Any]) -> str:
-    """Records the conversion of a traced array to a dtype; returns the name of the result in the graph."""
+    """Records the conversion of an array to a dtype as an ONNX operator; returns the result's name in the graph."""
     if value.dtype == dtype:
         return value.name
     return value.graph.call("Cast", [value.name], value.array.astype(dtype), to=np.dtype(dtype).name)
 
 
 def reshaped(value: Traced, sizes: Shape) -> Traced:
-    """Records a reshape of a traced array; in the graph, the batch dimension may have any size."""
+    """Records a reshape of an array as an ONNX operator that works for any batch size."""
     graph = value.graph
     free = [axis for axis, size in enumerate(sizes) if graph.is_batch(size)]
     if len(free) > 1:
@@ -330,7 +330,7 @@ def reshaped(value: Traced, sizes: Shape) -> Traced:
 
 
 def broadcast(graph: Graph, value: Any, sizes: Shape, dtype: np.dtype[Any]) -> Traced:
-    """Records the broadcast of a value to a shape and dtype; returns the traced result."""
+    """Records the broadcast of a value to a shape and dtype as ONNX operators; returns the result."""
     given = np.asarray(example(value))
     array = np.broadcast_to(given, sizes).astype(dtype)
     name = operand(graph, value, dtype)

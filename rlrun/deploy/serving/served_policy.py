@@ -25,15 +25,15 @@ class ServedPolicy:
     """Policy of a checkpoint, ready to act.
 
     Attributes:
-        behavior: The behavior policy.
-        weights: The policy's weights and filters, which a pickled behavior policy omits.
+        behavior: The side of the policy that acts (NumPy or torch networks, action sampling).
+        weights: The policy's weights and observation filters, which `behavior` omits when it is pickled.
         spaces: Observation and action space; observations lack the parts that only critics see.
         privileged: The parts of observations that only critics see.
         name: Name of the policy.
         policies: Names of all policies of the checkpoint.
         algorithm: Name of the policy's algorithm.
         env: Name of the env in which the policy was trained.
-        estimates_actions: Whether the network's outputs are values of actions.
+        estimates_actions: Whether the network's outputs are action values (Q values).
         actions: Whether the policy's actions are greedy or sampled.
         checkpoint: Name of the checkpoint.
         env_steps: Number of env steps taken in training up to the checkpoint.

@@ -75,7 +75,7 @@ class DriverFiles:
             A token that the caller passes with each write; None while another process holds the claim.
 
         Raises:
-            UsageError: If the holder is a living process with access to the directory.
+            UsageError: If the process that holds the claim is running, and has direct access to the directory.
         """
         with self._lock:
             directory = self._claims[trial][1] if trial in self._claims else TrialDirectory(self._run / trial)

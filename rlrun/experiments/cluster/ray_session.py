@@ -128,7 +128,7 @@ class RaySession:
         return self._address is not None or len(cluster_capacity("").cpus) > 1
 
     def close(self) -> None:
-        """Stops or leaves Ray if this session started or joined it; the trials' processes end with it."""
+        """Stops or leaves Ray if this session started or joined Ray; the processes of trials then end too."""
         if self._watch is not None:
             self._watch.close()
         if self._is_ours:

@@ -1,7 +1,7 @@
 """Code shipping: sends the user's own modules to the machines of a Ray cluster.
 
 The shipped modules are those that experiments name (``env: my_lab.room:Room``) and all their transitive imports,
-also inside functions. They are shipped as whole packages with the data in them, or as single modules. Installed
+also inside functions. A package is shipped whole, with its data files; a single module as a file. Installed
 packages, rlrun among them, are not shipped and must be installed on all machines.
 """
 

@@ -178,7 +178,9 @@ class TrialMirror(TrialPlace):
 
     @override
     def fetch(self, checkpoint: Path) -> Path:
-        """Copies a checkpoint from the driver's disk, and removes the previous copy if it is of another trial.
+        """Copies a checkpoint from the driver's disk to this machine.
+
+        A checkpoint that was fetched earlier from another trial's directory is removed.
 
         Args:
             checkpoint: Path of the checkpoint on the driver's machine.

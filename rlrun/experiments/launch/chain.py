@@ -12,7 +12,7 @@ from rlrun.experiments.spec.experiment import TrialSpec
 
 
 def following(run: RunDirectory) -> Iterator[RunDirectory]:
-    """Yields the later runs of a chain: those in the same folder that follow a given run, in order."""
+    """Yields the runs of later stages that continue, directly or indirectly, from a given run in the same folder."""
     siblings = []
     for path in sorted(run.path.parent.glob(f"*/{RUN_FILE}")):
         with suppress(UsageError, RunDamaged):  # of others

@@ -38,7 +38,7 @@ def check_name(name: str, experiments: Sequence[Experiment]) -> None:
 
 
 def check_chains(experiments: Sequence[Experiment]) -> None:
-    """Checks experiments that continue from another one's weights: it must run earlier, with one trial per seed.
+    """Checks experiments that continue from an earlier experiment: that one must run first, with one trial per seed.
 
     Raises:
         UsageError: An experiment's predecessor is missing or comes later, or their trials do not correspond.

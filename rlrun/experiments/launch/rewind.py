@@ -54,8 +54,8 @@ def rewind(run: RunDirectory, step: float, watch: Watcher) -> None:
         watch: Called with an event for each trial that is rewound.
 
     Raises:
-        UsageError: No trial is beyond the step, a trial beyond it has no such checkpoint, or state outside the trials'
-            files depends on their results. No file has changed in these cases.
+        UsageError: No trial is beyond the step, or a trial has no complete checkpoint at or before it, or a scheduler,
+            a searcher, a data set or a later stage has used the results to be undone. No file has changed then.
     """
     _refuse_dependents(run)
     with run.locked(), ExitStack() as claimed:

@@ -1,7 +1,7 @@
 """State of one trial of a run, read from its files: status, results, checkpoints.
 
-Only what is cheap for a thousand trials is read at once: trial.json, the last row of result.json and two lines of
-spec.yaml. The rest is read at the first access, and cached. Nothing that a spec names is imported, and nothing is
+A run may have a thousand trials. So only trial.json, the last row of result.json and two lines of spec.yaml are read
+at once; the rest is read at the first access, and cached. Nothing that a spec names is imported, and nothing is
 written.
 """
 

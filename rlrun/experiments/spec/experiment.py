@@ -415,7 +415,7 @@ class Learning(ConfigModel):
 
     @property
     def needs_ray(self) -> bool:
-        """Whether a trial needs Ray, since it has rollout workers or learners in processes of their own."""
+        """Whether a trial needs Ray, since it has rollout workers or learners in separate processes."""
         return bool(self.config.num_workers) or any(config.num_learners for config in self.settings.values())
 
     @property
@@ -604,7 +604,7 @@ class Experiment(RunSettings, Learning):
         return short_names(dict.fromkeys([*self.spaces(), *self.mutated()]))
 
     def plan(self) -> Iterator[PlannedTrial]:
-        """Plans the experiment's trials: number, seed and varying values of each; () if a searcher suggests them."""
+        """Yields number, seed and varying values of each trial; nothing if a searcher suggests the trials."""
         configurations = [] if self.searches else expand(self.spaces(), self.num_samples, self.seeds[0])
         if mutated := self.mutated():
             return planned_members(self.template, configurations, mutated, self.seeds)

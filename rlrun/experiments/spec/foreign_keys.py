@@ -81,7 +81,7 @@ def foreign_entry_keys(entry: Mapping[str, Any], known: Iterable[str], needed: I
 
     Args:
         entry: The entry.
-        known: The keys of entries.
+        known: Valid keys of a spec entry.
         needed: Required keys, for which misspellings are also found.
     """
     known, needed = list(known), list(needed)

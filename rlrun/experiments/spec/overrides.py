@@ -26,7 +26,7 @@ def apply_overrides(documents: Sequence[Document], overrides: Sequence[str], key
     Args:
         documents: Documents whose data maps experiment names to entries; changed in place.
         overrides: Texts ``path=value``.
-        keys: The keys of entries.
+        keys: Valid keys of an experiment's entry.
 
     Returns:
         Problems with the overrides themselves, such as a missing ``=``.

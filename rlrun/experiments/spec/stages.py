@@ -39,7 +39,7 @@ class BeginsConfig(ConfigModel):
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage of a multi-stage spec entry, as an entry of its own.
+    """One stage of a multi-stage spec entry, as a separate entry.
 
     Attributes:
         name: Name of the experiment, `entry.stage`.

@@ -99,7 +99,7 @@ class TrialJournal:
         )
 
     def complete_rows(self) -> None:
-        """Writes the last row to the derived result files (progress.csv, TensorBoard) too."""
+        """Writes the last result row to progress.csv and TensorBoard, which get only some rows during training."""
         self._results.complete()
 
     def write_spec(self, spec: dict[str, Any]) -> None:

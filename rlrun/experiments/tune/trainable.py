@@ -87,9 +87,9 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
         """Runs one training iteration of the trial.
 
         Returns:
-            The result row under `ROW`, and `done`; only `done` if the run is being stopped or the trial was done
-            before. A trial that has reached its next generation repeats its last row, with `AGAIN`, until it
-            receives an exploit step.
+            A dict with the result row under the key `ROW`, and `done`; only `done` if the run is being stopped or the
+            trial was done before. A trial that has reached its next generation (PBT) repeats its last row, marked
+            by the key `AGAIN`, until it receives an exploit step.
 
         Raises:
             TrialError: If the trial fails.

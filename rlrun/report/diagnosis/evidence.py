@@ -190,5 +190,10 @@ class Evidence:
 
 
 def column_of(metric: str, policy: str) -> str:
-    """Name of the result column of a policy's metric; "" is the policy of a single-agent env."""
+    """Name under which a trial's results have a metric of one policy, such as `policies/left/episode_return_mean`.
+
+    Args:
+        metric: Name of the metric without the policy.
+        policy: Name of the policy; "" in a single-agent env, where the name of the metric is unchanged.
+    """
     return metric if metric in OF_THE_WORLD else of_policy(policy, metric)

@@ -210,8 +210,8 @@ def _last_evaluations(trial: TrialResult, expect: ExpectConfig) -> dict[str, flo
 def to_run(experiments: Sequence[Experiment], gates: Sequence[Gate], *, control: bool) -> list[Experiment]:
     """Experiments that must run for gates: the gates' own experiments and their earlier stages, in spec order.
 
-    Stages without targets use the seeds of the gates that follow. In a control they learn as usual, since only the
-    stage of the gate is tested.
+    Stages without targets use the seeds of the gates that follow. In a negative control they learn as usual, since only
+    the stage of the gate is tested.
 
     Args:
         experiments: All experiments of the specs.

@@ -166,7 +166,7 @@ def on_if_huber(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def note_if_positive(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Adds a remark if weight decay is positive, since rlrun has no such setting."""
+    """Omits the weight decay of RLlib's optimizer, which rlrun lacks; adds a remark if it is positive."""
     if value and key in foreign.written:
         foreign.tell(key, "networks learn without weight decay here")
     return OMIT

@@ -21,7 +21,7 @@ ALL_MOVES = 1_000_000
 
 @conversion
 def search(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts AlphaZero's `mcts_config`; the temperature is inverted, since RLlib uses it as an exponent of visits."""
+    """Converts AlphaZero's `mcts_config`; inverts the temperature, which RLlib uses as an exponent of visit counts."""
     own = foreign.section("mcts_config")
     simulations, temperature = own["num_simulations"], own["temperature"]
     settings = {

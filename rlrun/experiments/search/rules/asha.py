@@ -13,7 +13,7 @@ SHARES: Mapping[float, str] = {2: "half", 3: "third", 4: "quarter", 5: "fifth"}
 
 
 class Asha:
-    """Asynchronous successive halving: stops a trial at a rung unless it is among the best that have reached it so far.
+    """Asynchronous successive halving: at each rung, stops a trial whose score is not among the best there so far.
 
     Bracket s has its rungs at ``grace_period * reduction_factor ** (s + k)`` for k = 0, 1, ... below `max_t`. The first
     result at or past a rung is compared with those of trials that reached the rung before: the trial stops if it

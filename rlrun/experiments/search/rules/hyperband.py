@@ -24,8 +24,8 @@ class HyperBand:
 
     A rung is decided once every trial of the bracket has reached it or ended before. This includes trials that a
     searcher has not suggested yet. So a waiting trial always waits for one that can run or be added, provided that
-    waiting trials take no resources from new ones. A trial that ends at a rung by itself counts at that rung. Of trials
-    with equal scores, the later ones continue.
+    waiting trials take no resources from new ones. A trial that ends at a rung by a stop criterion counts at that
+    rung. Of trials with equal scores, the later ones continue.
 
     Source:
         Li et al., "Hyperband: A Novel Bandit-Based Approach to Hyperparameter Optimization", arXiv:1603.06560, alg. 1.

@@ -24,7 +24,7 @@ class Median:
     Args:
         grace_period: Time before which no trial is stopped, and from which means are taken.
         min_samples_required: Minimum number of other trials that have reached the same time.
-        measure: Meaning of time and score.
+        measure: Names of the metrics that time and score are, for messages.
 
     Raises:
         ValueError: The numbers are not valid.
@@ -41,7 +41,7 @@ class Median:
         self._curves: dict[str, _Curve] = {}
 
     def add(self, trial: str) -> None:
-        """Does nothing: a trial takes part from its first result on."""
+        """Does nothing, since the rule uses a trial only from its first result onward."""
 
     def on_result(self, trial: str, time: float, score: float | None) -> Decision:
         """Compares a trial's best score with the median of other trials' running means at the same time."""

@@ -57,7 +57,7 @@ class Decision:
     """A rule's decision on a trial after a result.
 
     Attributes:
-        verdict: "continue"; "stop", for good; or "wait", until `Rule.released` returns a decision on the trial.
+        verdict: "continue"; "stop" permanently; or "wait" until `Rule.released` returns another decision on the trial.
         reason: Reason as a message to users; "" without one.
         orders: Changes to make to the trial before it continues (PBT), None for none.
         rung: Rung at which this result was compared, in units of the scheduler's `time_attr`; None if it was not

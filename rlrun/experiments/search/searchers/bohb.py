@@ -1,7 +1,7 @@
 """BOHB's searcher (arXiv:1807.01774): maximizes the ratio of two kernel densities, of good and bad configurations.
 
-The model uses the largest budget with enough configurations: at first that of HyperBand's many short trials, and later
-that of the few long ones.
+The densities are fitted to scores at the largest budget (rung of HyperBand) that enough configurations have reached: at
+first a small budget, later larger ones.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Search spaces as numeric dimensions for searchers, with coordinates that map to values."""
+"""Search spaces as numeric dimensions for searchers, in which a number (coordinate) represents each value."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Dimension:
         return self.whole and self.first == self.last
 
     def value(self, coordinate: float) -> Any:
-        """Value of the search space at a coordinate."""
+        """Value of the search space that a coordinate represents."""
         if self.whole:
             rounded = min(max(round(coordinate), self.first), self.last)
             return self.options[rounded] if self.options else multiple(rounded, self.step)
@@ -69,7 +69,7 @@ class Dimension:
         return self._normal.inv_cdf(coordinate) if self._is_normal else coordinate
 
     def coordinate(self, value: Any) -> float:
-        """Coordinate of a value of the search space; the first coordinate if several options are equal."""
+        """Coordinate of a value, the number that represents it for searchers; the lowest if options are equal."""
         if self.options:
             return [as_text(option) for option in self.options].index(as_text(value))
         if self.whole:
@@ -79,12 +79,12 @@ class Dimension:
         return min(max(float(share), self.low), self.high)
 
     def unit(self, coordinate: float) -> float:
-        """Maps a coordinate to [0, 1], logarithmically if `log`."""
+        """Maps a coordinate (a number that represents a value) to [0, 1], logarithmically if `log`."""
         low, high = self._ends
         return (self._scaled(min(max(coordinate, self.low), self.high)) - low) / (high - low)
 
     def from_unit(self, unit: float) -> float:
-        """Maps a position in [0, 1] to a coordinate, rounded if `whole`."""
+        """Maps a position in [0, 1] to a coordinate (a number that represents a value), rounded if `whole`."""
         low, high = self._ends
         scaled = low + (high - low) * unit
         coordinate = math.exp(scaled) if self.log else scaled

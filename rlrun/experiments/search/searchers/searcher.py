@@ -47,12 +47,12 @@ class History:
         return len(ended | self.observations.keys())
 
     def coordinates(self, number: int) -> list[float]:
-        """Converts a configuration, given by number, to coordinates in the order of the dimensions."""
+        """Converts a configuration, given by number, to a vector of coordinates, one number per search space."""
         values = self.configurations[number]
         return [dimension.coordinate(values[dimension.location]) for dimension in self.dimensions]
 
     def values_at(self, coordinates: list[float]) -> Configuration:
-        """Converts coordinates, in the order of the dimensions, to a configuration."""
+        """Converts a vector of coordinates, one number per search space, to a configuration."""
         return {
             dimension.location: dimension.value(coordinate)
             for dimension, coordinate in zip(self.dimensions, coordinates, strict=True)

@@ -29,6 +29,7 @@ class FlatParameters:
         self.slots = tuple(slots)
         self.size = offset
         self._by_name = {slot.name: slot for slot in slots}
+        self._ranges: dict[str, tuple[int, int]] = {}
 
     def gather(self, module: nn.Module) -> Tensor:
         """Copies the module's parameters into a new flat float32 vector."""
@@ -89,6 +90,12 @@ class FlatParameters:
         Raises:
             ValueError: If no parameter has the prefix, or the parameters are not contiguous.
         """
+        found = self._ranges.get(prefix)
+        if found is None:  # an update asks for the same ranges every time
+            found = self._ranges[prefix] = self._range_under(prefix)
+        return found
+
+    def _range_under(self, prefix: str) -> tuple[int, int]:
         slots = [slot for slot in self.slots if slot.name.startswith(prefix)]
         if not slots:
             raise ValueError(f"no parameter's name begins with {prefix!r}")

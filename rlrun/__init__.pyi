@@ -4036,7 +4036,7 @@ class QMIX(_QMIX):
         """
 
 class QTOpt(_QTOpt):
-    """Off-policy Q-learning of continuous actions, maximized by the cross-entropy method (arXiv:1806.10293)."""
+    """Off-policy Q-learning of continuous actions, which the cross-entropy method optimizes (arXiv:1806.10293)."""
     def __init__(
         self,
         config: QTOptConfig | None = None,
@@ -4076,7 +4076,7 @@ class QTOpt(_QTOpt):
         cem_elites: int = 6,
         asynchrony: AsynchronyConfig | Mapping[str, Any] = ...,
     ) -> None:
-        """Off-policy Q-learning of continuous actions, maximized by the cross-entropy method (arXiv:1806.10293).
+        """Off-policy Q-learning of continuous actions, which the cross-entropy method optimizes (arXiv:1806.10293).
 
         Args:
             config: Parsed settings, instead of settings by name.

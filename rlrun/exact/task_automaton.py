@@ -24,7 +24,7 @@ observations."""
 
 
 class Transition(ConfigModel):
-    """Transition of the automaton, taken by labels, or by an additional action (epsilon transition)."""
+    """Transition of the automaton, triggered by the labels of a state or by an additional (epsilon) action."""
 
     source: NonEmptyText
     """State before the transition."""

@@ -1,4 +1,4 @@
-"""Toy envs, multi-agent worlds, games and scripted players, for tests, examples and specs.
+"""Toy envs, multi-agent envs, games and scripted players, for tests, examples and specs.
 
 Specs refer to them by names such as `rlrun.toys:DeepSea`. Names are imported at first use.
 """

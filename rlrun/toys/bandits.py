@@ -44,7 +44,7 @@ class BernoulliBandit(gymnasium.Env[int, int]):  # type: ignore[misc]  # gymnasi
         return 0, {}
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
-        """Pulls an arm; the info's `minus_regret` is the arm's mean reward minus that of the best arm."""
+        """Pulls an arm; the info's `minus_regret` is the arm's mean reward minus the best arm's."""
         own = self._probabilities[action]
         told = {"minus_regret": own - max(self._probabilities)}
         return 0, float(self.np_random.random() < own), True, False, told

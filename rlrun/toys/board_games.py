@@ -1,4 +1,4 @@
-"""Turn-based two-player board games as multi-agent worlds: tic-tac-toe, Connect Four and Hex."""
+"""Turn-based two-player board games as multi-agent envs: tic-tac-toe, Connect Four and Hex."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ class LineRules(BoardRules):
 
     @override
     def wins(self, pieces: int, player: int) -> bool:
-        """Whether the pieces contain `length` in a row."""
+        """Whether a player's pieces (bitboard) contain `length` in a row."""
         for shift in self._shifts:
             line = pieces
             for step in self._steps:
@@ -154,7 +154,7 @@ class LineRules(BoardRules):
 
     @override
     def playable(self, taken: int) -> int:
-        """Returns the playable cells: all empty cells or, if pieces fall, the lowest empty cell of each column."""
+        """Returns the bitboard of playable cells: all empty ones or, if pieces fall, the lowest of each column."""
         empty = self.full & ~taken
         return empty & (taken >> self._stride | self._lowest) if self._falls else empty
 
@@ -194,18 +194,18 @@ class HexRules(BoardRules):
 
     @override
     def wins(self, pieces: int, player: int) -> bool:
-        """Whether the pieces connect the player's two sides."""
+        """Whether a player's pieces (bitboard) connect the player's two sides of the board."""
         begin, end = self._sides[player]
         return bool(self._connected(pieces & begin, pieces) & end)
 
     @override
     def playable(self, taken: int) -> int:
-        """Returns the empty cells."""
+        """Returns the bitboard of all empty cells, since a piece may be placed on each of them."""
         return self.full & ~taken
 
     @override
     def seen_by(self, player: int, planes: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Returns the board transposed for player 1."""
+        """Transposes board planes [2, rows, columns] for player 1; returns them unchanged for player 0."""
         return planes.transpose(0, 2, 1) if player else planes
 
     @override

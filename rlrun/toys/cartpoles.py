@@ -60,7 +60,7 @@ class CartPoleArrays:
     def reset(self, worlds: Sequence[int], seeds: Sequence[int]) -> ArrayStep:
         """Resets selected worlds: each pole gets a new initial state.
 
-        Initial states are those of successive resets of one CartPole with the world's seed.
+        The initial states in a world are equal to those from successive resets of one CartPole with the world's seed.
         """
         num_agents = self._acts.shape[1]
         for world, seed in zip(worlds, seeds, strict=True):
@@ -110,12 +110,13 @@ class CartPoleArrays:
 class CartPoles(World):
     """Multi-agent CartPole: each agent balances and observes its own pole only.
 
-    Each pole equals Gymnasium's CartPole-v1 bit for bit. The poles' initial states are those of successive resets of
-    one CartPole with the world's seed.
+    Each pole equals Gymnasium's CartPole-v1 bit for bit. The poles start in the states to which
+    successive resets of one CartPole with the env's seed lead.
 
     Observation: position, velocity, angle, angular velocity of the agent's own pole, [4]. Actions: Discrete(2), 0
-    pushes to the left, 1 to the right. Rewards: 1 for each step, including the step of the fall. Ends: an agent's
-    episode is terminated when its pole falls. The world's episode ends when all poles have fallen, or is truncated
+        pushes to the left, 1 to the right. Rewards: 1 for each step, including the step of the fall. Ends: an agent's
+        episode is terminated when its pole falls. The episode of the whole multi-agent env (the world) ends when all
+        poles have fallen, or is truncated
     after `max_steps` steps. The best return is `max_steps`.
 
     With `reborn`, a fallen pole is replaced in the next step by a new pole with the same id, and only `max_steps` ends

@@ -203,12 +203,12 @@ class Foraging(World):
 
     @property
     def births(self) -> dict[str, int]:
-        """Number of agents born since the reset, including the initial agents, by kind."""
+        """Number of agents of each kind born since the reset, including the initial agents."""
         return {kind: population.births for kind, population in self._populations.items()}
 
     @property
     def deaths(self) -> dict[str, int]:
-        """Number of agents that died since the reset, by kind."""
+        """Number of agents of each kind that died since the reset."""
         return {kind: population.deaths for kind, population in self._populations.items()}
 
     @property

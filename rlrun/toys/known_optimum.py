@@ -120,7 +120,7 @@ class ObservationReward(gymnasium.Env[NDArray[np.float32], int]):  # type: ignor
         self._shown = 0.0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Samples a new observation."""
+        """Starts an episode; the observation is sampled from -1 and 1."""
         super().reset(seed=seed)
         self._shown = float(self.np_random.choice([-1.0, 1.0]))
         return np.array([self._shown], np.float32), {}
@@ -148,7 +148,7 @@ class ActionReward(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[mis
         return np.zeros(1, np.float32), {}
 
     def step(self, action: int) -> Step:
-        """Applies an action; returns the action's reward."""
+        """Ends the episode; the reward is 1 for the last of the actions, else 0."""
         if not self.action_space.contains(action):
             raise ValueError(f"action {action} is outside {self.action_space}")
         last = self.action_space.start + self.action_space.n - 1
@@ -171,13 +171,13 @@ class CueRecall(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[misc]
         self._elapsed = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Samples a new cue."""
+        """Starts an episode; the first observation is a new random cue."""
         super().reset(seed=seed)
         self._cue, self._elapsed = int(self.np_random.integers(2)), 0
         return np.array([2.0 * self._cue - 1.0], np.float32), {}
 
     def step(self, action: int) -> Step:
-        """Applies an action; returns the action's reward."""
+        """Takes a step; in the last one, the reward is 1 if the action matches the cue."""
         is_last = self._elapsed == self._delay
         self._elapsed += 1
         return np.zeros(1, np.float32), float(is_last and action == self._cue), is_last, False, {}
@@ -198,14 +198,14 @@ class MultiDiscreteMatch(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):  
         self._elapsed = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Samples the first integers."""
+        """Starts an episode; the first observation is three random integers."""
         super().reset(seed=seed)
         self._elapsed = 0
         self._shown = self.np_random.integers(self.action_space.nvec)
         return self._shown, {}
 
     def step(self, action: NDArray[np.int64]) -> Step:
-        """Returns the reward of the matching entries, and the next sampled integers."""
+        """Rewards the integers that the action repeats; the next observation is three new random integers."""
         self._elapsed += 1
         reward = float(np.mean(action == self._shown))
         self._shown = self.np_random.integers(self.action_space.nvec)
@@ -226,14 +226,14 @@ class MultiBinaryMatch(gymnasium.Env[NDArray[np.int8], NDArray[np.int8]]):  # ty
         self._elapsed = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Samples the first bits."""
+        """Starts an episode; the first observation is four random bits."""
         super().reset(seed=seed)
         self._elapsed = 0
         self._shown = self.np_random.integers(0, 2, 4, dtype=np.int8)
         return self._shown, {}
 
     def step(self, action: NDArray[np.int8]) -> Step:
-        """Returns the reward of the matching bits, and the next sampled bits."""
+        """Rewards the bits that the action repeats; the next observation is four new random bits."""
         self._elapsed += 1
         reward = float(np.mean(action == self._shown))
         self._shown = self.np_random.integers(0, 2, 4, dtype=np.int8)
@@ -280,13 +280,13 @@ class NestedTuple(gymnasium.Env[tuple[Any, ...], int]):  # type: ignore[misc]
         self._elapsed = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Samples the first observation."""
+        """Starts an episode with a random observation."""
         super().reset(seed=seed)
         self._elapsed = 0
         return self._show(), {}
 
     def step(self, action: int) -> Step:
-        """Returns the reward of the action, and the next sampled observation."""
+        """Rewards an action that equals the observed integer, and samples the next observation."""
         self._elapsed += 1
         reward = float(action == self._shown)
         return self._show(), reward, self._elapsed >= 10, False, {"rights": reward}
@@ -369,7 +369,7 @@ class DoubleIntegrator(gymnasium.Env[Vector, Vector]):  # type: ignore[misc]  # 
         return self._state.astype(np.float32), {}
 
     def step(self, action: Vector) -> tuple[Vector, float, bool, bool, dict[str, Any]]:
-        """Applies a force to the mass for one step."""
+        """Applies a force to the mass for one step of 0.1 s; the reward is minus the cost."""
         force = float(action[0])
         cost = float(self._state @ self._state) + FORCE_COST * force * force
         self._state = DYNAMICS @ self._state + FORCE * force
@@ -394,14 +394,14 @@ class RepeatAfterMe(gymnasium.Env[int, int]):  # type: ignore[misc]  # gymnasium
         self._shown: deque[int] = deque(maxlen=delay + 1)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
-        """Samples the first bit."""
+        """Starts an episode; the first observation is a random bit."""
         super().reset(seed=seed)
         self._elapsed = 0
         self._shown.clear()
         return self._show(), {}
 
     def step(self, action: int) -> Step:
-        """Returns the reward of the action, and the next random bit."""
+        """Rewards an action that repeats the bit of `delay` steps ago; the next observation is a new random bit."""
         reward = 0.0
         if self._elapsed >= self._delay:
             reward = 1.0 if action == self._shown[0] else -1.0

@@ -88,7 +88,7 @@ class MaskedMatch(gymnasium.Env[int, int]):  # type: ignore[misc]
         return self._show(), {}
 
     def step(self, action: int) -> Step:
-        """Returns the reward of the action, and the next sampled integer."""
+        """Rewards an action that equals the observed integer; samples the next integer and the legal actions."""
         if not self._allowed[action]:
             raise ValueError(f"action {action} is forbidden")
         self._elapsed += 1
@@ -128,13 +128,13 @@ class MaskedConsole(gymnasium.Env[dict[str, Any], dict[str, Any]]):  # type: ign
         self._elapsed = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Samples the first number and action mask."""
+        """Starts an episode; samples the number and the action mask of the first observation."""
         super().reset(seed=seed)
         self._elapsed = 0
         return self._show(), {}
 
     def step(self, action: dict[str, Any]) -> Step:
-        """Returns the reward of the correct parts, and the next sampled number and action mask."""
+        """Rewards the correct parts of the action; samples the number and the mask of the next observation."""
         lever, (switches, lamp, knob) = int(action["lever"]) - 1, action["rest"]
         if not self._mask[[lever, 3 + switches[0], 5 + switches[1]]].all():
             raise ValueError(f"lever {lever + 1} or switches {switches.tolist()} are forbidden")

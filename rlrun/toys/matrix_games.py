@@ -117,7 +117,7 @@ class MatrixPosition:
 
     @property
     def player(self) -> int | None:
-        """Player to act."""
+        """Index of the player to act: 0 for agent_0, then 1 for agent_1; None after both actions."""
         return len(self.actions) if len(self.actions) < len(AGENTS) else None
 
     @property
@@ -135,7 +135,7 @@ class MatrixPosition:
         return np.ones(self.payoffs.shape[1], np.bool_)
 
     def play(self, action: int) -> Self:
-        """Returns the position after an action."""
+        """Returns the position after an action of the player to act."""
         return replace(self, actions=(*self.actions, action))
 
     def observe(self) -> NDArray[np.float32]:

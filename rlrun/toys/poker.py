@@ -1,4 +1,4 @@
-"""Poker with few cards, as multi-agent worlds and as game trees: Kuhn poker and Leduc hold'em."""
+"""Poker with few cards, as multi-agent envs and as game trees: Kuhn poker and Leduc hold'em."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class KuhnPosition:
 
     @property
     def player(self) -> int | None:
-        """Player to act, or CHANCE before the deal."""
+        """Index of the player to act (0 or 1), CHANCE before the deal, or None at the end."""
         if not self.cards:
             return CHANCE
         return None if self.moves in _KUHN_ENDS else len(self.moves) % 2
@@ -85,7 +85,7 @@ class KuhnPosition:
         return first, -first
 
     def chances(self) -> list[tuple[float, Self]]:
-        """Returns the six possible deals."""
+        """Returns the six possible deals: pairs of a probability, 1/6, and the position after the deal."""
         deals = [(first, second) for first in range(_RANKS) for second in range(_RANKS) if first != second]
         return [(1 / len(deals), replace(self, cards=deal)) for deal in deals]
 
@@ -94,11 +94,11 @@ class KuhnPosition:
         return np.ones(2, np.bool_)
 
     def play(self, action: int) -> Self:
-        """Returns the position after an action."""
+        """Returns the position after an action of the player to act."""
         return replace(self, moves=f"{self.moves}{action}")
 
     def observe(self) -> dict[str, Any]:
-        """Returns the information state of the player to act."""
+        """Returns the observation of the player to act, which identifies the player's information state."""
         player = len(self.moves) % 2
         moves = [_one_hot(int(move), 2) for move in self.moves] + [np.zeros(2)] * (3 - len(self.moves))
         return _shown([_one_hot(player, 2), _one_hot(self.cards[player], _RANKS), *moves], self.legal())
@@ -118,7 +118,7 @@ class LeducPosition:
 
     @property
     def player(self) -> int | None:
-        """Player to act, or CHANCE to deal the private cards, and the public card before the second round."""
+        """Index of the player to act (0 or 1), CHANCE when a card must be dealt, or None at the end."""
         if len(self.ranks) < len(self.rounds) + 1:
             return CHANCE
         return None if self._is_over else len(self.rounds[-1]) % 2
@@ -136,25 +136,28 @@ class LeducPosition:
         return sign * lost, -sign * lost
 
     def chances(self) -> list[tuple[float, Self]]:
-        """Returns the possible ranks of the next card, of a deck with two cards of each rank."""
+        """Returns the outcomes of dealing the next card: pairs of a probability and the position after the deal.
+
+        The deck has two cards of each rank.
+        """
         left = [2 - self.ranks.count(rank) for rank in range(_RANKS)]
         return [
             (count / sum(left), replace(self, ranks=(*self.ranks, rank))) for rank, count in enumerate(left) if count
         ]
 
     def legal(self) -> Flags:
-        """Returns the mask of legal actions, [3]."""
+        """Returns the mask of legal actions, [3]: fold, call (or check) and raise."""
         own, other = self._stakes()[:: 1 if len(self.rounds[-1]) % 2 == 0 else -1]
         return np.array([other > own, True, self.rounds[-1].count(str(RAISE)) < _MOST_RAISES])
 
     def play(self, action: int) -> Self:
-        """Returns the position after a legal action."""
+        """Returns the position after a legal action of the player to act."""
         after = replace(self, rounds=(*self.rounds[:-1], f"{self.rounds[-1]}{action}"))
         begins = len(self.rounds) == 1 and after._round_is_over and action != FOLD
         return replace(after, rounds=(*after.rounds, "")) if begins else after
 
     def observe(self) -> dict[str, Any]:
-        """Returns the information state of the player to act."""
+        """Returns the observation of the player to act, which identifies the player's information state."""
         player = len(self.rounds[-1]) % 2
         public = _one_hot(self.ranks[2], _RANKS) if len(self.ranks) > 2 else np.zeros(_RANKS)
         moves = np.zeros((2, _MOST_MOVES, 2))

@@ -45,13 +45,13 @@ class HighestEntity(gymnasium.Env[dict[str, Any], int]):  # type: ignore[misc]  
         self._best = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Samples the first entities."""
+        """Starts an episode; samples the entities of the first observation."""
         super().reset(seed=seed)
         self._elapsed = 0
         return self._show(), {}
 
     def step(self, action: int) -> Step:
-        """Returns the reward of the classification, and the next sampled entities."""
+        """Rewards an action that names the kind of the highest-valued entity; samples the next entities."""
         self._elapsed += 1
         reward = float(action == self._best)
         return self._show(), reward, self._elapsed >= self._episode_len, False, {}
@@ -88,13 +88,13 @@ class TwoCameras(gymnasium.Env[dict[str, Any], int]):  # type: ignore[misc]
         self._right = np.zeros(2, np.int64)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Samples the first images."""
+        """Starts an episode; samples the images of the first observation."""
         super().reset(seed=seed)
         self._elapsed = 0
         return self._show(), {}
 
     def step(self, action: int) -> Step:
-        """Returns the reward of both classifications, and the next sampled images."""
+        """Rewards the correctly classified images with 1/2 each; samples the next images."""
         self._elapsed += 1
         said = np.array(divmod(int(action), 2))
         reward = float(np.mean(said == self._right))

@@ -1,4 +1,4 @@
-"""Scripted players: lookahead, minimax and Monte Carlo tree search for board games, and rules for other worlds."""
+"""Scripted players: search algorithms for board games, and simple rules for other multi-agent envs and CartPole."""
 
 from __future__ import annotations
 

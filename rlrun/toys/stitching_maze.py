@@ -72,7 +72,7 @@ class StitchingMaze(gymnasium.Env[int, int]):  # type: ignore[misc]  # gymnasium
         self._cell = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
-        """Starts an episode at A."""
+        """Starts an episode at the start cell A."""
         super().reset(seed=seed)
         self._cell = 0
         return self._cell, {}

@@ -34,7 +34,8 @@ def preset(
         name: Name of the algorithm. This module must assign the result to a variable of this name, for pickling.
         summary: Docstring of the algorithm.
         settings_summary: Docstring of the config.
-        values: Defaults that differ from those of `ExtendedSACConfig`; for a section, a dict of those in it.
+        values: Settings whose defaults differ from `ExtendedSACConfig`, with the new defaults; for a section of
+            settings, a dict.
         fixed_values: Settings with fixed values, grouped by the reason that error messages give; see `fixed`.
         acts_in: Supported kinds of action spaces.
     """

@@ -155,8 +155,7 @@ class AlphaZeroConfig(OffPolicyConfig):
 class AlphaZero(Algorithm[AlphaZeroConfig]):
     """AlphaZero: self-play with Monte Carlo tree search guided by a policy-value network (arXiv:1712.01815).
 
-    The world (the env in training) must be a game whose positions can be searched, see
-    `rlrun.engine.worlds.world.World.array_game`.
+    The env must be a game whose positions can be searched; see `rlrun.engine.worlds.world.World.array_game`.
     """
 
     Config: ClassVar[type[AlphaZeroConfig]] = AlphaZeroConfig
@@ -192,7 +191,7 @@ class AlphaZero(Algorithm[AlphaZeroConfig]):
         """Creates the policy-value network, which acts by tree search.
 
         Raises:
-            UsageError: The world does not provide a searchable game.
+            UsageError: The env does not provide a searchable game.
         """
         if world.game is None:
             raise UsageError(_NEEDS_A_GAME)

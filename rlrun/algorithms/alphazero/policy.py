@@ -25,7 +25,7 @@ class SearchingPolicy(ActorCriticPolicy):
         spaces: Observation and action space.
         config: Settings of AlphaZero.
         seed: Seed of the initial parameters.
-        world: Description of the world, with the rules of its game.
+        world: Description of the multi-agent env, with the rules of its game.
     """
 
     def __init__(self, spaces: Spaces, config: AlphaZeroConfig, seed: int, world: WorldView) -> None:

@@ -30,7 +30,7 @@ class RankedGame:
         self._game = game
 
     def returns(self, states: States) -> Floats:
-        """Returns (unranked) of finished games, [n]."""
+        """Returns of finished games, [n], before they are ranked as wins or losses."""
         return self._game.results(states)[1]
 
     def results(self, states: States) -> tuple[Flags, Floats]:

@@ -182,7 +182,7 @@ class Archer(Algorithm[ArcherConfig]):
         )
 
     def recorded(self, trainee: Trainee, data: DataSet) -> RecordedDialogues:
-        """Wraps a data set as token sequences that have the same columns as those of the replay buffer."""
+        """Wraps a data set as token sequences with the same columns as sequences of the replay buffer."""
         width = trainee.policy.behavior().network.state_size
         return RecordedDialogues(data, length=self.config.replay.length, state_size=width)
 

@@ -1,4 +1,4 @@
-"""Settings of ArCHer."""
+"""Settings of ArCHer: replay buffer of utterances, networks, and updates of critics and actor."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ class SavedExpert:
 
     @property
     def behavior(self) -> BehaviorPolicy:
-        """Behavior policy of the checkpoint."""
+        """Behavior policy of the checkpoint, which acts as the expert."""
         return self._behavior
 
     def __call__(self, observations: Any, episode_starts: NDArray[np.bool_], draws: Floats) -> Any:

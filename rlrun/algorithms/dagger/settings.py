@@ -23,7 +23,7 @@ EXPERT_OUTPUTS = "expert_outputs"
 @fixed("there is no value network", shared_value=False)
 @fixed("there is no critic", critic_sees=None)
 class DAggerModelConfig(ModelConfig):
-    """Settings of the network of an imitating policy."""
+    """Settings of the network of a policy that imitates an expert."""
 
 
 @defaults(

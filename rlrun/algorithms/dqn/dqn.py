@@ -259,7 +259,10 @@ class DQN(Algorithm[DQNConfig]):
 
 
 def gather_actions(q_outputs: Tensor, actions: Tensor) -> Tensor:
-    """Selects the K outputs of each action taken, [rows, steps, K], from those of all actions, [rows, steps, A, K]."""
+    """Selects the K outputs of each action taken, [rows, steps, K], from the outputs of all A actions.
+
+    The outputs of all actions are [rows, steps, A, K].
+    """
     index = actions[..., None, None].expand(*actions.shape, 1, q_outputs.shape[-1])
     return q_outputs.gather(-2, index).squeeze(-2)
 

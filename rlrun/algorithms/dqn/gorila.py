@@ -1,4 +1,4 @@
-"""Gorila: DQN with asynchronous workers, which compute gradients from replay buffers of their own."""
+"""Gorila: DQN with asynchronous workers, each of which computes gradients from a local replay buffer."""
 
 from __future__ import annotations
 

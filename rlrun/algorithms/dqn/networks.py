@@ -1,4 +1,4 @@
-"""Online and target Q network, for losses (torch)."""
+"""Online and target Q network of DQN and its variants, evaluated in losses (torch)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Q policies of Discrete actions (torch)."""
+"""Policies that act by a Q network over Discrete actions (torch)."""
 
 from __future__ import annotations
 
@@ -180,9 +180,10 @@ class QPolicy(Policy):
 
 
 def quantile_widths(leaves: ObservationTree, model: ModelConfig) -> tuple[int, int]:
-    """Widths of two layers of an implicit quantile network: the features to multiply by embeddings, and the next layer.
+    """Widths of two layers of an implicit quantile network.
 
-    These are the last two of the hidden layers, or twice the last one if there are fewer.
+    The first layer outputs the features that are multiplied by embeddings; the second follows this product. They are
+    the last two hidden layers; if there is only one width, both layers have it.
     """
     widths = hidden_widths(model, leaves)
     return (widths[-2], widths[-1]) if len(widths) > 1 else (model.decoder_width, model.decoder_width)

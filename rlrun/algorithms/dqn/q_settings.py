@@ -1,4 +1,4 @@
-"""Settings of Q policies for Discrete actions."""
+"""Settings of policies that act by a Q network over Discrete actions."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class QSettings:
 
 
 class QConfig(PolicyConfig, Protocol):
-    """Protocol of the algorithm configs that a Q policy reads."""
+    """Interface of algorithm configs from which a policy with a Q network takes its settings."""
 
     @property
     def q(self) -> QSettings:
-        """Settings of the Q policy."""
+        """Settings of the policy with a Q network, such as exploration and the representation of returns."""

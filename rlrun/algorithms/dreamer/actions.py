@@ -68,7 +68,7 @@ class Choice:
         return one_hot(actions, self.width).float()
 
     def imagined(self, outputs: Tensor, noise: Tensor) -> Tensor:
-        """Samples imagined one-hot actions, [..., num_actions] (torch)."""
+        """Samples imagined one-hot actions [..., num_actions] from the actor's outputs and uniform noise (torch)."""
         from rlrun.algorithms.dreamer.world_model import drawn
 
         return drawn(outputs.exp(), noise.squeeze(-1))
@@ -127,16 +127,16 @@ class BoundedNormal:
         return torch.cat([means.tanh(), (low + (high - low) * (deviations + STD_SHIFT).sigmoid()).log()], -1)
 
     def recorded(self, actions: Tensor) -> Tensor:
-        """Recorded actions [..., action_size] as inputs of the world model (torch)."""
+        """Clips recorded actions [..., action_size] to [-1, 1], as inputs of the world model (torch)."""
         return actions.clamp(-1, 1)
 
     def imagined(self, outputs: Tensor, noise: Tensor) -> Tensor:
-        """Samples imagined actions, [..., action_size] (torch)."""
+        """Samples imagined actions [..., action_size] from the actor's outputs and standard normal noise (torch)."""
         means, log_stds = outputs.chunk(2, -1)
         return means + log_stds.exp() * noise
 
     def imagined_seen(self, actions: Tensor) -> Tensor:
-        """Converts imagined actions to inputs of the world model (torch)."""
+        """Clips imagined actions to [-1, 1], as inputs of the world model (torch)."""
         return actions.clamp(-1, 1)
 
     def log_prob(self, outputs: Tensor, actions: Tensor) -> Tensor:

@@ -28,7 +28,7 @@ def symexp(x: Tensor) -> Tensor:
 
 
 def symlog_of_array(x: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Symmetric logarithm of an array (NumPy)."""
+    """Symmetric logarithm sign(x) log(1 + |x|) of an array (NumPy)."""
     result: NDArray[np.float32] = np.sign(x) * np.log1p(np.abs(x))
     return result
 

@@ -168,7 +168,7 @@ class WorldModel:
         self.views = views
 
     def layer(self, name: str, inputs: Tensor) -> Tensor:
-        """Pre-activations of a dense layer with layer normalization."""
+        """Applies a dense layer without bias, followed by layer normalization, before the activation."""
         return self.normed(name, F.linear(inputs, self.views[f"{name}.weight"]))
 
     def normed(self, name: str, products: Tensor) -> Tensor:

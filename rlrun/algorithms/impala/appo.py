@@ -90,8 +90,7 @@ class APPO(Impala):
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Builds the dataflow that trains on batches of fragments and updates the target policy.
 
-        A worker that delivers a fragment gets new weights once `broadcast_interval` batches were learned since its last
-        ones.
+        A worker that delivers a fragment gets new weights if its own are at least `broadcast_interval` updates old.
         """
         batches = self.batches(fragments, trainee)
         if not self.config.starts_at_target:

@@ -165,8 +165,7 @@ class Impala(Algorithm[ImpalaConfig]):
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Builds the dataflow that takes SGD steps on batches of fragments from asynchronous workers.
 
-        A worker that delivers a fragment gets new weights once `broadcast_interval` batches were learned since its last
-        ones.
+        A worker that delivers a fragment gets new weights if its own are at least `broadcast_interval` updates old.
         """
         batches = self.batches(fragments, trainee)
         return batches.for_each(self.train_on_batch(trainee)).for_each(MergeFilters(trainee))
@@ -174,8 +173,7 @@ class Impala(Algorithm[ImpalaConfig]):
     def batches(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[SampleBatch]:
         """Stream of training batches, which consist of new and replayed fragments.
 
-        A worker that delivers a fragment gets new weights once `broadcast_interval` batches were learned since its last
-        ones.
+        A worker that delivers a fragment gets new weights if its own are at least `broadcast_interval` updates old.
         """
         config = self.config
         fragments = fragments.zip_with_worker().for_each(SendWeights(trainee, config.broadcast_interval))
@@ -185,7 +183,7 @@ class Impala(Algorithm[ImpalaConfig]):
         return fragments.combine(ConcatBatches(config.train_batch_size))
 
     def train_on_batch(self, trainee: Trainee) -> TrainOnBatch:
-        """Operator that takes SGD steps on batches of whole fragments."""
+        """Creates the operator that takes SGD steps on a batch; each training row is a whole fragment."""
         config = self.config
         return TrainOnBatch(
             trainee, num_epochs=config.num_epochs, minibatch_size=config.minibatch_size, whole_fragments=True

@@ -66,7 +66,7 @@ def adapted(loss: Callable[[Views], Tensor], views: Views, step_size: float, *, 
 def surrogate(outputs: AdaptableOutputs, batch: SampleBatch) -> Callable[[Views], Tensor]:
     """Inner loss as a function of parameters: minus the importance-weighted advantage, averaged over steps.
 
-    At the behavior parameters, the gradient equals that of REINFORCE (arXiv:1703.03400, eq. 5).
+    At the behavior parameters, its gradient is the REINFORCE gradient (arXiv:1703.03400, eq. 5).
 
     Args:
         outputs: Actor-critic as a function of its parameters.

@@ -1,4 +1,4 @@
-"""IPPO: independent PPO in multi-agent worlds, with decentralized values."""
+"""IPPO: independent PPO for multi-agent envs, with a value function of each agent's own observation."""
 
 from __future__ import annotations
 

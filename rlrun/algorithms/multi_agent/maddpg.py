@@ -89,10 +89,10 @@ class MADDPG(Algorithm[MADDPGConfig]):
 
     @override
     def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> Policy:
-        """Creates an actor and a centralized critic for each team member.
+        """Creates an actor and a centralized critic for each team member (agent of a multi-agent env).
 
         Raises:
-            UsageError: Agents of the world act in turn, or actions are neither Discrete nor in a bounded Box.
+            UsageError: The agents act in turn, or actions are neither Discrete nor in a bounded Box.
         """
         if world.clock != "parallel":
             raise UsageError(

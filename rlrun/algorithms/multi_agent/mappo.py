@@ -1,4 +1,4 @@
-"""MAPPO: PPO in multi-agent worlds, with a centralized value function of the world's state."""
+"""MAPPO: PPO for multi-agent envs, with a centralized value function of the env's global state."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class MAPPO(PPO):
         """Creates a policy with a decentralized value function, for single-agent envs.
 
         Raises:
-            UsageError: The settings ask for a centralized value function, but a single-agent env has no world state.
+            UsageError: The settings ask for a centralized value function, but a single-agent env has no global state.
         """
         if self.config.centralised_value:
             raise UsageError(
@@ -93,10 +93,12 @@ class MAPPO(PPO):
 
     @override
     def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> Policy:
-        """Creates a policy with a centralized value function of the world's state or, by setting, a decentralized one.
+        """Creates a policy for a multi-agent env, with a centralized value function unless settings disable it.
+
+        The input of a centralized value function is the env's global state.
 
         Raises:
-            UsageError: The world has no state.
+            UsageError: The env has no global state.
         """
         if not self.config.centralised_value:
             return self.family_policy(spaces, seed)

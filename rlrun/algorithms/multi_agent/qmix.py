@@ -1,4 +1,4 @@
-"""QMIX: monotonic value factorization with a mixing network conditioned on the world's state."""
+"""QMIX: monotonic value factorization with a mixing network conditioned on the env's global state."""
 
 from __future__ import annotations
 

@@ -42,7 +42,8 @@ class StateValuePolicy(Policy):
         spaces: Observation and action space.
         config: Settings of MAPPO or IPPO.
         seed: Seed of the initial parameters.
-        world: World whose state is an input of the centralized value network; None for a decentralized value network.
+        world: Multi-agent env whose global state is an input of the centralized value network; None for a decentralized
+            value network.
 
     Raises:
         UsageError: If the observation space or the action space is not supported.

@@ -24,7 +24,7 @@ class LogProbsAndStateValues(LogProbsAndValues):
         action_space: Action distributions.
         value_network: Acting network with the head `value`, of normalized values.
         moments_at: Offset of the value moments in the loaded parameters.
-        sees_state: Whether the world's state is an input of the value network.
+        sees_state: Whether the env's global state is an input of the value network.
         sees_observation: Whether the agent's own observation is an input of the value network.
     """
 
@@ -60,11 +60,11 @@ class LogProbsAndStateValues(LogProbsAndValues):
 
 
 def value_inputs(batch: SampleBatch, *, sees_state: bool, sees_observation: bool) -> dict[str, Any]:
-    """Inputs of a value network: the world's state, the agent's own observation, or both.
+    """Inputs of a value network: the multi-agent env's global state, the agent's own observation, or both.
 
     Args:
-        batch: Batch with normalized `obs` and, if centralized, the world's state.
-        sees_state: Whether to include the world's state.
+        batch: Batch with normalized `obs` and, if values are centralized, the global state.
+        sees_state: Whether to include the global state.
         sees_observation: Whether to include the agent's own observation.
     """
     state = {"state": batch[WORLD_STATE]} if sees_state else {}

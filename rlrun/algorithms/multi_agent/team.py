@@ -27,10 +27,10 @@ GIVEN = "given"
 class JoinTeams(StatefulOperator):
     """Joins the K members of each of W teams: a fragment of agents [T, W * K] becomes joint steps [T, W].
 
-    Inputs are pairs (worker index, fragment). All K agents of a world form one team. A joint observation is a tree:
-    `agents` [T + 1, W, K, ...], the mask `present` [T + 1, W, K] and, if recorded, the world's `state` [T + 1, W, ...].
-    Joint actions are [T, W, K]. Entries of absent members are 0. Recurrent members have separate states: `state` [T, W,
-    K * state_size] and `episode_starts` [T, W, K].
+    Inputs are pairs (worker index, fragment). All K agents of a multi-agent env form one team. A joint observation is a
+    tree: `agents` [T + 1, W, K, ...], the mask `present` [T + 1, W, K] and, if recorded, the global `state` [T + 1, W,
+    ...]. Joint actions are [T, W, K]. Entries of absent members are 0. Recurrent members have separate states: `state`
+    [T, W, K * state_size] and `episode_starts` [T, W, K].
 
     A member is present while it acts, and one step longer if its episode was truncated, for bootstrapping. A terminated
     member's value is masked. The team's episode ends with its last acting members. It is truncated if one of them was

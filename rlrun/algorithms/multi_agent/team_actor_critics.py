@@ -39,13 +39,13 @@ ACTORS = "actors."
 class TeamActorCriticsPolicy(ActorQPolicy):
     """Policy of MADDPG: a decentralized actor and a centralized critic per team member.
 
-    Member k is agent k of its world. With parameter sharing, all members use the same actor.
+    Member k is agent k of the multi-agent env. With parameter sharing, all members use the same actor.
 
     Args:
         spaces: Observation and action space of each member.
         config: Settings of MADDPG.
         seed: Seed of the initial parameters.
-        world: Description of the team's world, which has K agents.
+        world: Description of the multi-agent env, which has K agents.
 
     Raises:
         UsageError: If actions are neither Discrete nor a Box with finite bounds.

@@ -43,7 +43,7 @@ class TeamQPolicy(Policy):
         spaces: Observation and action space of each member.
         config: Settings of VDN or QMIX.
         seed: Seed of the initial parameters.
-        world: Description of the team's world: number of agents, and state space.
+        world: Description of the multi-agent env: number of agents, and space of its global state.
 
     Raises:
         UsageError: If actions are not a finite set.

@@ -35,12 +35,12 @@ class SumMixer(nn.Module):
 class MonotonicMixer(nn.Module):
     """QMIX's mixer: a network that is monotonic in the members' values, with weights from hypernetworks.
 
-    The weights are absolute values of linear functions of the world's state, and the biases are unconstrained: Q =
-    |w2(s)| elu(|W1(s)| q + b1(s)) + b2(s), where b2 is a network with one hidden layer. A value of 0 contributes
+    The weights are absolute values of linear functions of the env's global state s, and the biases are unconstrained: Q
+    = |w2(s)| elu(|W1(s)| q + b1(s)) + b2(s), where b2 is a network with one hidden layer. A value of 0 contributes
     nothing.
 
     Args:
-        state_shape: Shape of the world's state.
+        state_shape: Shape of the global state.
         num_members: Number of team members, K.
         width: Width of the hidden layer.
 
@@ -63,7 +63,7 @@ class MonotonicMixer(nn.Module):
 
         Args:
             values: The members' values, [S, L, K].
-            state: The world's state, [S, L, ...].
+            state: The multi-agent env's global state, [S, L, ...].
         """
         assert state is not None
         rows, length = values.shape[:2]

@@ -96,10 +96,10 @@ class VDN(Algorithm[VDNConfig]):
 
     @override
     def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> Policy:
-        """Creates the policy of a team in a multi-agent world: the members' shared Q network, and the mixer.
+        """Creates the policy of a team in a multi-agent env: the members' shared Q network, and the mixer.
 
         Raises:
-            UsageError: The world's agents do not act simultaneously, or the world lacks the state that the mixer needs.
+            UsageError: The env's agents do not act simultaneously, or it lacks the global state that the mixer needs.
         """
         if world.clock != "parallel":
             raise UsageError(

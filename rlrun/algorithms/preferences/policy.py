@@ -44,7 +44,7 @@ class ReferencedOutputs(StochasticActorOutputs):
 
 
 class ReferencedActorPolicy(StochasticActorPolicy):
-    """Stochastic actor with a reference policy: its initial parameters, kept as those of a target network."""
+    """Stochastic actor with a reference policy: a target network that keeps the actor's initial parameters."""
 
     @override
     def outputs(

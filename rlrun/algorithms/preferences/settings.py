@@ -45,7 +45,7 @@ class RewardNetworkConfig(ConfigModel):
 
 
 class RewardModelSettings(AlgorithmConfig):
-    """Settings of algorithms with a reward model."""
+    """Settings shared by algorithms whose policy includes a reward model."""
 
     model: WholeEpisodesModelConfig = WholeEpisodesModelConfig()
     """Network architecture of policy and value."""

@@ -1,1 +1,1 @@
-"""QT-Opt: Q-learning for continuous actions, maximized by the cross-entropy method."""
+"""QT-Opt: Q-learning for continuous actions; the cross-entropy method finds actions with high Q values."""

@@ -1,4 +1,4 @@
-"""Critics of QT-Opt with greedy actions by the cross-entropy method, for losses (torch)."""
+"""Critics of QT-Opt, whose greedy actions the cross-entropy method finds; for losses (torch)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""QT-Opt: Q-learning of continuous actions, maximized by the cross-entropy method."""
+"""QT-Opt: Q-learning for continuous actions; the cross-entropy method finds actions with high Q values."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class QTOptConfig(HuberSettings, OffPolicyConfig):
 
 
 class QTOpt(Algorithm[QTOptConfig]):
-    """Off-policy Q-learning of continuous actions, maximized by the cross-entropy method (arXiv:1806.10293)."""
+    """Off-policy Q-learning of continuous actions, which the cross-entropy method optimizes (arXiv:1806.10293)."""
 
     Config = QTOptConfig
     acts_in = ("bounded Box",)

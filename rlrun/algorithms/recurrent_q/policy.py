@@ -1,4 +1,4 @@
-"""Recurrent Q policies of Discrete actions (torch)."""
+"""Policies that act by a recurrent Q network over Discrete actions (torch)."""
 
 from __future__ import annotations
 

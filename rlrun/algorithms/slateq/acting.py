@@ -164,7 +164,7 @@ def slate_values(values: Any, logits: Any, slates: Any) -> Any:
     (sum_i w_i Q_i + Q_none) / (sum_i w_i + 1) over the items of a slate, w = exp(logits); the logit of no click is 0.
 
     Args:
-        values: Q values of the items, followed by that of no click, [..., N + 1].
+        values: Q values of the items, followed by the Q value of no click, [..., N + 1].
         logits: Logits of the choice model, [..., N].
         slates: 0/1 masks of the slates' items, [M, N].
 
@@ -182,7 +182,7 @@ def greedy_slate(values: Any, logits: Any, slate_size: int) -> tuple[Any, Any]:
     """Slate built greedily: each added item maximizes the slate's value.
 
     Args:
-        values: Q values of the items, followed by that of no click, [..., N + 1].
+        values: Q values of the items, followed by the Q value of no click, [..., N + 1].
         logits: Logits of the choice model, [..., N].
         slate_size: Number of items in a slate.
 

@@ -1,4 +1,4 @@
-"""Settings of SlateQ."""
+"""Settings of SlateQ: its Q network, its choice model of the user, and exploration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tabular Q policies (torch)."""
+"""Policies that act by a table of Q values (torch)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tabular Q-learning."""
+"""Tabular Q-learning, for envs with Discrete observations and actions."""
 
 from __future__ import annotations
 

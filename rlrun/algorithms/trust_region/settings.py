@@ -1,4 +1,4 @@
-"""Settings of TRPO."""
+"""Settings of TRPO: its networks, the natural gradient step, and the fit of the value network."""
 
 from __future__ import annotations
 

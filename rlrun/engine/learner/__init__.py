@@ -1,1 +1,1 @@
-"""Learners: updates of policies' parameters by gradient descent."""
+"""Learners, which update policies' parameters by gradient descent."""

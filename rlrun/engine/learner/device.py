@@ -24,6 +24,6 @@ def available_device(num_gpus: float) -> str:
 
 
 def limit_threads(threads: int) -> None:
-    """Limits the number of torch and BLAS threads in this process."""
+    """Sets the number of torch and BLAS threads of this process."""
     threadpool_limits(threads, user_api="blas")
     torch.set_num_threads(threads)

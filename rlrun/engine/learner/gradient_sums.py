@@ -1,4 +1,4 @@
-"""Accumulation of gradients over microbatches and over several learners' shares (torch)."""
+"""Sums of gradients over the parts of a minibatch: microbatches, or several learners' shares (torch)."""
 
 from __future__ import annotations
 
@@ -131,9 +131,9 @@ class GradientSums:
         parameters: Parameters,
         scheduled: Mapping[str, Tensor],
     ) -> Iterator[tuple[Objective, Tensor]]:
-        """Yields each loss with its gradient on a minibatch; a gradient is computed when the caller iterates to it.
+        """Yields each loss with its gradient on a minibatch; computes a gradient only when the caller iterates to it.
 
-        A gradient uses the parameters at that time, so updates between losses take effect.
+        A gradient uses the parameters at that time, including updates by the losses before it.
 
         Args:
             objectives: The losses to differentiate, in the order in which they are yielded.

@@ -99,14 +99,14 @@ class Learner(Protocol):
         """Restores counters and random state from the dict that `state()` returned."""
 
     def adopt_state(self, state: Mapping[str, Any]) -> None:
-        """Copies the counters from another learner's `state()`, but not its random state."""
+        """Takes over the counters in another learner's `state()`, but not its random state."""
 
     def close(self) -> None:
         """Terminates the processes that the learner started, if any."""
 
 
 class GradientLearner(Learner, Protocol):
-    """Interface of learners in the calling process that can also return gradients instead of applying them."""
+    """Interface of learners in this process that can return gradients instead of applying them."""
 
     @property
     def statistics_of_gradients(self) -> Mapping[str, Sequence[str]]:
@@ -124,7 +124,7 @@ class LearnerFactory(Protocol):
 
 
 def load_update(learner: Learner, flat: NDArray[np.float32]) -> None:
-    """Loads parameters from a gradient-free method into a learner, and counts this as one update and version."""
+    """Loads parameters from a gradient-free method into a learner; increments its numbers of updates and versions."""
     learner.load_flat(flat)
     learner.sgd_steps += 1
     learner.weights_version += 1

@@ -35,11 +35,12 @@ class LocalLearner:
         objectives: Objectives, in the order in which they run.
         device: Torch device name, `cpu` or `cuda`.
         update_executor: Backend of the updates: eager torch, NumPy kernels, or compiled code.
-        runs_own_code: Whether users' code is involved in updates.
+        runs_own_code: Whether updates run users' code, such as a custom network.
         seed: Seed of the minibatch shuffling.
         microbatch_size: Steps per microbatch, to save memory; None for a whole minibatch.
         reducer: Combines the gradients of data-parallel learners; None for a single learner.
-        share: (i, n): the learner computes part i (from 0) of each minibatch, which has n equal parts.
+        share: The learner's part of each minibatch in data-parallel training, as (i, n): part i, from 0, of n equal
+            parts.
         precision: Floating-point precision of the networks' forward and backward passes.
         has_target: Whether the learner keeps a target network.
         announce: Callback for a message before a slow operation, such as compilation.
@@ -111,8 +112,8 @@ class LocalLearner:
     ) -> None:
         """Trains for several epochs of minibatch SGD on a batch of experience.
 
-        All minibatches have the same shape: the last one of an epoch is padded with invalid rows. The policy's noise
-        for the losses is drawn once for the batch, so that a row has the same noise in all epochs.
+        All minibatches have the same shape: the last one of an epoch is padded with invalid rows. Random numbers that
+        losses need (`Policy.draws`) are drawn once for the batch, so that a row has the same ones in all epochs.
 
         Args:
             batch: Rows of experience [S, L, ...].
@@ -266,7 +267,7 @@ class LocalLearner:
         return self._parameters.flat[start : start + size].cpu().numpy().copy()
 
     def load_flat(self, flat: NDArray[np.float32]) -> None:
-        """Replaces all of the policy's parameters by those in a flat vector, which may lie in Ray's object store."""
+        """Replaces all of the policy's parameters by those in a flat vector, which is only read."""
         self._parameters.flat.copy_(over_memory(flat))
 
     def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32]:
@@ -293,7 +294,7 @@ class LocalLearner:
         return None if self._parameters.target is None else self._parameters.target.cpu().numpy().copy()
 
     def load_target(self, flat: NDArray[np.float32]) -> None:
-        """Replaces the target network's parameters by those in a flat vector, which may lie in Ray's object store."""
+        """Replaces the target network's parameters by those in a flat vector, which is only read."""
         if self._parameters.target is not None:
             self._parameters.target.copy_(over_memory(flat))
 
@@ -321,7 +322,7 @@ class LocalLearner:
         load_generator(self._generator, state["generator"])
 
     def adopt_state(self, state: Mapping[str, Any]) -> None:
-        """Copies the counters from another learner's `state()`, but not its random state."""
+        """Takes over the counters in another learner's `state()`, but not its random state."""
         self.sgd_steps = as_count(state["sgd_steps"])
         self._updates.counts.load_state(state["objectives"])
 

@@ -1,4 +1,4 @@
-"""Updates on single minibatches: losses, optimizers, their execution and statistics (torch)."""
+"""Parameter updates on single minibatches, by losses and their optimizers, with statistics (torch)."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ SUMS = {
 
 
 class MinibatchUpdates:
-    """Updates a policy's parameters on one minibatch after another, by the losses that are due on each.
+    """Updates a policy's parameters on one minibatch after another, each by the losses that are due on it.
 
     Args:
         policy: Policy to train.
         objectives: Objectives, in the order in which they run.
         parameters: Online and target parameters, which updates change in place.
         update_executor: Backend of the updates.
-        runs_own_code: Whether users' code is involved in updates.
+        runs_own_code: Whether updates run users' code, such as a custom network.
         microbatch_size: Steps per microbatch; None for a whole minibatch.
         reducer: Combines the gradients of data-parallel learners; None for a single learner.
         precision: Floating-point precision of the networks' forward and backward passes.
@@ -109,7 +109,7 @@ class MinibatchUpdates:
     def step(
         self, batch: SampleBatch, settings: Mapping[str, Tensor], objectives: Collection[str] | None = None
     ) -> Tensor:
-        """Starts the update on one minibatch without waiting for the device; returns new priorities of its sequences.
+        """Starts the update on one minibatch without waiting for the device; returns new replay priorities.
 
         Args:
             batch: A minibatch on the device, columns [sequences, steps, ...].
@@ -219,7 +219,9 @@ class MinibatchUpdates:
 
 
 class ObjectiveCounts:
-    """Counts the minibatches seen by each loss of a learner, and decides which losses are due (`Objective.every`).
+    """Counts the minibatches of each objective (loss) of a learner, and decides which objectives are due.
+
+    An objective is due on every `Objective.every`-th of its minibatches.
 
     Args:
         objectives: The learner's objectives, in order.

@@ -23,7 +23,7 @@ class Passes:
     Attributes:
         rows: Number of rows in the batch.
         size: Rows per minibatch, summed over all learners.
-        share: (i, n): the learner computes part i (from 0) of each minibatch, which has n equal parts.
+        share: The learner's part of each minibatch, as (i, n): part i, from 0, of n equal parts.
     """
 
     rows: int
@@ -32,13 +32,13 @@ class Passes:
 
     @classmethod
     def over(cls, rows: int, length: int, minibatch_size: int, share: tuple[int, int]) -> Passes:
-        """Plans the epochs over a batch; the minibatch size becomes a whole number of rows that n learners can share.
+        """Creates the epochs over a batch, with minibatches of whole rows that can be divided equally among n learners.
 
         Args:
             rows: Number of rows in the batch.
             length: Steps per row.
             minibatch_size: Steps per minibatch.
-            share: (i, n): this learner computes part i (from 0) of n equal parts of each minibatch.
+            share: The learner's part of each minibatch, as (i, n): part i, from 0, of n equal parts.
         """
         _, parts = share
         return cls(rows, -(-min(max(minibatch_size // length, 1), rows) // parts) * parts, share)
@@ -54,7 +54,7 @@ class Passes:
         return -self.rows % self.size
 
     def order(self, generator: np.random.Generator) -> NDArray[np.int64]:
-        """Shuffles the row indices of one epoch for this learner; padding rows have the index `rows`.
+        """Returns this learner's row indices for one epoch, in shuffled order; padding rows have the index `rows`.
 
         Args:
             generator: The learner's random generator, with the same seed for all learners of a policy.
@@ -117,9 +117,9 @@ def minibatches(columns: SampleBatch, order: Tensor, size: int) -> Iterator[Samp
 
 
 def nth(tree: Any, index: int) -> Tensor | Any:
-    """Extracts one minibatch, by its index, from a tree whose arrays have been split into minibatches.
+    """Extracts the minibatch with a given index from a tree of columns that have been split into minibatches.
 
-    In the tree, a tuple of tensors is one array, split into minibatches; any other tuple is a nested column.
+    In the tree, a tuple of tensors is one column, with a tensor per minibatch; any other tuple is a nested column.
     """
     if isinstance(tree, dict):
         return {key: nth(value, index) for key, value in tree.items()}

@@ -53,8 +53,8 @@ class Objective:
         loss: Loss function; None if gradients are passed to `Learner.apply_gradients` only.
         lr: Name of the scheduled learning-rate setting.
         parameters: Name prefix of the parameters to train, which are adjacent in the flat vector. "" trains all
-            parameters. None trains none: the objective then only assigns values, such as a minibatch statistic for
-            later losses, which then see its value over all shares and microbatches.
+            parameters. None trains none: the objective then only assigns values, for example a statistic over the whole
+            minibatch (all learners' shares and microbatches), for later losses to read.
         every: Update period n: the objective runs on the first of its minibatches, and on each n-th one after that.
         max_grad_norm: Gradient clipping threshold (global norm); None for no clipping.
         optimizer: Optimizer of the objective's parameters.
@@ -87,7 +87,7 @@ class Objective:
         return name if is_alone or self.is_main else f"{self.name}/{name}"
 
     def range_in(self, parameters: FlatParameters) -> tuple[int, int]:
-        """Offset and size of the objective's parameters in the flat vector of all; (0, 0) if it trains none.
+        """Offset and size of the objective's parameters in the flat parameter vector; (0, 0) if it trains none.
 
         Raises:
             ValueError: No parameter has the prefix, or the parameters are not adjacent.

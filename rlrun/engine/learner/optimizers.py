@@ -142,8 +142,8 @@ class SGD:
 
 
 def computed_once(scalar: Tensor) -> Tensor:
-    """Stores a scalar tensor in memory, so that compiled code does not recompute it for every few parameters.
+    """Forces a scalar tensor into memory, so that compiled code computes it only once, not within each loop.
 
-    A view with explicit strides forces the scalar into memory.
+    The result is a view with explicit strides, which has this effect.
     """
     return scalar.as_strided((), ())

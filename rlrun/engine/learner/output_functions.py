@@ -1,4 +1,4 @@
-"""Evaluation of functions of a policy's network outputs without gradients (torch)."""
+"""Computes functions of a policy's network outputs, without gradients (torch)."""
 
 from __future__ import annotations
 

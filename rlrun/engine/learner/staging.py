@@ -15,7 +15,7 @@ from rlrun.engine.data.sample_batch import SampleBatch
 
 
 class Staging:
-    """Copies arrays to a learner's device, while the device may still compute on earlier data.
+    """Copies arrays to a learner's device, while the device may still be computing on earlier data.
 
     For CUDA, arrays are copied from pinned memory in a separate stream. The transfer of a batch thus overlaps with
     learning from the preceding batch. On the CPU, no copy is made.

@@ -19,7 +19,7 @@ class StatisticTotals:
         self._before_update: Totals = {}
 
     def begin_update(self) -> None:
-        """Marks the start of an update, so that `update_means` covers this update only."""
+        """Marks the start of an update; `update_means` then covers the minibatches added since."""
         self._before_update = dict(self._totals)  # a shallow copy: sums never change in place
 
     def add(self, names: tuple[str, ...], measured: Tensor) -> None:
@@ -28,7 +28,7 @@ class StatisticTotals:
         self._totals[names] = (measured.clone() if total is None else total + measured, count + 1)
 
     def to_add(self, names: tuple[str, ...], count: int) -> NDArray[np.float32]:
-        """Array that holds the sums, for callers that add the statistics of several minibatches in place; CPU only."""
+        """Counts `count` minibatches; returns the array of sums, to which the caller adds their statistics (CPU)."""
         total, counted = self._totals.get(names, (None, 0))
         grown = torch.zeros(len(names)) if total is None else total.clone()
         self._totals[names] = (grown, counted + count)
@@ -40,7 +40,7 @@ class StatisticTotals:
         return sum(float(total) for total, _ in found), sum(count for _, count in found)
 
     def mean_since(self, before: tuple[float, int], statistic: str) -> float:
-        """Mean of a statistic over the minibatches since `total_of` was called; waits for the device."""
+        """Mean of a statistic since an earlier result `before` of `total_of`; waits for the device."""
         total, count = self.total_of(statistic)
         return (total - before[0]) / (count - before[1])
 

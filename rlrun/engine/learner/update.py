@@ -60,7 +60,7 @@ class Parameters:
 
 
 def fresh_state(optimizer: Optimizer, size: int, device: torch.device | None = None) -> OptimizerState:
-    """Initial optimizer state, all zeros, for `size` parameters."""
+    """Creates the initial optimizer state for `size` parameters: all zeros."""
     return {part: torch.zeros(() if part == STEPS else size, device=device) for part in optimizer.parts}
 
 
@@ -199,7 +199,7 @@ def present_values(policy: Policy, objective: Objective, flat: Tensor) -> Tensor
 
 
 def assign(policy: Policy, objective: Objective, flat: Tensor, values: Tensor) -> None:
-    """Writes new values, given as one vector, to the parameters that a loss sets directly instead of by gradients."""
+    """Writes new values, concatenated to one vector, to the parameters that a loss sets directly (not by gradients)."""
     slots = [policy.parameters.slot(name) for name in objective.assigns]
     for slot, value in zip(slots, torch.split(values, [slot.size for slot in slots]), strict=True):
         flat[slot.offset : slot.offset + slot.size].copy_(value)
@@ -221,8 +221,8 @@ def apply_sum(
     """Updates parameters and optimizer state in place by a gradient that is summed over valid steps.
 
     Returns:
-        Mean statistics, followed by the norm of the mean gradient if parameters are trained; `measured_by` has the
-        names.
+        Mean statistics, followed by the norm of the mean gradient if parameters are trained; `measured_by` returns
+        their names.
     """
     mean = sum_as_means(total)[:-1]
     _, size = objective.range_in(policy.parameters)
@@ -243,7 +243,7 @@ def measured_by(objective: Objective, statistics: Sequence[str]) -> tuple[str, .
 
 
 def sum_as_means(total: Tensor) -> Tensor:
-    """Divides a gradient sum by its number of valid steps; the result ends with that number."""
+    """Divides a gradient sum by its number of valid steps; returns the means, followed by that number."""
     return torch.cat([total[:-1] / total[-1].clamp(min=1), total[-1:]])
 
 
@@ -313,5 +313,5 @@ def apply_gradient(
 
 
 def clipped(gradient: Tensor, norm: Tensor, bound: float) -> Tensor:
-    """Scales down a gradient, or a slice of one, if the norm of the whole gradient exceeds the threshold."""
+    """Scales a gradient, or a slice of one, so that the norm of the whole gradient does not exceed the threshold."""
     return gradient * computed_once((bound / (norm + 1e-6)).clamp(max=1.0))

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 def summed_value_losses(
     outputs: ActorCriticOutputs, batch: SampleBatch, own_errors: Tensor, valid: Tensor
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Sum of the losses of all value heads, and each loss by the name of its statistic.
-
-    The loss of the env's own rewards comes first.
+    """Returns the sum of all value heads' losses, and each loss by its statistic's name, the env reward's first.
 
     Args:
         outputs: Network outputs on the batch.

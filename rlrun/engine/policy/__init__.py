@@ -1,1 +1,1 @@
-"""Policies: their learning side (torch), and their acting side in rollout workers (NumPy)."""
+"""Policies, each with a part for learning (torch) and a part for acting in rollout workers (NumPy)."""

@@ -16,12 +16,12 @@ from rlrun.engine.policy.flat_parameters import FlatParameters
 def acting_network(
     network: TorchNetwork, table: FlatParameters, *, start: int = 0, heads: tuple[str, ...] = ()
 ) -> ActingNetwork:
-    """Creates the network that a rollout worker runs for a given torch network; its weights are loaded later.
+    """Creates the rollout workers' version of a torch network, in NumPy if possible; its weights are loaded later.
 
     Args:
         network: The torch network.
         table: Names, shapes and offsets of the policy's parameters in the flat vector that holds all of them.
-        start: Offset, in the flat vector, of the slice of parameters that acting needs.
+        start: Offset of the parameters that acting needs in the flat vector; workers receive only this slice.
         heads: Names of the output heads to compute; empty for all. Networks run by torch always compute all heads.
     """
     spec = dense_spec(network, heads)
@@ -47,11 +47,11 @@ def in_kernels(network: ActingNetwork) -> ActingNetwork:
 
 
 def dense_spec(network: TorchNetwork, heads: tuple[str, ...]) -> NetworkSpec | None:
-    """Returns the spec of the given output heads if they need dense layers only, which NumPy can run; otherwise None.
+    """Returns the description of a network that has only dense layers, which NumPy can run; None for other networks.
 
     Args:
         network: The torch network to describe.
-        heads: Names of the output heads; empty for all.
+        heads: Names of the output heads to which the description is restricted; empty for all.
     """
     module = network.module.net if isinstance(network.module, WrappedModule) else network.module
     if not isinstance(module, NetworkModule):

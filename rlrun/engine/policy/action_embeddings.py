@@ -56,7 +56,8 @@ class EmbeddedOutputs(TransformedOutputs):
         network: Inner network, whose head `outputs` is the embedding of the observation, [B, D].
         key: Observation entry with F features of each of K actions, [B, K, F] for a batch of B.
         activation: Activation of the hidden layer of the action embedding.
-        slots: Offset and shape of each parameter of the action embedding in the loaded vector, by name.
+        slots: Offset and shape of each parameter of the action embedding in the flat vector that `load` receives, by
+            name.
     """
 
     def __init__(

@@ -80,7 +80,7 @@ class ActorCriticPolicy(Policy):
         self.parameters = FlatParameters(self.module)
 
     def spec(self) -> NetworkSpec:
-        """Layers and heads of the policy's network."""
+        """Description of the layers and output heads of the policy's network."""
         return policy_value_spec(self.leaves, self.action_space, self.model, self.streams)
 
     @override
@@ -89,8 +89,8 @@ class ActorCriticPolicy(Policy):
     ) -> ActorCriticOutputs:
         """Action distributions and state values of observations in S sequences of L steps, [S, L, ...].
 
-        Outputs for forbidden actions are masked. A recurrent core starts from `state` [S, state_size], and is reset to
-        zeros where `episode_starts` [S, L] is set.
+        Actions that an action mask forbids get probability 0. A recurrent core starts from `state` [S, state_size], and
+        is reset to zeros where `episode_starts` [S, L] is set.
         """
         state, starts = (batch["state"], batch["episode_starts"]) if self._is_recurrent else (None, None)
         heads, _ = self.network(views, {"obs": batch["obs"]}, state, starts)
@@ -110,7 +110,8 @@ class ActorCriticPolicy(Policy):
     def behavior(self) -> BehaviorPolicy:
         """Creates the policy's acting side for rollout workers; its weights are loaded later.
 
-        At each step, a NumPy network runs only the policy's layers, unless the values depend on the recurrent state.
+        A NumPy network computes only action distributions at each step. Values are computed once per fragment of T
+        steps, unless they depend on the recurrent state.
         """
         space = self.action_space
         values = {"values": "value", **{f"{name}_values": f"{name}_value" for name in self.streams}}

@@ -1,4 +1,4 @@
-"""Outputs of actor-critic networks, in the form that losses take."""
+"""Outputs of actor-critic networks (action distributions and state values), as losses receive them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ActorCriticOutputs:
-    """Action distributions and state values of an actor-critic network, as its loss takes them.
+    """Action distributions and state values that an actor-critic network computes for a batch; input of losses.
 
-    Shapes are those of a batch of S sequences with L steps each.
+    The batch consists of S sequences with L steps each.
 
     Attributes:
         distribution: Action distributions, [S, L].

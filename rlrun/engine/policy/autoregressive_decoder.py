@@ -27,7 +27,7 @@ FIRST_GAIN = 0.01
 
 
 def chain_head(actions: AnyActions, model: ModelConfig) -> Head:
-    """Describes the network head that feeds the decoder's hidden layers, which correct the outputs of later components.
+    """Describes the network head `chain`, which feeds the layers that condition action components on earlier ones.
 
     Raises:
         UsageError: The action has only one component.

@@ -33,13 +33,13 @@ VIEW_MEMORY = "rlrun.engine.policy.view_memory:ViewMemory"
 
 
 class BehaviorPolicy:
-    """Acting side of a policy in a rollout worker; picklable, and updated with weights from the learner.
+    """Acting side of a policy in a rollout worker; can be pickled, and loads new weights from the learner.
 
     The network's outputs are masked if the observations hold an action mask.
 
     Args:
         network: The network to act with.
-        action_space: Conversion between env actions and the policy's own actions.
+        action_space: Converts between env actions and the policy's own representation of them.
         exploration: Exploration strategy used while collecting.
         leaves: Observation entries and how each enters the network, including the action mask.
         normalize_observations: Whether observations are normalized by running statistics.
@@ -49,7 +49,7 @@ class BehaviorPolicy:
         state_inputs: Stores past actions and rewards in the recurrent state; None if it depends on observations alone.
 
     Attributes:
-        noise_source: Draws all random numbers of a fragment at once; this is the exploration strategy.
+        noise_source: The exploration strategy, as the object that draws all random numbers of a fragment at once.
         filter: Filter that normalizes observations.
         memory: Recurrent state and recent steps of each env slot's episode.
         collector: Records the columns of fragments, and applies parameter noise.
@@ -90,11 +90,11 @@ class BehaviorPolicy:
 
     @property
     def samples_policy(self) -> bool:
-        """Whether exploratory actions are samples of the policy's own learned action distribution."""
+        """Whether exploratory actions are sampled from the policy's learned action distribution."""
         return self.exploration.samples_policy
 
     def load(self, weights: Weights) -> None:
-        """Loads new weights, observation statistics and scheduled settings; recurrent state is kept."""
+        """Loads new weights, observation statistics and scheduled settings (such as epsilon); keeps recurrent state."""
         self.network.load(weights.acting)
         self.collector.load(weights)
         self.filter.load(weights.filters)
@@ -102,7 +102,7 @@ class BehaviorPolicy:
         self.weights_version = weights.version
 
     def search(self, simulations: int) -> None:
-        """Enables Monte Carlo tree search before each action.
+        """Makes the policy run a Monte Carlo tree search before each action.
 
         Args:
             simulations: Simulations per search; 0 disables search.
@@ -187,29 +187,29 @@ class BehaviorPolicy:
         return self.action_space.to_env(actions)
 
     def begin_episodes(self, starts: NDArray[np.bool_]) -> None:
-        """Clears recurrent state and recent steps in the env slots where a new episode begins (`starts` [B])."""
+        """Clears recurrent state and recent steps of the env slots where a new episode begins (mask `starts` [B])."""
         self.memory.begin(starts)
 
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:
-        """Stores the rewards of the last step in all B env slots, for networks that see past rewards."""
+        """Stores the rewards of the last step in all B env slots, for networks whose inputs include past rewards."""
         if self.memory.is_used:
             self.memory.take_rewards(rewards)
 
     def take_actions(self, actions: Any) -> None:
-        """Replaces the stored actions with those that the envs executed, for networks that see past actions."""
+        """Replaces the last stored actions by those that the envs executed, for networks that see past actions."""
         if self.memory.is_used:
             self.memory.replace_actions(self.action_space.from_env(actions))
 
     def actions(
         self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None
     ) -> Any:
-        """Env actions for a batch of raw observations: exploratory with a random generator, greedy without one."""
+        """Env actions for a batch of raw observations: exploratory if a random generator is given, else greedy."""
         return self.action_space.to_env(self.chosen(observations, generator, acts))
 
     def chosen(
         self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None
     ) -> Any:
-        """Actions in the policy's own representation: exploratory with a random generator, greedy without one.
+        """Actions for raw observations, before conversion to env actions: exploratory with a `generator`, else greedy.
 
         Parameter noise is not applied here; it is used only while collecting fragments.
 
@@ -230,8 +230,8 @@ class BehaviorPolicy:
     ) -> tuple[Any, Floats]:
         """Exploratory actions for B raw observations, and the network outputs [B, K] from which they were sampled.
 
-        Actions are in the policy's own representation. Unlike `chosen`, this does not store them as past actions;
-        pass them to `memory.remember` to store them.
+        Actions are in the policy's own representation, before conversion to env actions. Unlike `chosen`, this does not
+        store them as past actions; pass them to `memory.remember` to store them.
         """
         slots = len(leaves_of(observations)[0])
         heads = self._heads(observations, self.exploration.network_draws(generator, slots), acts)
@@ -240,7 +240,7 @@ class BehaviorPolicy:
     def outputs(self, observations: Any, acts: NDArray[np.bool_] | None = None) -> Floats:
         """Network outputs for a batch of raw observations, with forbidden actions masked.
 
-        Updates the recurrent state and the recent steps in the slots that act.
+        Also updates the recurrent state and the memory of recent steps of the env slots that act.
         """
         return self._heads(observations, None, acts)["outputs"]
 

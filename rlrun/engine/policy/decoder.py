@@ -21,7 +21,8 @@ from rlrun.engine.policy.flat_parameters import FlatParameters
 class Decoder(nn.Module, ABC):
     """Module that converts the outputs of several network heads to the outputs of the policy.
 
-    It maps batches [S, L, ...] of S sequences with L steps, and is called functionally with given parameters.
+    Inputs and outputs are batches [S, L, ...] of S sequences with L steps. Parameters are passed to each call
+    (`torch.func.functional_call`).
 
     Attributes:
         heads: Names of the heads that the decoder reads.
@@ -45,7 +46,8 @@ class Decoder(nn.Module, ABC):
 
         Args:
             network: The acting network whose heads are decoded.
-            slots: Offset and shape of each of the decoder's parameters in the loaded vector, by name.
+            slots: Offset and shape of each of the decoder's parameters in the flat vector that `load` receives, by
+                name.
         """
 
 
@@ -83,7 +85,7 @@ def acting_outputs(
 
 
 class Decoding:
-    """Decoder of a network's heads, together with the name prefix of its parameters in the policy.
+    """A decoder of network heads, with the prefix that its parameters' names have in the policy.
 
     Args:
         decoder: The decoder.
@@ -95,12 +97,12 @@ class Decoding:
         self.prefix = prefix
 
     def outputs(self, views: Mapping[str, Tensor], heads: Mapping[str, Tensor], columns: Mapping[str, Any]) -> Tensor:
-        """Applies the decoder to the heads of S sequences with L steps, with its parameters taken from the policy's."""
+        """Applies the decoder to the heads' outputs for S sequences of L steps; `views` are the policy's parameters."""
         own = {name.removeprefix(self.prefix): view for name, view in views.items() if name.startswith(self.prefix)}
         found: Tensor = functional_call(self.decoder, own, (heads, columns))
         return found
 
     def acting(self, network: TorchNetwork, table: FlatParameters, *more_heads: str) -> ActingNetwork:
-        """Creates the acting network that computes the decoder's input heads and `more_heads`, and decodes them."""
+        """Creates the acting network that computes the decoder's heads and `more_heads`, and applies the decoder."""
         inner = acting_network(network, table, heads=(*self.decoder.heads, *more_heads))
         return self.decoder.acting(inner, table.slots_of(self.prefix, 0))

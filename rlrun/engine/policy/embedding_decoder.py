@@ -1,4 +1,4 @@
-"""Decoder with action embeddings: outputs are dot products of action and observation embeddings (torch)."""
+"""Decoder that scores each action by the dot product of the action's and the observation's embedding (torch)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rlrun.engine.policy.decoder import Decoder
 
 
 class EmbeddedActions(Decoder):
-    """Torch module that scores actions by the scaled dot product of their embeddings and the observation's embedding.
+    """Torch module that scores each action by the scaled dot product of its embedding and the observation's embedding.
 
     The head `outputs` of the network is the observation's embedding.
 

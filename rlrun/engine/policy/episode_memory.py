@@ -27,11 +27,11 @@ class StateInputs(Protocol):
         ...
 
     def after_actions(self, state: Floats, actions: Any) -> Floats:
-        """Recurrent state [B, state_size] of B env slots after storing their last actions in it."""
+        """Returns the recurrent state [B, state_size] of B env slots, updated with the actions that were just taken."""
         ...
 
     def after_rewards(self, state: Floats, rewards: NDArray[Any]) -> Floats:
-        """Recurrent state [B, state_size] of B env slots after storing the rewards of the last step in it."""
+        """Returns the recurrent state [B, state_size] of B env slots, updated with the rewards of the last step."""
         ...
 
 
@@ -62,7 +62,7 @@ class EpisodeMemory:
         self._slots = 0
 
     def begin(self, starts: Flags) -> None:
-        """Clears the memory in the env slots where `starts` [B] is set: a new episode begins there."""
+        """Clears the memory of the env slots in which a new episode begins (mask `starts` [B])."""
         self._slots = len(starts)
         if self.views is not None:
             self.views.begin(starts)
@@ -72,7 +72,7 @@ class EpisodeMemory:
             self.recurrent[starts] = 0.0
 
     def see(self, observations: Any, acts: Flags | None) -> Any:
-        """Adds the raw observations of B env slots; returns the network's input, which may include recent steps.
+        """Stores the raw observations of B env slots; returns the network's input, which may include recent steps.
 
         Slots that do not act are unchanged; if `acts` is None, all act.
         """
@@ -82,9 +82,10 @@ class EpisodeMemory:
         return self.views.see(observations, acts)
 
     def collect(self, observations: Any, batch: SampleBatch, where: Any, starts: Flags, acts: Flags | None) -> Any:
-        """Clears the memory where episodes begin, adds new observations, and records recurrent state and past steps.
+        """Prepares the network's input for one step, and records what a learner needs to reproduce this input.
 
-        Recording fills the columns of the fragment from which a learner can reproduce the network's inputs.
+        Clears the memory where episodes begin, adds the observations to it, and writes the recurrent state and past
+        steps to the fragment's columns.
 
         Args:
             observations: Raw observations, a tree of [B, ...].
@@ -108,7 +109,7 @@ class EpisodeMemory:
         return view
 
     def before(self, observations: Any) -> Floats | None:
-        """Recurrent state [B, state_size] before the given observations; None for a network without recurrence."""
+        """Recurrent state [B, state_size] with which the network processes B observations; None without recurrence."""
         if not self.state_size:
             return None
         slots = len(leaves(observations)[0])
@@ -121,14 +122,14 @@ class EpisodeMemory:
         self.recurrent = state if acts is None else np.where(acts[:, None], state, self.recurrent)
 
     def remember(self, actions: Any, acts: Flags | None) -> None:
-        """Stores the chosen actions, in the policy's own representation, for the env slots that act (None for all)."""
+        """Stores the actions of the env slots that act (`acts`; None for all), before conversion to env actions."""
         if self.views is not None:
             self.views.act(actions, acts)
         if self.inputs is not None and not self.inputs.knows_chosen:
             self.keep(self.inputs.after_actions(self.recurrent, actions), acts)
 
     def replace_actions(self, actions: Any) -> None:
-        """Replaces the last stored actions with those that the envs executed, in the policy's own representation."""
+        """Replaces the last stored actions by those that the envs executed, in the policy's representation."""
         if self.views is not None:
             self.views.replace_actions(actions)
         if self.inputs is not None:
@@ -142,7 +143,7 @@ class EpisodeMemory:
             self.recurrent = self.inputs.after_rewards(self.recurrent, rewards)
 
     def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
-        """Allocates the columns of a fragment of T steps in B env slots that `collect` fills."""
+        """Allocates the columns that `collect` fills, for a fragment of T steps in B env slots."""
         columns: dict[str, NDArray[Any]] = {}
         if self.state_size:
             columns["episode_starts"] = np.empty((length, slots), np.bool_)

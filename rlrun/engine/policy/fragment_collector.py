@@ -47,7 +47,7 @@ class Recording:
         return
 
     def collect_by(self, execution: Execution) -> None:
-        """Replaces the recorder's networks by another implementation of them, such as C kernels."""
+        """Replaces the recorder's networks (such as a value network) by another implementation, such as C kernels."""
         return
 
     def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
@@ -66,7 +66,7 @@ class Recording:
         return
 
     def postprocess(self, batch: SampleBatch, collector: FragmentCollector) -> None:
-        """Computes further columns of a complete fragment, in place, where that is cheaper than at each step."""
+        """Computes, in place, columns of a complete fragment that are cheaper to compute for all steps at once."""
         return
 
 
@@ -75,7 +75,7 @@ class FragmentCollector:
 
     Args:
         network: The policy's acting network.
-        action_space: Conversion between env actions and the policy's own actions.
+        action_space: Converts between env actions and the policy's own representation of them.
         observation_filter: The policy's observation filter.
         memory: Recurrent state and recent steps of the running episodes.
         parameter_noise: Parameter noise; None for none.
@@ -121,7 +121,7 @@ class FragmentCollector:
             self.parameter_noise.load(weights)
 
     def collect_by(self, execution: Execution) -> None:
-        """Replaces the networks that collect experience by another implementation of them, such as C kernels."""
+        """Replaces the networks that act while collecting by another implementation of them, such as C kernels."""
         self.collecting = execution(self.collecting)
         if self.recording is not None:
             self.recording.collect_by(execution)
@@ -151,7 +151,7 @@ class FragmentCollector:
         return heads
 
     def close(self, batch: SampleBatch, episode_starts: Flags, shown: Flags) -> None:
-        """Records past steps as inputs of the closing observations, which follow a fragment's last step.
+        """Records the past steps that belong to the closing observations, those after a fragment's last step.
 
         Args:
             batch: The fragment's columns, changed in place.
@@ -162,11 +162,11 @@ class FragmentCollector:
             self._memory.views.close(batch, episode_starts, shown)
 
     def moments(self, observations: Any, filled: Flags) -> dict[str, Moments]:
-        """Count, mean and variance of a fragment's raw observations, with which the observation filter is updated."""
+        """Count, mean and variance of a fragment's raw observations, which update the observation filter."""
         return self.filter.moments(observations, filled)
 
     def postprocess(self, batch: SampleBatch) -> None:
-        """Prepares a complete fragment for learning, in place: adds past steps and further columns; adapts the noise.
+        """Completes a fragment for learning, in place: adds columns such as past steps, and adapts the parameter noise.
 
         Args:
             batch: The recorded columns, with the raw observations `obs` [T + 1, B, ...].
@@ -182,9 +182,9 @@ class FragmentCollector:
             self.recording.postprocess(batch, self)
 
     def closing_heads(self, observations: Any) -> Heads:
-        """Outputs of all network heads for a fragment's closing, normalized observations, e.g. for bootstrap values.
+        """Outputs of all network heads for the observations after a fragment's last step, e.g. for bootstrap values.
 
-        The recurrent state is not updated.
+        The observations must be normalized. The recurrent state is not updated.
         """
         heads, _ = self.collecting({"obs": observations}, self._memory.before(observations))
         return heads

@@ -1,7 +1,7 @@
 """Log-probabilities of actions in the env's units, for data sets and importance weights (NumPy).
 
-A policy's own actions are scaled to [-1, 1], and its log-probabilities refer to these. Rescaling divides a density by
-half the size of the range. Clipping concentrates probability at the bounds.
+A policy represents actions rescaled to [-1, 1], and its log-probabilities refer to these. In the env's units, densities
+are divided by half the size of each range, and clipping concentrates probability at the bounds.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def behavior_log_probs(behavior: BehaviorPolicy, outputs: Floats, actions: Actio
     Args:
         behavior: The policy that sampled the actions.
         outputs: Network outputs from which the actions were sampled, [..., K].
-        actions: The policy's own actions, [..., *action_shape].
+        actions: The sampled actions in the policy's own representation, [..., *action_shape].
     """
     exploration = behavior.exploration
     log_probs = _explored_log_probs(exploration.inner if isinstance(exploration, UniformUntil) else exploration)
@@ -99,10 +99,10 @@ def _with_noise(exploration: ActionNoise, outputs: Floats, actions: Actions) -> 
 
 
 def log_probs_in_env(space: StochasticActions, outputs: Floats, actions: Actions) -> Floats:
-    """Log-probabilities, in the env's units, of the env actions that correspond to a policy's rescaled actions.
+    """Converts log-probabilities of a policy's rescaled actions to those of the corresponding env actions.
 
     Args:
-        space: Action space with the policy's distributions.
+        space: The policy's action space, which defines its action distribution.
         outputs: Network outputs, [..., K].
         actions: Actions in the policy's own representation, [..., *action_shape].
     """

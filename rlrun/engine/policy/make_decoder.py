@@ -1,4 +1,4 @@
-"""Factories of a policy's network: heads, and a decoder for autoregressive actions or action embeddings (torch)."""
+"""Creation of a policy's network heads, and of decoders for autoregressive actions or action embeddings (torch)."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class ObservationFilter:
         return with_new_observation(observations, tree) if self._is_viewed else tree
 
     def filter_fragment(self, batch: SampleBatch) -> None:
-        """Normalizes the observations of a fragment, and of the steps recorded before it, in place."""
+        """Normalizes, in place, a fragment's observations and the past steps that precede the fragment."""
         if not self.is_on:
             return
         batch["obs"] = self(batch["obs"])
@@ -93,7 +93,7 @@ class ObservationFilter:
         return normalized.astype(np.float32, copy=False)
 
     def columns(self, observations: Any) -> dict[str, NDArray[Any]]:
-        """Entries of raw observations that are normalized, by the names of their statistics."""
+        """Returns the entries of raw observations that are normalized, by the names of their running statistics."""
         found: dict[str, NDArray[Any]] = {}
 
         def put(name: str, column: NDArray[Any]) -> None:

@@ -19,11 +19,12 @@ class Policy(ABC):
     """Learner's side of a policy: computes network outputs for losses, and creates the acting side for rollout workers.
 
     Attributes:
-        module: Template of the network, called functionally with parameters of the learner's flat vector.
+        module: The network, whose parameters are only a template: each call receives parameters from the learner's flat
+            vector (`torch.func.functional_call`).
         parameters: Slices of the module's parameters in the flat vector.
         leaves: Observation entries and how each enters the network, a tree of `ObservationLeaf`.
-        estimates: Kind of value function. `action_values`: the acting policy's outputs are the values of the actions.
-            `state_values`: the result of `outputs` has state values as its attribute `values`. None: there is none.
+        estimates: Kind of value function. With `action_values`, the acting policy's outputs are Q values. With
+            `state_values`, the result of `outputs` has an attribute `values`. None if the policy has no value function.
     """
 
     estimates: ClassVar[Literal["action_values", "state_values"] | None] = None
@@ -38,7 +39,7 @@ class Policy(ABC):
 
     @property
     def descended(self) -> str:
-        """Name prefix of the parameters that `Algorithm.loss` trains; "" for all, the default."""
+        """Name prefix of the parameters that the algorithm's main loss trains; "" for all, the default."""
         return ""
 
     @abstractmethod
@@ -54,9 +55,9 @@ class Policy(ABC):
         """
 
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
-        """Draws the random numbers that the losses need for S sequences of L steps, as additional columns of the batch.
+        """Draws the random numbers that losses need for S sequences of L steps; returns them as columns for the batch.
 
-        By default none are needed.
+        By default there are no such columns.
         """
         return {}
 

@@ -112,7 +112,7 @@ class StochasticActorPolicy(Policy):
         return self.behaving(BehaviorPolicy)
 
     def behaving(self, make: Callable[..., BehaviorPolicy]) -> BehaviorPolicy:
-        """Creates the policy's acting side by a given function or class with the arguments of `BehaviorPolicy`."""
+        """Creates the policy's acting side by calling `make`, which takes the arguments of `BehaviorPolicy`."""
         own = self._own_network
         return make(
             acting_outputs(self.network, self.decoding, self.parameters),

@@ -36,7 +36,7 @@ class ViewMemory:
     The memory also passes the last steps of one fragment to the next, whose first rows need them.
 
     Args:
-        leaves_of: Network inputs made of the current observation and past steps, a tree of `ObservationLeaf`.
+        leaves_of: The network's inputs (current observation and past steps), a tree of `ObservationLeaf`.
         action_space: The policy's action space, which converts between its own actions and those of the env.
 
     Attributes:
@@ -57,7 +57,7 @@ class ViewMemory:
         self._history: dict[str, Any] = {}
 
     def begin(self, starts: Flags) -> None:
-        """Clears the memory in the env slots where `starts` [B] is set: a new episode begins there."""
+        """Clears the memory of the env slots in which a new episode begins (mask `starts` [B])."""
         if len(self._steps) != len(starts):
             self._steps, self._given = np.full(len(starts), NOT_SHOWN, np.int32), np.zeros(len(starts))
             self._seen, self._history = {}, {}
@@ -72,7 +72,7 @@ class ViewMemory:
             self._given += rewards
 
     def see(self, observations: Any, acts: Flags | None) -> Any:
-        """Adds the raw observations of B env slots; returns the network's input, which includes past steps.
+        """Stores the raw observations of B env slots; returns the network's input, which includes past steps.
 
         Slots that do not act are unchanged.
 
@@ -97,7 +97,7 @@ class ViewMemory:
         return {**parts, **self._seen}
 
     def record(self, batch: SampleBatch, where: Any, acts: Flags | None) -> None:
-        """Records, for the observations last passed to `see`, the step within the episode and the previous reward.
+        """Records time step in the episode and previous reward of the observations last passed to `see`.
 
         Args:
             batch: The fragment's columns.
@@ -109,7 +109,7 @@ class ViewMemory:
         batch[PREV_REWARDS][where] = self._rewards[slots]
 
     def act(self, actions: NDArray[Any], acts: Flags | None) -> None:
-        """Stores the chosen actions as past actions, in the env slots that act."""
+        """Stores the chosen actions of the env slots that act, as past actions of later steps."""
         if VIEW_PREV_ACTIONS in self._seen:
             own = actions.reshape(len(actions), *self._action_space.action_shape)
             _push(self._seen[VIEW_PREV_ACTIONS], own, slice(None) if acts is None else acts)
@@ -127,9 +127,9 @@ class ViewMemory:
         }
 
     def close(self, batch: SampleBatch, starts: Flags, shown: Flags) -> None:
-        """Records the step within the episode and the previous reward of a fragment's closing observations.
+        """Records time step and previous reward of a fragment's closing observations.
 
-        Closing observations are those that follow the fragment's last step.
+        Closing observations follow the fragment's last step; the time step counts from the start of the episode.
 
         Args:
             batch: The fragment's columns; the row after the last step is filled.
@@ -142,14 +142,14 @@ class ViewMemory:
         batch[PREV_REWARDS][-1] = np.where(shown & (steps > 0), self._given, 0.0)
 
     def carry(self, batch: SampleBatch) -> None:
-        """Adds the steps before a fragment as a column, and keeps the fragment's last steps for the next one."""
+        """Adds the steps before a fragment to it as a column, and keeps the fragment's last steps for the next one."""
         if not self._history:
             self._history = self._empty_history(batch)
         batch[HISTORY] = self._history
         self._history = history_after(self._history, batch)
 
     def before_episode(self, observed: Any) -> dict[str, Any]:
-        """Padding of the network inputs at an episode's start, where past steps are missing: K steps each, [K, ...]."""
+        """Returns the padding for past steps before an episode's start, [K, ...] for an input of K past steps."""
         return padding_of(self._leaves, self._action_space, observed)
 
     def _empty_history(self, batch: SampleBatch) -> dict[str, Any]:
@@ -183,7 +183,7 @@ class ViewMemory:
 
 
 def padding_of(leaves_of: ObservationTree, action_space: ActionSpace, observed: Any) -> dict[str, Any]:
-    """Padding of the network inputs at an episode's start, where past steps are missing: K steps each, [K, ...].
+    """Returns the padding for past steps before an episode's start, [K, ...] for an input of K past steps.
 
     Args:
         leaves_of: Network inputs made of the current observation and past steps, a tree of `ObservationLeaf`.

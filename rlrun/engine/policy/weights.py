@@ -13,7 +13,7 @@ from rlrun.engine.settings.config import Schedule
 
 @dataclass(frozen=True)
 class LearningWeights:
-    """Complete state of a learner, sent to rollout workers that run their own learners.
+    """Complete parameters and optimizer state of a learner, sent to rollout workers that run their own learners.
 
     Attributes:
         flat: All parameters in one flat vector.
@@ -67,7 +67,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Lineup:
-    """Frozen opponents that may act in place of a policy, with the probability of each.
+    """Frozen opponents of a league, one of which may act in place of a policy, with the probability of each.
 
     Attributes:
         members: The opponents.

@@ -1,4 +1,4 @@
-"""Log of the actions taken in a worker's env slots, from which a resumed run replays the current episodes."""
+"""Log of the actions taken in a worker's env slots, with which a resumed run recreates the current episodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class LogTail:
-    """The newest entries of an action log, sent instead of the whole log.
+    """The newest actions in an action log, which a worker sends instead of the whole log.
 
     Attributes:
         rows: The newest actions, in order.
@@ -24,13 +24,13 @@ class LogTail:
 
 
 def with_logs_joined(place: Any, before: Any) -> Any:
-    """Completes a worker's state: appends each `LogTail` in it to the log of the worker's previous state.
+    """Replaces each `LogTail` in a worker's state by the full log, which is the previous log with the tail appended.
 
-    Returns the completed state.
+    Returns the complete state.
 
     Args:
         place: The worker's new state: nested mappings and lists of plain values and `LogTail` objects.
-        before: The worker's previous full state, None if there was none.
+        before: The worker's previous full state, or None without one.
     """
     if isinstance(place, LogTail):
         rows = place.rows if before is None else np.concatenate([before, place.rows])
@@ -44,9 +44,9 @@ def with_logs_joined(place: Any, before: Any) -> Any:
 
 
 class ActionLog:
-    """Log of the actions since the longest current episode began, trimmed whenever its length has doubled.
+    """Actions of a vector env's recent steps, back to at least the start of the longest current episode.
 
-    Trimming needs the length of each env slot's episode, so it is done rarely.
+    Older actions are dropped by `trim`, which is called only when the log has doubled since the last time.
     """
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class ActionLog:
 
     @property
     def is_full(self) -> bool:
-        """Whether the log is so long that `trim` should be called."""
+        """Whether the log has doubled since it was last trimmed, so that `trim` should be called."""
         return self._rows >= self._rows_to_trim_at
 
     def trim(self, longest: int) -> None:
@@ -73,7 +73,7 @@ class ActionLog:
         self._rows_to_trim_at = 2 * self._rows
 
     def latest(self, lengths: Sequence[int]) -> list[NDArray[Any]]:
-        """Returns the last `lengths[slot]` actions of each env slot, e.g. those of its current episode."""
+        """Returns the last `lengths[slot]` actions of each env slot, for example those of its current episode."""
         actions = np.concatenate(self._fragments)
         return [actions[len(actions) - length :, slot].copy() for slot, length in enumerate(lengths)]
 

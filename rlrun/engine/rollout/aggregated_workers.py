@@ -1,4 +1,4 @@
-"""Remote rollout workers in groups; for each group an aggregator collects fragments and delivers whole batches."""
+"""Groups of remote rollout workers, each with an actor (aggregator) that joins their fragments into whole batches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ receive new weights."""
 
 
 class AggregatedWorkers:
-    """Remote rollout workers in groups, each supervised by an aggregator that concatenates fragments into batches.
+    """Remote rollout workers in groups, each supervised by an actor (aggregator) that joins fragments into batches.
 
     The constructor starts workers and aggregators without waiting for them. Ray must be running.
 
@@ -66,15 +66,15 @@ class AggregatedWorkers:
 
     @property
     def restarts(self) -> int:
-        """Number of restarts of workers and aggregators."""
+        """Number of restarts of workers and aggregators so far."""
         return self._restarts_of_workers + self._actors.restarts
 
     def order(self, orders: Orders, only: int | None = None) -> None:
-        """Sends new weights or env arguments to one or all aggregators, which pass them on between batches."""
+        """Sends new weights or env keyword arguments to one or all aggregators, which pass them to their workers."""
         self._actors.tell("follow", orders, only, about=orders.about)
 
     def request(self, deliverer: int) -> None:
-        """Asks an aggregator for a batch, which `arrived` later returns."""
+        """Requests a batch from an aggregator; `arrived` returns it later."""
         self._actors.ask(deliverer, "sample").inbox = self._inbox
 
     def arrived(self) -> list[JoinedRollouts]:
@@ -97,7 +97,7 @@ class AggregatedWorkers:
         return arrived
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
-        """Returns the Ray references to wait for (any one of them suffices), and the deadline of the wait."""
+        """Returns the Ray references to wait for (any one suffices) before a batch arrives, and a deadline."""
         return self._actors.awaited()
 
     def due(self) -> list[int]:
@@ -105,12 +105,12 @@ class AggregatedWorkers:
         return [self._due[worker] for worker in self._indices]
 
     def states(self) -> list[Any]:
-        """Returns the states of all aggregators' workers, ordered by worker index."""
+        """Returns the states of all workers in all groups, ordered by worker index."""
         answers = self._actors.answers_of_all("states", [()] * len(self._shares))
         return [state for states in answers for state in states]
 
     def load_states(self, states: Sequence[Any], due: Sequence[int]) -> int:
-        """Restores the workers' states; drops requests, and fragments that aggregators have not delivered.
+        """Restores the workers' states; drops pending requests, and fragments that have not been delivered.
 
         Args:
             states: States from `states`.

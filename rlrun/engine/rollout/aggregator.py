@@ -1,8 +1,8 @@
-"""Aggregator: a Ray actor that concatenates the fragments of a group of workers into batches for the trial.
+"""Aggregator, a Ray actor that concatenates the fragments of a group of rollout workers into training batches.
 
 The trial's process then receives one answer per batch instead of one per fragment, and need not concatenate arrays. The
-aggregator supervises its workers as the driver would. Each batch includes the counts of its fragments, so the driver's
-counts are the same as without aggregators.
+aggregator restarts workers that fail, as the trial's process does without aggregators. Each batch includes the counts
+of its fragments (env steps, episodes), so that totals do not depend on aggregators.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AggregatorConfig:
-    """Settings of one aggregator, which concatenates fragments of several workers; picklable.
+    """Settings of one aggregator, an actor that concatenates fragments of several workers; can be pickled.
 
     Attributes:
         index: Index of the aggregator.
@@ -43,9 +43,9 @@ class AggregatorConfig:
 class Aggregator:
     """Supervises a group of rollout workers, and concatenates their fragments into batches.
 
-    The next fragment of a worker is requested once the last one has arrived, and only while a batch is requested. The
-    queue thus holds at most one batch and `in_flight` fragments per worker. The constructor starts the workers without
-    waiting for them.
+    A worker is asked for its next fragment once the last one has arrived, and only while the trial waits for a batch.
+    The queue thus holds at most one batch and `in_flight` fragments per worker. The constructor starts the workers
+    without waiting for them.
     """
 
     def __init__(self, config: AggregatorConfig) -> None:
@@ -57,11 +57,11 @@ class Aggregator:
         self._told_restarts = 0
 
     def follow(self, orders: Orders) -> None:
-        """Passes new weights or env arguments on to all workers, in effect from their next fragment on."""
+        """Passes new weights or env keyword arguments to all workers, which use them from their next fragment on."""
         self.workers.order(orders)
 
     def sample(self) -> JoinedRollouts:
-        """Returns the next full batch, or a `JoinedRollouts` without a batch if none is full before the timeout.
+        """Returns the next full batch, or a `JoinedRollouts` with batch None if the timeout ends before one is full.
 
         Raises:
             RlrunError: A worker raised this error.
@@ -115,7 +115,7 @@ class Aggregator:
         return self.workers.states()
 
     def load_states(self, states: Sequence[Any], due: Sequence[int]) -> int:
-        """Restores the workers' states; drops fragments that were requested or not yet delivered.
+        """Restores the workers' states; drops fragments that were requested or have not been delivered.
 
         Args:
             states: States from `states`.

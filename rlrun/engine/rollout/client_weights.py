@@ -1,4 +1,4 @@
-"""Policies as JSON, for external programs (clients) that step their own env and choose actions themselves."""
+"""Conversion of policies to JSON, for external programs (clients) that step their own env and choose actions."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _actions_in_json(actions: KnownActions) -> dict[str, Any]:
 
 
 def array_in_json(array: NDArray[Any]) -> dict[str, Any]:
-    """Converts an array to its shape and its float32 values in base64."""
+    """Converts an array to JSON data: its shape, and its float32 values in base64."""
     numbers = np.ascontiguousarray(array, "<f4").tobytes()
     return {"shape": list(array.shape), "float32": base64.b64encode(numbers).decode("ascii")}
 

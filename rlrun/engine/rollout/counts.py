@@ -41,12 +41,13 @@ class RolloutCounts:
 
     Attributes:
         env_steps: Env steps of all rollouts received.
-        agent_steps: Steps of each policy's agents, in worlds of many agents.
+        agent_steps: Number of steps by each policy's agents, in multi-agent envs.
         missing_finals: Number of agents' episodes truncated without a final observation.
         dropped_rewards: Number of rewards for agents whose episode had ended or had never begun.
         sample_s: Seconds of sampling, summed over the workers.
-        env_slots_restarted: Env slots of restarted workers that began a new episode, in this session.
-        fragments_left_out: Number of fragments of slow workers that were dropped, in this session.
+        env_slots_restarted: Number of env slots of restarted workers that began a new episode, since this process
+            started.
+        fragments_left_out: Number of fragments of slow workers that were dropped, since this process started.
         endless: Check called after each fragment, which warns if no episode ends; None for no warning.
         measured: Timings of the fragments, in the order of their arrival; None if they are not recorded.
         hooks: Metrics and stop reasons that the workers' hooks returned; None without hooks.
@@ -113,7 +114,7 @@ class RolloutCounts:
         return self._filter_deltas.pop(policy, {})
 
     def state(self) -> dict[str, Any]:
-        """Returns the counts, and the episodes and statistics kept for the `take_*` methods, for a checkpoint."""
+        """Returns, for a checkpoint, the counts, and the episodes and statistics kept for the `take_*` methods."""
         return {**self._of_episodes(), **(self._of_agents() if self.agent_steps else {})}
 
     def _of_episodes(self) -> dict[str, Any]:
@@ -153,7 +154,10 @@ class RolloutCounts:
         }
 
     def load_agent_steps(self, state: Mapping[str, Any]) -> None:
-        """Restores each policy's number of agent steps from `state()`, which omits it for single-agent envs."""
+        """Restores the counters of multi-agent envs from the result of `state()`, which may lack them.
+
+        For single-agent envs, `state()` does not include these counters.
+        """
         self.agent_steps = Counter({policy: as_count(steps) for policy, steps in state.get("agent_steps", {}).items()})
         self.missing_finals = as_count(state.get("missing_finals", 0))
         self.dropped_rewards = as_count(state.get("dropped_rewards", 0))

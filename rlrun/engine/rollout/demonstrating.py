@@ -1,4 +1,4 @@
-"""Recording of expert demonstrations from a policy's episodes, to a file or a data set."""
+"""Recording of a policy's episodes as expert demonstrations, to a file or a data set."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class DemonstratedEpisode:
 
     Attributes:
         seed: Seed that the env was reset with.
-        observations: Observations including the final one, T + 1.
-        actions: Actions as passed to the env.
-        rewards: Rewards.
+        observations: The T + 1 observations, including the final one.
+        actions: The T actions, as passed to the env.
+        rewards: The T rewards.
         log_probs: Log-probabilities of the actions, None if unknown.
         terminated: Whether the last step terminated the episode.
         truncated: Whether the last step truncated the episode.
@@ -78,7 +78,7 @@ def demonstrate(acts: Acts, env: EnvConfig, episodes: int, seed: int) -> tuple[D
         seed: Seed of the episodes.
 
     Returns:
-        The demonstrations, and the return of each episode.
+        The recorded episodes, and the return of each.
 
     Raises:
         UsageError: Actions are not single numbers or vectors.

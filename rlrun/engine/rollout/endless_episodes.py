@@ -1,4 +1,4 @@
-"""Detection of episodes that never end: warnings, an error beyond the maximum length, and user interrupts."""
+"""Detection of episodes that never end, by a warning, or an error beyond a maximum length."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class EndlessEpisodes:
 
     Args:
         announce: Function called with the warning.
-        env_slots: Envs, or worlds, of all workers together.
+        env_slots: Number of envs of all workers together.
 
     Attributes:
         is_told: Whether the warning has been given.
@@ -42,17 +42,18 @@ class EndlessEpisodes:
         self._agents_end = False
 
     def begin(self, *, has_episodes: bool) -> None:
-        """Prepares the check when a trial starts or resumes; a resumed one may already have finished episodes."""
+        """Prepares the check when a trial starts or resumes; it is skipped if episodes have already finished."""
         self.is_told = self.is_told and not has_episodes
         self._looks = not (has_episodes or self.is_told)
 
     def look(self, env_steps: int, *, has_episodes: bool, has_agent_episodes: bool = False) -> None:
-        """Warns if no episode has ended after `EPISODELESS_STEPS` steps per env slot.
+        """Warns if no episode has ended after `EPISODELESS_STEPS` env steps per env slot.
 
         Args:
             env_steps: Env steps so far.
             has_episodes: Whether an episode has ended in the last fragments.
-            has_agent_episodes: Whether an agent's episode has ended in the last fragments, in a multi-agent world.
+            has_agent_episodes: Whether an agent's episode has ended in the last fragments, while the multi-agent env
+                continued.
         """
         self._agents_end |= has_agent_episodes
         if has_episodes:
@@ -61,7 +62,7 @@ class EndlessEpisodes:
             self._tell(env_steps)
 
     def look_halfway(self, env_steps: int) -> None:
-        """Warns if no episode has ended in the first half of a run, as short runs may never reach `EPISODELESS_STEPS`.
+        """Warns if no episode has ended by the middle of a run, since short runs may never reach `EPISODELESS_STEPS`.
 
         Args:
             env_steps: Env steps so far.
@@ -92,7 +93,7 @@ class EpisodeWatchdog:
     Args:
         name: Text for messages: the env, and the operation that waits for its episodes.
         limit: The env's own `max_episode_steps`; None if it sets none.
-        grace_s: Grace period in seconds after an interrupt, in which episodes may still end.
+        grace_s: Seconds for which running episodes may continue after the user's interrupt.
     """
 
     def __init__(self, name: str, limit: int | None, grace_s: float = math.inf) -> None:
@@ -102,7 +103,7 @@ class EpisodeWatchdog:
         self._wished = math.inf
 
     def look(self, length: int) -> None:
-        """Warns or fails if the longest running episode is too long; called after each step.
+        """Warns or raises if the longest running episode is too long; called after each step.
 
         Args:
             length: Steps so far of the longest running episode.
@@ -131,10 +132,10 @@ def _not_ended(steps: int) -> str:
 
 
 def end_if_wanted(length: int) -> None:
-    """Raises KeyboardInterrupt if the user asked to stop and the current episode is too long to be waited for.
+    """Raises KeyboardInterrupt if the user asked to stop and the current episode is too long to wait for its end.
 
     Args:
-        length: Steps of the longest episode so far.
+        length: Steps so far of the longest running episode.
 
     Raises:
         KeyboardInterrupt: The user requested a stop, and the episode is longer than `LONG_EPISODE`.

@@ -25,7 +25,7 @@ MOST_INFO_NUMBERS = 1000
 
 
 class EpisodeSums:
-    """Return and length so far of the current episode in each of B env slots.
+    """Running return and length of the current episode in each of B env slots.
 
     Attributes:
         returns: Sum of raw rewards in the current episode, [B].
@@ -39,7 +39,7 @@ class EpisodeSums:
         self.columns = {name: np.zeros(slots) for name in columns}
 
     def of(self, slot: int) -> dict[str, Any]:
-        """Returns the return and length so far of one env slot's episode, as plain data."""
+        """Returns the running return and length of one env slot's episode, as plain data for a checkpoint."""
         return {
             "episode_return": float(self.returns[slot]),
             "episode_length": int(self.lengths[slot]),
@@ -47,7 +47,7 @@ class EpisodeSums:
         }
 
     def load(self, saved: Sequence[Mapping[str, Any]], kept: NDArray[np.bool_]) -> None:
-        """Restores the running sums of all env slots from the data that `of` returned for each.
+        """Restores the running returns and lengths of all env slots from the results of `of`.
 
         Args:
             saved: Data that `of` returned, by slot.
@@ -71,14 +71,14 @@ class EpisodeSums:
         agents: Mapping[tuple[int, int], str] = NOBODY,
         columns: Mapping[str, NDArray[np.float64]] = NO_COLUMNS,
     ) -> list[Episode]:
-        """Adds the rewards of T steps in B env slots, and returns the episodes that ended, ordered by end.
+        """Adds the rewards of T steps in B env slots; returns the episodes that ended, in the order of their ends.
 
         Args:
             rewards: Raw rewards, [T, B]; 0 where no step was taken.
             ends: Whether the slot's episode ended, [T, B].
             steps: Whether a step was taken, [T, B].
             infos: Infos of the steps that ended episodes.
-            agents: Names of the agents whose episodes ended, by (step, slot); empty if every env has one agent.
+            agents: Names of the agents whose episodes ended, by (step, slot); empty for single-agent envs.
             columns: Additional numbers by name, each [T, B]; 0 where there is no step.
         """
         if not np.count_nonzero(ends):
@@ -139,7 +139,7 @@ def sums_within_episodes(
 def numbers_in(info: Mapping[str, Any]) -> dict[str, float]:
     """Extracts the finite numbers on the top level of an info dict as metrics, with keys converted to text.
 
-    At most `MOST_INFO_NUMBERS` + 1 are returned, so that the caller can detect an excess.
+    At most `MOST_INFO_NUMBERS` + 1 numbers are returned: one more than allowed, so that the caller notices an excess.
 
     Examples:
         >>> numbers_in({"x": 1, 3: 2.5, "name": "a", "huge": 10**400})

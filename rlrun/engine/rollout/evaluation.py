@@ -47,10 +47,10 @@ _ROUNDING = 1e-9
 
 
 class ActsInWorld(Protocol):
-    """Interface of a policy that can play evaluation episodes."""
+    """Interface of a policy that can play evaluation episodes in a batch of B env slots."""
 
     def begin_episodes(self, starts: NDArray[np.bool_]) -> None:
-        """Clears the policy's memory in the env slots where `starts` [B] is set: a new episode begins there."""
+        """Clears the policy's memory of the env slots where a new episode begins (mask `starts` [B])."""
         ...
 
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:
@@ -60,7 +60,7 @@ class ActsInWorld(Protocol):
     def actions(
         self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None
     ) -> Any:
-        """Returns the env actions of the slots in mask `acts`: sampled with a random generator, greedy without one."""
+        """Returns env actions for the slots in the mask `acts`: sampled if a random generator is given, else greedy."""
         ...
 
 
@@ -75,8 +75,8 @@ class EvaluationResult:
     Attributes:
         returns: Sum of raw rewards of each episode.
         lengths: Steps of each episode.
-        policies: Per-policy results of a multi-agent world; a return of the world is the sum over all its agents.
-        columns: By name of a per-step column that the env's config lists, the column's sum over each episode.
+        policies: Results of each policy's agents in a multi-agent env, whose own returns are sums over all its agents.
+        columns: For each per-step number that the env's config names (`columns`), its sum over each episode.
     """
 
     returns: list[float]
@@ -86,12 +86,15 @@ class EvaluationResult:
 
     @property
     def column_means(self) -> dict[str, float]:
-        """Mean over episodes of the sum of each configured column, by metric name `episode_columns/<name>_mean`."""
+        """Mean over episodes of each configured column's sum, by metric name `episode_columns/<name>_mean`.
+
+        Columns are per-step numbers, named in the env's config.
+        """
         return {column_metric(name): float(np.mean(sums)) for name, sums in self.columns.items()}
 
     @cached_property
     def rates(self) -> dict[str, tuple[float, float]]:
-        """Exact 95 % confidence intervals of success rates, for columns whose sum in every episode is 0 or 1."""
+        """Exact 95 % confidence intervals of success rates, for per-step columns with sum 0 or 1 in every episode."""
         rates = {name: sums for name, sums in self.columns.items() if sums and set(sums) <= {0.0, 1.0}}
         return {name: load_internal(EXACT_INTERVAL)(int(sum(sums)), len(sums)) for name, sums in rates.items()}
 
@@ -163,10 +166,10 @@ class EvaluationResult:
 
 
 def interval_gap(mine: EvaluationResult, other: EvaluationResult) -> float:
-    """Distance between the 95 % intervals of two evaluations; 0 if they overlap.
+    """Gap between the 95 % confidence intervals of two evaluations' mean returns; 0 if they overlap.
 
-    The distance is positive if the second interval is above the first, and negative if it is below. Rounding
-    differences between means of equal returns count as 0.
+    The gap is positive if the second interval is above the first, and negative if it is below. Rounding differences
+    between means of equal returns count as 0.
 
     Examples:
         >>> low, high = EvaluationResult([1.0, 1.0], [5, 5]), EvaluationResult([3.0, 3.0], [5, 5])
@@ -178,13 +181,15 @@ def interval_gap(mine: EvaluationResult, other: EvaluationResult) -> float:
 
 
 def column_metric(name: str) -> str:
-    """Name of the metric for the mean, over episodes, of a column's sum."""
+    """Returns the name of the metric that holds the mean, over episodes, of a per-step column's sum."""
     return f"episode_columns/{name}_mean"
 
 
 @dataclass(frozen=True)
 class EvaluationSeeds(EpisodeSeeds):
-    """Seeds of evaluation episodes, which depend on an episode's number but not on the number of parallel envs.
+    """Source of the seeds of evaluation episodes, which do not depend on the number of parallel envs.
+
+    A seed is determined by the episode's number.
 
     Attributes:
         num_envs: Number of env slots, B; env slot b runs the episodes b, b + B, b + 2 B, ...
@@ -217,9 +222,9 @@ def evaluate(
 ) -> EvaluationResult:
     """Evaluates policies over a fixed number of episodes.
 
-    Episodes are assigned to env slots in advance, since taking the first ones to finish would favor short episodes.
-    The seed of an episode depends only on its number, if the backend can seed single episodes. A deterministic policy
-    then gets the same results with any number of env slots.
+    Episodes are assigned to env slots in advance, since counting whichever episodes finish first would favor short
+    ones. The seed of an episode depends only on its number, if the backend can seed single episodes. A deterministic
+    policy then gets the same results with any number of env slots.
 
     Args:
         behaviors: Behavior policies by name.
@@ -227,7 +232,7 @@ def evaluate(
         episodes: Number of episodes.
         seed: Seed of the episodes and of the actions.
         mapping: Mapping of agents to policies; None if one policy acts for all agents.
-        slots: Number of agent slots of each policy per world, as in training.
+        slots: Maximum number of each policy's agents in a world at a time, as in training.
         actions: Whether actions are greedy or sampled.
         num_envs: Number of parallel envs or worlds; 8 by default, at most `episodes`.
         draw: Callback for an image of the world [height, width, 3] at each step (None without rendering); episodes then

@@ -1,4 +1,4 @@
-"""Hooks of one process, with the metrics and stop reasons that they returned since the last result."""
+"""Users' hooks in one process, with the metrics and requests to stop that they returned since the last result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlrun.engine.settings.metric import HOOKS, is_name
 
 
 class HookAnswers:
-    """Metrics that hooks returned, summed by name, and the first reason they gave to stop the run.
+    """Metrics that users' hooks returned, summed by name, and the first reason they gave to stop the run.
 
     Attributes:
         stop: Reason to stop the run, "" for none.
@@ -39,7 +39,7 @@ class HookAnswers:
             self._add(name, float(value), 1)
 
     def merge(self, other: HookAnswers) -> None:
-        """Adds the metrics and the stop reason that a worker's hooks returned for a fragment."""
+        """Adds the metrics and the stop reason that hooks in a rollout worker returned for a fragment."""
         for name, (total, count) in other._sums.items():
             self._add(name, total, count)
         self.stop = self.stop or other.stop
@@ -76,7 +76,7 @@ class HookInstance:
     hook: Hook
 
     def problem(self, answer: Any) -> str:
-        """Describes why a hook's return value for an event is invalid; "" if it is valid."""
+        """Describes why the value that the hook returned for an event is invalid; returns "" if it is valid."""
         metrics = answer.metrics if isinstance(answer, Stop) else answer
         if not isinstance(metrics, Mapping):
             return f"must return metrics by name, a Stop or None, not {answer!r:.80}"
@@ -89,13 +89,14 @@ class HookInstance:
 
 
 class HookInstances:
-    """Hooks of one process that subscribe to the given events; creates them and calls them.
+    """Creates and calls users' hooks in one process, those that subscribe to any of the given events.
 
     Args:
         hooks: Settings of each hook by its import path.
-        events: The events.
+        events: Names of the events that occur in this process.
         seed: Root seed of the trial.
-        stream: Indices, such as the worker's, from which the seeds of the hooks' random generators are derived.
+        stream: Integers, such as the worker's index, that distinguish the random generators of hooks in different
+            processes.
 
     Attributes:
         events: Events to which at least one hook subscribes.
@@ -118,16 +119,16 @@ class HookInstances:
         self.events = frozenset(self._subscribers)
 
     def deliver(self, answers: HookAnswers, event: str, where: Callable[[], str], *arguments: Any) -> None:
-        """Calls all hooks that subscribe to an event, and collects their answers.
+        """Calls all hooks that subscribe to an event, and collects their return values.
 
         Args:
-            answers: Collection to which the hooks' answers are added.
+            answers: Collection to which the returned metrics and stop reasons are added.
             event: The event.
             where: Function that describes the env, episode and step, for messages.
             arguments: Arguments of the event.
 
         Raises:
-            TrainingFailed: A hook raises, or returns something that is not a valid answer.
+            TrainingFailed: A hook raises, or returns neither metrics nor a stop reason.
         """
         for made in self._subscribers[event]:
             try:
@@ -149,7 +150,7 @@ class HookInstances:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the hooks from `state()`; hooks that were added or removed since are skipped."""
+        """Restores the hooks from the result of `state()`; skips hooks that were added or removed since."""
         for name, own in state.items():
             if name in self._made:
                 hook = self._made[name].hook

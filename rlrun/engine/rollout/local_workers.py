@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class LocalWorkers:
-    """The single rollout worker in the trial's own process; `arrived` collects each requested fragment when called.
+    """The only rollout worker of a trial without remote workers; collects a fragment in each call of `arrived`.
 
     Args:
         factory: `module:Name` of a `Worker` class, instantiated with its config.
@@ -24,7 +24,7 @@ class LocalWorkers:
         operators: Postprocessing that the worker applies to each policy's batches.
 
     Attributes:
-        sampler: The worker with its postprocessing.
+        sampler: The worker, with the postprocessing of its batches.
         restarts: Restarts of workers: always 0.
     """
 
@@ -37,15 +37,15 @@ class LocalWorkers:
         self._due = 0
 
     def order(self, orders: Orders, only: int | None = None) -> None:
-        """Passes new weights or env arguments on to the worker."""
+        """Passes new weights or env keyword arguments to the worker."""
         self.sampler.follow(orders)
 
     def request(self, deliverer: int) -> None:
-        """Asks for a fragment, which `arrived` collects."""
+        """Requests a fragment, which the next call of `arrived` collects."""
         self._requests += 1
 
     def arrived(self) -> list[Rollout]:
-        """Collects and returns the next requested fragment."""
+        """Collects the next requested fragment, and returns it."""
         if not self._requests:
             return []
         self._requests -= 1
@@ -54,19 +54,19 @@ class LocalWorkers:
         return [rollout]
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
-        """Returns nothing to wait for, since `arrived` collects fragments when called."""
+        """Returns no references and no deadline, since `arrived` collects fragments when called."""
         return (), math.inf
 
     def due(self) -> list[int]:
-        """Returns the index (from 0) of the worker's next fragment, as a list of one."""
+        """Returns the index (from 0) of the worker's next fragment, as a list with one entry."""
         return [self._due]
 
     def states(self) -> list[Any]:
-        """Returns the worker's state, as a list of one."""
+        """Returns the worker's state, as a list with one entry."""
         return [self.sampler.state()]
 
     def load_states(self, states: Sequence[Any], due: Sequence[int]) -> int:
-        """Restores the worker's state, and drops requests."""
+        """Restores the worker's state, and drops pending requests."""
         self._requests = 0
         self._due, state = as_count(due[0]), states[0]
         return self.sampler.load_state(state)

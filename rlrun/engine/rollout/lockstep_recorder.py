@@ -1,6 +1,6 @@
-"""Recording of fragments [T, B] from single-agent vector envs: T steps in B env slots, which step together.
+"""Recording of fragments [T, B] of experience from single-agent vector envs, whose B env slots step together.
 
-Env states are saved as the actions since the last reset, and restored by replaying these actions.
+An env's state is saved as the actions since its last reset, and restored by repeating these actions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class LockstepRecorder:
-    """Steps a vector env with a policy, and records fragments of T steps; the policy acts for all slots in one call.
+    """Steps a single-agent vector env with a policy, which acts in all slots at once, and records fragments of T steps.
 
     Args:
         env: Vector env, which is reset when the first fragment is recorded.
@@ -39,10 +39,10 @@ class LockstepRecorder:
         policy: Name of the policy.
         behavior: The policy that acts.
         length: T, steps in a fragment.
-        max_replay_s: Seconds that a resumed run may spend on replaying the current episodes.
+        max_replay_s: Maximum time in seconds to repeat the actions of the current episodes in a resumed run.
 
     Attributes:
-        slots: B, number of env slots in a batch, by policy.
+        slots: Number of env slots B, as a dict with the policy's name.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class LockstepRecorder:
         self._filled, self._shown = np.ones((length, env.num_envs), np.bool_), np.ones(env.num_envs, np.bool_)
 
     def begin(self, seeds: Sequence[int]) -> None:
-        """Resets all env slots with the given seeds, which ends the current episodes without recording them.
+        """Resets all env slots with the given seeds; the current episodes are abandoned.
 
         Args:
             seeds: Seed of each env slot's episode, [B].
@@ -163,10 +163,10 @@ class LockstepRecorder:
             self._actions.trim(max(place.length for place in self._env.places()))
 
     def state(self) -> list[dict[str, Any]]:
-        """Returns, for each env slot, the data for replaying its current episode.
+        """Returns, for each env slot, the data from which its current episode can be recreated.
 
-        These are the episode's number, seed, actions, and return and length so far. The state is empty before the first
-        fragment.
+        The data are the episode's number, seed and actions, and its return and length so far. The state is empty before
+        the first fragment.
         """
         if self._observations is None:
             return []
@@ -174,7 +174,7 @@ class LockstepRecorder:
         return self._slots(places, self._actions.latest([place.length for place in places]))
 
     def place(self) -> list[dict[str, Any]]:
-        """Returns the same data as `state()`, but with each action log cut to the latest fragment."""
+        """Returns `state()` in a short form, sent after each fragment: action logs hold only the newest actions."""
         places = self._env.places()
         return self._slots(places, self._actions.tails([place.length for place in places]))
 
@@ -194,7 +194,7 @@ class LockstepRecorder:
         ]
 
     def load_state(self, slots: list[dict[str, Any]]) -> dict[str, NDArray[np.bool_]]:
-        """Restores the env slots from `state()`, by replaying the actions of their current episodes.
+        """Restores the env slots from the result of `state()`, by repeating the actions of their current episodes.
 
         Args:
             slots: State of each env slot.
@@ -238,11 +238,11 @@ class LockstepRecorder:
 
 
 def lockstep_recorder(config: WorkerConfig, lessons: Lessons | None) -> tuple[LockstepRecorder, Watched]:
-    """Creates a worker's vector env and the recorder that steps it, with a watchdog for endless episodes.
+    """Creates a worker's single-agent vector env, its recorder, and a watchdog for endless episodes.
 
     Args:
         config: Settings of the worker; one policy acts in all env slots.
-        lessons: Keyword arguments that a curriculum sets for the env slots; None without a curriculum.
+        lessons: Keyword arguments of envs that a curriculum sets; None without a curriculum.
     """
     seeds = EpisodeSeeds(config.seed, config.worker_index)
     name = config.env_name

@@ -1,4 +1,4 @@
-"""Placeholder worker for trainings on recorded data, which step no env."""
+"""Placeholder for a rollout worker, for trainings on recorded data, which step no env."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class NoWorker:
         raise RuntimeError("a training from data alone steps no env: its dataflow must not begin with rollouts")
 
     def state(self) -> dict[str, Any]:
-        """Empty state for a checkpoint, since nothing is collected."""
+        """Empty state for a checkpoint, since this placeholder for a worker collects nothing."""
         return {"unsaved": []}
 
     def place(self) -> dict[str, Any]:
-        """Empty state for a restart of the worker, since nothing is collected."""
+        """Empty state, with which this placeholder for a worker could be restarted."""
         return self.state()
 
     def load_state(self, state: Any) -> int:

@@ -1,4 +1,4 @@
-"""Time spent on each part of collecting a fragment: env steps, inference, recording, hooks, SGD."""
+"""Time profile of the collection of a fragment: seconds of env steps, inference, recording, hooks and SGD."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class FragmentTimes:
     """Time profile of one fragment's collection: start, end, and seconds spent on each part.
 
     Attributes:
-        clock: Name of the machine's clock; moments on different clocks cannot be compared.
+        clock: Identifier of the machine's clock; times on different clocks cannot be compared.
         began: Start of the collection, in seconds on the clock of `time.perf_counter`.
         ended: End of the collection, including postprocessing on the worker.
         seconds: Seconds by activity, such as stepping envs; they sum to the time between `began` and `ended`.
@@ -34,7 +34,7 @@ class FragmentTimes:
     seconds: dict[str, float]
 
     def extended(self, sgd_s: float) -> FragmentTimes:
-        """Returns a copy of this profile that ends now; the time since the old end counts as postprocessing and SGD.
+        """Returns a copy of this profile that ends now; the added time counts as SGD and postprocessing.
 
         Args:
             sgd_s: Seconds of SGD since the old end; the rest was postprocessing.

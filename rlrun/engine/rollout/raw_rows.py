@@ -1,4 +1,4 @@
-"""Experience in the form exchanged with the env, before normalization, clipping and history; used for data sets."""
+"""Raw rows of experience, before normalization, clipping and stacking of past steps; used for data sets and hooks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Flags = NDArray[np.bool_]
 
 
 class Stream(NamedTuple):
-    """Consecutive raw rows of one env slot, as arguments for the data set writer."""
+    """Consecutive raw rows (env's units, not normalized) of one env slot, as arguments for the data set writer."""
 
     slot: int
     rows: Mapping[str, Any]
@@ -31,13 +31,13 @@ class Stream(NamedTuple):
 
 @dataclass(frozen=True)
 class RawRows:
-    """Raw rows of a fragment for one policy, with T steps in B slots.
+    """Experience of one policy in a fragment of T steps in B slots, in the env's units: not normalized or clipped.
 
     Attributes:
         columns: `obs` [T + 1, B, ...], and the other columns [T, B, ...]; actions are those of the env.
-        begins: Mask [B] of slots whose first row begins an episode instead of going on with one.
-        agent_rows: Rows of agents' episodes in a world, in order for each slot; None if each env has one agent.
-        closes: Mask [B] of slots with an observation after the last step; None for all.
+        begins: Mask [B] of slots whose first row is the start of an episode.
+        agent_rows: Rows of each agent's episode, in order for each slot; None for single-agent envs.
+        closes: Mask [B] of the slots for which an observation after the last step is recorded; None for all.
     """
 
     columns: SampleBatch
@@ -46,7 +46,7 @@ class RawRows:
     closes: Flags | None = None
 
     def streams(self) -> Iterator[Stream]:
-        """Yields the rows of each slot; in a multi-agent env, those of each agent's episode."""
+        """Yields the rows of each slot; in a multi-agent env, separately for each agent's episode."""
         if self.agent_rows is None:
             for slot, begins in enumerate(self.begins.tolist()):
                 yield Stream(slot, self.columns.map(lambda leaf, slot=slot: leaf[:, slot]), "", begins)
@@ -64,7 +64,7 @@ class RawRows:
 
 
 def raw_rows(config: WorkerConfig, behavior: WorkerBehavior, policy: str, recorded: Recorded) -> RawRows:
-    """Copies the raw rows of a recorded fragment, before it is postprocessed.
+    """Copies the rows of a recorded fragment in the env's units, before they are normalized or clipped.
 
     Args:
         config: Settings of the worker.
@@ -84,7 +84,7 @@ def raw_rows(config: WorkerConfig, behavior: WorkerBehavior, policy: str, record
 def raw_columns(
     behavior: WorkerBehavior, batch: SampleBatch, further: Sequence[str], *, has_log_probs: bool = True
 ) -> SampleBatch:
-    """Returns the raw columns of a recorded fragment; removes from the fragment those that only data sets need.
+    """Returns the columns of a recorded fragment in the env's units; drops those that only data sets need from it.
 
     Args:
         behavior: The policy that acted.
@@ -119,7 +119,7 @@ def _log_probs(behavior: WorkerBehavior, batch: SampleBatch) -> NDArray[np.float
 
 
 def record_log_probs(behavior: WorkerBehavior) -> None:
-    """Makes a policy record the log-probabilities of its actions, if it knows them and records no network outputs."""
+    """Makes a policy record the log-probabilities of its actions, if they are known and not recorded otherwise."""
     from rlrun.engine.policy.behavior import BehaviorPolicy
     from rlrun.engine.policy.log_probs_in_env import taken_log_probs
 
@@ -130,12 +130,13 @@ def record_log_probs(behavior: WorkerBehavior) -> None:
 
 
 def episode_seeds(seeds: EpisodeSeeds, began: Sequence[EpisodePosition], valid: Flags) -> NDArray[np.int64]:
-    """Seed of the episode to which each row belongs, [T, B] for T steps in B env slots; single-agent envs only.
+    """Returns the reset seed of the episode to which each row belongs, [T, B]; single-agent envs only.
 
     Args:
         seeds: Seeds of the env slots' episodes.
         began: Episode number and step of each env slot before the fragment, [B].
-        valid: Mask [T, B] of the rows with a step; the row after one without a step begins the next episode.
+        valid: Mask [T, B] of the rows with a step. A row without a step holds a final observation, and the next episode
+            begins in the row after it.
     """
     resets = np.zeros(valid.shape, np.int64)
     resets[1:] = ~valid[:-1]

@@ -1,6 +1,7 @@
 """Interface of recorders, which step envs with policies and record fragments of experience.
 
-`RolloutWorker` handles what all recorders share: noise, transformed rewards, statistics, phases and weights.
+`RolloutWorker` does what does not depend on the recorder: exploration noise, clipped or scaled rewards, statistics,
+time profiles and weights.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from rlrun.engine.rollout.rollout import Episode
 
 
 class AgentRows(NamedTuple):
-    """Rows of a fragment that belong to one agent's episode.
+    """Rows of a multi-agent fragment that belong to one agent's episode.
 
     Attributes:
         slot: Slot of the policy's batch in which the agent acted.
         rows: Row numbers of the episode in the fragment, [N].
         agent: Name of the agent.
-        seed: Seed of the world's episode.
+        seed: Seed of the multi-agent env's episode.
     """
 
     slot: int
@@ -36,24 +37,27 @@ class AgentRows(NamedTuple):
 
 @dataclass(slots=True)  # not frozen: a frozen one takes three times as long to make, once for each fragment
 class Recorded:
-    """Experience of one fragment as recorded, before postprocessing: T steps in B slots.
+    """Experience of one fragment as recorded, before postprocessing: T steps in B slots of each policy.
+
+    A slot is an env's place in the batch; in a multi-agent env (world), an agent's place in its policy's batch.
 
     Attributes:
-        batches: By policy, the columns of the acting policy, with raw `obs` [T + 1, B, ...], raw `rewards` (float64),
+        batches: By policy, the recorded columns, with raw `obs` [T + 1, B, ...], raw `rewards` (float64),
             `terminateds`, `truncateds` and `valid` [T, B].
         filled: By policy, mask [T, B] of entries with an observation, including final observations of episodes.
         episodes: Episodes of the env or the worlds that ended in the fragment, in the order of their ends.
         env_steps: Number of env or world steps in the fragment.
         agent_episodes: By policy, agents' episodes that ended in the fragment; empty for single-agent envs.
-        closing: By policy, target rows [N] and slots [N] of final observations recorded only after the last step; each
-            must be copied to the row after the episode's last step.
+        closing: By policy, rows [N] and slots [N] to which final observations must be copied from the row after the
+            last step, where they were recorded.
         missing_finals: Number of agents' episodes truncated without a final observation.
         dropped_rewards: Number of rewards for agents whose episode had ended or had never begun.
         began: Episode number and step of each env or world before the fragment.
-        begins: By policy, mask [B] of slots whose first row begins an episode instead of going on with one.
+        begins: By policy, mask [B] of the slots whose first row is the start of an episode.
         agent_rows: By policy, the rows of agents' episodes in worlds; empty unless requested.
-        closes: By policy, mask [B] of slots with an observation after the last step; empty for single-agent envs.
-        env_step_s: Seconds in `step` of the env, or the worlds.
+        closes: By policy, mask [B] of the slots for which an observation after the last step is recorded; empty for
+            single-agent envs.
+        env_step_s: Seconds spent in `step` of the envs.
         inference_s: Seconds in forward passes of policies.
     """
 
@@ -74,16 +78,16 @@ class Recorded:
 
 
 class Recorder(Protocol):
-    """Interface of an object that records one fragment of experience after another.
+    """Interface of an object that steps envs, and records one fragment of experience after another.
 
     Attributes:
-        slots: B, number of slots in a batch, by policy.
+        slots: Number of slots B in the batch of each policy.
     """
 
     slots: Mapping[str, int]
 
     def record(self, noise: Mapping[str, NDArray[np.float32]]) -> Recorded:
-        """Records one fragment of T steps in B slots.
+        """Records one fragment of T steps in the B slots of each policy.
 
         Args:
             noise: For each policy, its exploration noise for the fragment, [T, B, ...].
@@ -94,15 +98,15 @@ class Recorder(Protocol):
         ...
 
     def state(self) -> Any:
-        """Returns seeds and actions from which running episodes can be replayed; empty before the first fragment."""
+        """Returns seeds and actions from which running episodes can be recreated; empty before the first fragment."""
         ...
 
     def place(self) -> Any:
-        """Returns the same data as `state()`, but with each action log cut to the latest fragment."""
+        """Returns `state()` in a short form, sent after each fragment: action logs hold only the newest actions."""
         ...
 
     def load_state(self, state: Any) -> dict[str, NDArray[np.bool_]]:
-        """Restores the envs from `state()`, by replaying the actions of their current episodes.
+        """Restores the envs from the result of `state()`, by repeating the actions of their current episodes.
 
         Returns:
             For each policy, a mask [B] of slots that could not be restored exactly and began a new episode instead.
@@ -113,7 +117,7 @@ class Recorder(Protocol):
         ...
 
     def close(self) -> None:
-        """Closes the env or the multi-agent worlds."""
+        """Closes the single-agent envs or multi-agent worlds."""
         ...
 
 
@@ -122,7 +126,7 @@ class SeededRecorder(Recorder, Protocol):
     """Interface of a recorder for single-agent envs whose episodes can be started with given seeds."""
 
     def begin(self, seeds: Sequence[int]) -> None:
-        """Resets all env slots with the given seeds, which ends the current episodes without recording them.
+        """Resets all env slots with the given seeds; the current episodes are abandoned.
 
         Args:
             seeds: Seed of each env slot's episode, [B].
@@ -135,7 +139,7 @@ class SeededRecorder(Recorder, Protocol):
 
 
 def record_row(recorded: Any, t: int, observations: Any) -> None:
-    """Copies the observations of B slots into row t of buffers for T steps and the observation after them."""
+    """Copies the observations of B slots into row t of the buffers [T + 1, B, ...] of a fragment of T steps."""
     if isinstance(recorded, np.ndarray):
         recorded[t] = observations
     elif isinstance(recorded, dict):
@@ -147,9 +151,9 @@ def record_row(recorded: Any, t: int, observations: Any) -> None:
 
 
 def place_finals(batch: SampleBatch, rows: NDArray[np.int64], slots: NDArray[np.int64]) -> None:
-    """Copies final observations and their values to the rows that follow the last steps of their episodes.
+    """Copies final observations of episodes, and their values, to the rows after the episodes' last steps.
 
-    They were recorded in the closing row, after the fragment's last step.
+    They were recorded in the closing row, which follows the fragment's last step.
 
     Args:
         batch: Batch of the fragment, changed in place.

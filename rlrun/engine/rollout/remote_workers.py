@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 class RemoteWorkers:
     """Rollout workers in Ray actors, restarted if they die or hang; Ray must already be running.
 
-    The constructor starts all workers without waiting for them. A worker that dies or hangs is restarted, and collects
-    its next undelivered fragment. With `tell_places`, the restarted worker resumes from its last state, and collects
-    the same fragment again.
+    The constructor starts all workers without waiting for them. A worker that dies or hangs is restarted, and continues
+    with the fragment after the last one delivered, in new episodes. With `tell_places`, it is first restored to its
+    state after the last delivered fragment, so that the lost fragment is collected again.
 
     Args:
         factory: `module:Name` of the workers' class, instantiated with a worker config.
@@ -33,7 +33,8 @@ class RemoteWorkers:
         indices: The workers' indices.
         due: Index of the first fragment to collect, by worker index; 0 for workers that are not listed.
         tell_places: Whether each fragment includes the worker's state after the fragment.
-        marks: Directory of the workers' step marks (`rlrun.engine.envs.step_marks`); None to write none.
+        marks: Directory of the files in which workers note the env being stepped, for messages after a crash; None to
+            write none.
         num_cpus: CPUs that Ray reserves for each worker.
         timeout_s: Seconds to wait for a fragment before its worker is restarted.
         max_restarts: Maximum number of restarts of all workers together, before the trial fails.
@@ -81,14 +82,14 @@ class RemoteWorkers:
         return self._actors.restarts
 
     def order(self, orders: Orders, only: int | None = None) -> None:
-        """Sends new weights or env arguments to all workers, or to one.
+        """Sends new weights or env keyword arguments to all workers, or to one.
 
         An object that is sent several times is stored only once in Ray.
         """
         self._actors.tell("follow", orders, only, about=orders.about)
 
     def request(self, deliverer: int) -> None:
-        """Asks a worker for a fragment, which `arrived` later returns."""
+        """Requests a fragment from a worker; `arrived` returns it later."""
         self._actors.ask(deliverer, "sample").inbox = self._inbox
 
     def arrived(self) -> list[Rollout]:
@@ -104,11 +105,11 @@ class RemoteWorkers:
         return arrived
 
     def wait(self, until: float) -> None:
-        """Blocks until a worker answers, or until a deadline in seconds on the clock of `time.monotonic`."""
+        """Blocks until a worker answers or the given deadline (`time.monotonic` seconds) has passed."""
         self._actors.wait(until)
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
-        """Returns the Ray references to wait for (any one of them suffices), and the deadline of the wait."""
+        """Returns the Ray references to wait for (any one suffices) before a fragment arrives, and a deadline."""
         return self._actors.awaited()
 
     def due(self) -> list[int]:
@@ -120,7 +121,7 @@ class RemoteWorkers:
         return self._actors.answers_of_all("state", [()] * len(self.indices))
 
     def load_states(self, states: Sequence[Any], due: Sequence[int]) -> int:
-        """Restores the workers' states, and drops requests.
+        """Restores the workers' states, and drops pending requests.
 
         Args:
             states: States from `states`.

@@ -1,4 +1,4 @@
-"""Changes of rewards before learning: clipping, or scaling by the standard deviation of discounted returns."""
+"""Transformation of rewards before learning: clipping, or division by the standard deviation of discounted returns."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class RewardSettings:
 class RewardTransform:
     """Clips rewards, or divides them by the running standard deviation of discounted returns.
 
-    The statistics belong to the policy and arrive with its weights; the running return of each slot belongs to the
-    worker.
+    The standard deviation arrives with the policy's weights. The worker itself keeps the running discounted return of
+    each slot.
 
     Args:
         slots: B, number of slots.
@@ -79,7 +79,7 @@ class RewardTransform:
         return (rewards / standard_deviation).clip(-CLIP, CLIP).astype(np.float32), {RETURNS: delta}
 
     def state(self) -> dict[str, Any]:
-        """Returns the running discounted return of each slot."""
+        """Returns the running discounted return of each slot, for a checkpoint."""
         return {"returns": self._returns}
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -90,5 +90,5 @@ class RewardTransform:
         self._returns = returns
 
     def reset_slots(self, slots: NDArray[np.bool_]) -> None:
-        """Resets the running discounted return of slots whose episode was dropped (`slots` [B])."""
+        """Resets the running discounted return of the slots whose episode was abandoned (mask `slots` [B])."""
         self._returns[slots] = 0.0

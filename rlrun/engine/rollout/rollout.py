@@ -1,4 +1,4 @@
-"""Messages of rollout workers: fragments of experience with their statistics."""
+"""Messages that rollout workers send: fragments of experience with counts, episodes and timings."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Episode:
         episode_return: Undiscounted sum of raw rewards.
         length: Number of steps.
         info: Numbers in the info of the episode's last step, by name.
-        agent: Name of the agent; "" in a single-agent env, and for a world as a whole.
-        columns: By name of a per-step column that the env's config lists, the column's sum over the episode.
+        agent: Name of the agent; "" in a single-agent env, and for a multi-agent env as a whole.
+        columns: For each per-step number that the env's config names (`columns`), its sum over the episode.
     """
 
     episode_return: float
@@ -41,18 +41,19 @@ class Rollout:
     Attributes:
         worker_index: Index of the collecting worker; 0 is the trial's own process.
         fragment: Index, from 0, of the fragment among all fragments of its worker.
-        batches: Batches [T, B] by policy, or the outputs of the worker's postprocessing; a custom worker may deliver
-            anything that can be pickled.
+        batches: By policy, the batch [T, B], or what the worker's postprocessing made of it; a custom worker may
+            deliver any picklable object.
         env_steps: Number of env or world steps (resets do not count).
         episodes: Episodes that ended in the fragment, in the order of their ends.
         agent_steps: Number of agent steps by policy; empty in single-agent envs.
         agent_episodes: Finished episodes of agents by policy; empty in single-agent envs.
         missing_finals: Number of agents' episodes truncated without a final observation.
         dropped_rewards: Number of rewards for agents whose episode had ended or had never begun.
-        filter_deltas: By policy, new statistics of the policy's filters, by name.
+        filter_deltas: By policy, statistics of the fragment's observations and returns, by name, to update the
+            normalization.
         weights_versions: By policy, the version of the weights with which it acted.
         sample_s: Duration of the collection in seconds.
-        raw: By policy, the `RawRows` for a data set; empty if the run writes none.
+        raw: By policy, the rows to write to a data set (`RawRows`); empty if the run writes none.
         hooks: Metrics and stop reason that the worker's hooks returned (`HookAnswers`); None without hooks.
         times: Time profile of the collection; None from a worker that measures no times.
         place: Worker's state after the fragment, from which a restarted worker resumes; None if not requested.
@@ -80,7 +81,7 @@ class Rollout:
 
 @dataclass(frozen=True)
 class JoinedRollouts:
-    """Message of an aggregator: fragments of several workers, concatenated into one batch.
+    """Message of an aggregator, an actor that concatenates the fragments of several workers into one batch.
 
     Attributes:
         aggregator: Index of the aggregator.
@@ -97,7 +98,7 @@ class JoinedRollouts:
 
 
 def with_weights_version(batch: SampleBatch, version: int) -> SampleBatch:
-    """Adds a column with the version of the weights with which the policy acted, unless the batch [T, B] has one."""
+    """Adds to a batch [T, B] a column with the version of the weights that acted, unless it has this column."""
     if "weights_version" in batch:
         return batch
     return SampleBatch(batch, weights_version=np.full(batch["valid"].shape, version, np.int32))

@@ -99,7 +99,7 @@ class RolloutWorker:
             )
 
     def follow(self, orders: Orders) -> None:
-        """Loads new weights and statistics of each policy, and new env arguments from a curriculum."""
+        """Loads each policy's new weights and statistics, and the env keyword arguments that a curriculum has set."""
         for policy, latest in orders.weights.items():
             self.behaviors[policy].load(latest)
             self._rewards[policy].moments = latest.filters.get(RETURNS, _NO_RETURNS)
@@ -110,7 +110,7 @@ class RolloutWorker:
             self._lessons.latest = dict(orders.env_kwargs)
 
     def begin(self, seeds: Sequence[int]) -> None:
-        """Resets all slots of a single-agent env with given seeds, before the next fragment.
+        """Resets all slots of a single-agent env with given seeds; the next fragment starts with these episodes.
 
         Args:
             seeds: Seed of each env slot's episode, [B].
@@ -187,11 +187,11 @@ class RolloutWorker:
         return {**seen, **returned}
 
     def state(self) -> dict[str, Any]:
-        """Returns the worker's state for a checkpoint: fragment number, env slots, and memory of the policies."""
+        """Returns the worker's state for a checkpoint: fragment number, running episodes, and policies' memories."""
         return self._state(self._recorder.state())
 
     def place(self) -> dict[str, Any]:
-        """Returns the same data as `state()`, but with each action log cut to the latest fragment."""
+        """Returns `state()` in a short form, sent after each fragment: action logs hold only the newest actions."""
         return self._state(self._recorder.place())
 
     def _state(self, slots: Any) -> dict[str, Any]:
@@ -205,7 +205,7 @@ class RolloutWorker:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> int:
-        """Restores the worker from `state()`, by replaying the actions of the current episodes.
+        """Restores the worker from the result of `state()`, by repeating the actions of the current episodes.
 
         Args:
             state: State from `state`.
@@ -233,10 +233,10 @@ class RolloutWorker:
 
 
 class FragmentNoise:
-    """Draws a policy's exploration noise for each fragment, which depends only on the seed and the fragment's index.
+    """Source of a policy's exploration noise, which depends only on the seed and the fragment's index.
 
-    State-dependent noise (gSDE) may be constant over several steps, also across fragments. A resumed run then samples
-    the noise of the earlier fragment again.
+    State-dependent noise (gSDE) may be constant over several steps, also across fragments. After a resume, the noise of
+    the preceding fragment is then drawn again.
 
     Args:
         source: Exploration that samples the noise.
@@ -244,7 +244,7 @@ class FragmentNoise:
         worker_index: Index of the worker.
         length: T, steps in a fragment.
         slots: B, env slots.
-        policy: Name of the policy if there are several, so that equal policies draw different noise; else "".
+        policy: Name of the policy, so that several policies draw different noise; "" for a single policy.
     """
 
     def __init__(

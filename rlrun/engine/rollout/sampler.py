@@ -1,4 +1,4 @@
-"""Rollout worker together with the postprocessing of its batches."""
+"""Rollout worker, combined with the postprocessing of its batches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Postprocessing(Protocol):
         ...
 
     def for_worker(self, worker: int) -> Postprocessing:
-        """Returns the operators for one worker; called whenever the worker starts or restarts."""
+        """Returns the operators for one worker, given its index; called whenever the worker starts or restarts."""
         ...
 
     def begin(self) -> None:
@@ -48,7 +48,7 @@ class Postprocessing(Protocol):
         ...
 
     def unsaved(self) -> list[str]:
-        """Returns the reasons why a resume from a checkpoint taken now would not be exact."""
+        """Returns the reasons, if any, why a run resumed from a checkpoint taken now would differ from this run."""
         ...
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -57,9 +57,9 @@ class Postprocessing(Protocol):
 
 
 class Sampler:
-    """Rollout worker with postprocessing of its batches, in the trial's own process or in a Ray actor.
+    """A rollout worker and the postprocessing of its batches, in the trial's own process or in a Ray actor.
 
-    The constructor creates the worker and initializes the operators.
+    The constructor creates the worker and prepares its postprocessing.
 
     Args:
         worker: The worker's index.
@@ -68,7 +68,8 @@ class Sampler:
         operators: Postprocessing of each policy's batches.
         due: Index, from 0, of the first fragment to collect.
         tells_place: Whether each fragment includes the worker's state after its collection.
-        marks: Directory of the worker's step marks (`rlrun.engine.envs.step_marks`); None to keep the process's own.
+        marks: Directory of the file in which the worker notes the env being stepped, for messages after a crash; None
+            to keep that of the process.
         state: State to resume from; None for a new sampler.
 
     Attributes:
@@ -96,7 +97,7 @@ class Sampler:
         self._restarted = 0 if state is None else self.load_state(state)
 
     def follow(self, orders: Orders) -> None:
-        """Passes new weights and env arguments on to the worker, and weights to the postprocessing."""
+        """Passes new weights and env keyword arguments to the worker, and new weights to the postprocessing."""
         self.worker.follow(orders)
         for policy, latest in orders.weights.items():
             if policy in self._operators:
@@ -119,7 +120,7 @@ class Sampler:
         return dataclasses.replace(rollout, batches={**rollout.batches, **processed}, times=times)
 
     def state(self) -> dict[str, Any]:
-        """Returns the states of worker and postprocessing, and reasons why restoring them would not be exact."""
+        """Returns the states of worker and postprocessing, and the reasons why restoring them would not be exact."""
         return self._state(self.worker.state())
 
     def _state(self, worker: Any) -> dict[str, Any]:

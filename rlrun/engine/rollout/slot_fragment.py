@@ -1,11 +1,12 @@
-"""Multi-agent fragment while it is recorded, with one row per world step or per agent decision.
+"""Multi-agent fragment during its recording, with one row per step of the env or per decision of an agent.
 
-With the clock `parallel` a row is a step of the worlds. With `per_agent` a row is an agent's own decision: each slot
-has a cursor, and a step is open until its agent's next observation, or the end of the episode; the rewards until then
-are summed. A step that is still open at the end of a fragment is carried into the next fragment. Its recorded columns,
-and the version of its behavior weights, are carried as well.
+Each agent has a slot, a place in its policy's batch. With the clock `parallel`, a row is a step of the multi-agent envs
+(worlds). With `per_agent`, a row is one decision of an agent, and slots fill their rows independently. A decision's
+step lasts until the agent's next observation or the end of its episode; rewards until then are summed. A step that
+lasts beyond the end of a fragment is moved to the next fragment, with its recorded columns and the version of the
+weights that chose its action.
 
-With either clock a fragment covers T world steps, so no slot has more than T rows.
+With either clock, a fragment covers T steps of the worlds, so no slot has more than T rows.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ NO_ROW = -1
 
 @dataclass(frozen=True)
 class PendingSteps:
-    """Unfinished steps at a fragment's end: actions whose reward or next observation is still to come.
+    """Agents' unfinished steps at a fragment's end: actions whose reward or next observation is still to come.
 
     Attributes:
         slots: Mask [B] of the slots with an unfinished step.
@@ -50,7 +51,7 @@ class PendingSteps:
 
     @classmethod
     def none(cls, slots: int) -> PendingSteps:
-        """Creates the object for B slots without any unfinished step."""
+        """Creates the object that says that none of B slots has an unfinished step."""
         return cls(np.zeros(slots, np.bool_), {})
 
 
@@ -61,16 +62,17 @@ class SlotFragment(ABC):
 
     Args:
         form: Shapes and names of the fragment's columns.
-        owners: The agents in the slots.
-        states: Global states of the worlds before the first step, [W, ...]; None without global states.
+        owners: Keeps track of the agents that act in the slots.
+        states: Global states of the W worlds (multi-agent envs) before the first step, [W, ...]; None without global
+            states.
         carried: Unfinished steps of the last fragment.
 
     Attributes:
         owners: The agents in the slots.
-        acted: Mask [T, B] of world steps in which a slot's agent acted.
-        rewards: Rewards by world step, [T, B].
+        acted: Mask [T, B] of steps and slots, set where a slot's agent acted.
+        rewards: Rewards of each slot's agent by step of the worlds, [T, B].
         columns: Recorded info entries by name, one row per world step, [T, B].
-        closes: Mask [B] of slots with an observation after the last step.
+        closes: Mask [B] of the slots for which an observation after the last step is recorded.
         carried: Unfinished steps of the previous fragment; after `close`, those at the end of this fragment.
         inference_s: Seconds in forward passes of the policy.
     """
@@ -92,19 +94,19 @@ class SlotFragment(ABC):
 
     @property
     def ends(self) -> Flags:
-        """Mask [T, B] of the world steps at which the episode in a slot ended."""
+        """Mask [T, B], set at the steps where the episode of a slot's agent ended."""
         ended: Flags = self._terminateds | self._truncateds
         return ended
 
     @abstractmethod
     def act(self, t: int, rows: SlotRows, states: NDArray[Any] | None, noise: Floats) -> Any:
-        """Lets the policy act for all slots in one world step, records it, and returns the actions for the worlds.
+        """Lets the policy act in all slots at one step, records the actions, and returns them for the multi-agent envs.
 
         The policy is also evaluated at final observations, whose values are bootstrap targets.
         """
 
     def take(self, t: int, rows: SlotRows) -> bool:
-        """Records the rewards and ends of a world step; returns whether an agent's episode ended."""
+        """Records the rewards and episode ends of one step; returns whether any agent's episode ended."""
         self.rewards[t], self._terminateds[t], self._truncateds[t] = rows.rewards, rows.terminateds, rows.truncateds
         for name, column in self.columns.items():
             column[t] = rows.columns[name]
@@ -115,11 +117,11 @@ class SlotFragment(ABC):
 
     @abstractmethod
     def step_of(self, row: int, slot: int) -> int:
-        """Returns the world step, counted from the fragment's start, of the observation in a slot's row."""
+        """Returns the step of the env, counted from the fragment's start, whose observation is in a slot's row."""
 
     @abstractmethod
     def actions_by_step(self) -> NDArray[Any]:
-        """Returns the actions that B slots took at each of T world steps, [T, B, ...]."""
+        """Returns the actions that the agents in B slots took at each of T steps, [T, B, ...]."""
 
     @abstractmethod
     def close(self, rows: SlotRows, states: NDArray[Any] | None) -> Closed:
@@ -130,21 +132,22 @@ class SlotFragment(ABC):
             states: Global states of the worlds after the last step, [W, ...].
 
         Returns:
-            The batch, mask [T, B] of filled rows, and the rows and slots of final observations that are only in the
-            closing row.
+            The batch, the mask [T, B] of filled rows, and the rows and slots to which final observations must be copied
+            from the row after the last step.
         """
 
     @abstractmethod
     def row_of(self, t: int, slot: int) -> int:
-        """Returns the row that records the action of a slot's agent at a world step."""
+        """Returns the row of the fragment that records the action of a slot's agent at a given step of the env."""
 
     def replace_actions(self, t: int, taken: Mapping[int, tuple[Any, int | None]]) -> None:
-        """Replaces recorded actions of a world step with those that external clients chose for their agents.
+        """Replaces the recorded actions of one step by those that external clients chose for their agents.
 
-        Actions that a client chose with the current weights count as the policy's.
+        An action that was not chosen with the policy's current weights is marked in the column `LOGGED`, if there is
+        one.
 
         Args:
-            t: The world step.
+            t: Index of the step.
             taken: Env actions by slot, each with the version of the weights that chose it; None for others.
         """
         for slot, (action, version) in taken.items():
@@ -170,7 +173,7 @@ class SlotFragment(ABC):
 
 
 class StepFragment(SlotFragment):
-    """Multi-agent fragment with one row per step of the world (clock `parallel`)."""
+    """Multi-agent fragment with one row per step of the env (clock `parallel`)."""
 
     @override
     def act(self, t: int, rows: SlotRows, states: NDArray[Any] | None, noise: Floats) -> Any:
@@ -221,9 +224,9 @@ class StepFragment(SlotFragment):
 
 
 class DecisionFragment(SlotFragment):
-    """Multi-agent fragment with one row per decision of an agent (clock `per_agent`), for turn-based worlds.
+    """Multi-agent fragment with one row per decision of an agent (clock `per_agent`), for turn-based envs.
 
-    Each slot fills its rows independently. Unfinished steps of the previous fragment fill row 0.
+    Each agent's slot fills its rows independently. An unfinished step of the previous fragment becomes row 0.
     """
 
     def __init__(self, form: RowForm, owners: SlotOwners, states: NDArray[Any] | None, carried: PendingSteps) -> None:

@@ -1,7 +1,7 @@
-"""Recording of fragments from multi-agent worlds, in which each agent has a slot of its policy's batch.
+"""Recording of fragments from multi-agent envs (worlds), in which each agent has a slot of its policy's batch.
 
-The module `slot_owners` tracks agents and episodes in the slots, `slot_rows` holds the columns of rows, and
-`slot_fragment` the rows of a fragment.
+The module `slot_rows` holds the arrays of a fragment and tracks the agents in the slots; `slot_fragment` fills the
+rows.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Floats = NDArray[np.float32]
 
 
 class SlotRecorder:
-    """Steps several multi-agent worlds and records fragments; each policy acts for all of its agents in one call.
+    """Steps several multi-agent envs (worlds), and records fragments; a policy acts for all of its agents in one call.
 
     Args:
         worlds: Vectorized worlds, which are reset when the first fragment is recorded.
@@ -48,12 +48,12 @@ class SlotRecorder:
         seeds: Seeds of the worlds' episodes.
         name: Text for messages: the worlds and their worker.
         length: T, steps of the worlds in a fragment.
-        max_replay_s: Seconds that a resumed run may spend on replaying the current episodes.
+        max_replay_s: Maximum time in seconds to repeat the actions of the current episodes in a resumed run.
         names_agents: Whether fragments name the agent and the seed of each row.
         marks_logged: Whether fragments have a column `LOGGED`, for actions not chosen by the policy.
 
     Attributes:
-        slots: B, number of slots in a batch, by policy.
+        slots: Number of slots B in the batch of each policy.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class SlotRecorder:
         self._sums = EpisodeSums(worlds.num_worlds, worlds.columns)
 
     def record(self, noise: Mapping[str, Floats]) -> Recorded:
-        """Records one fragment of T steps of all worlds.
+        """Records one fragment of T steps of all multi-agent envs.
 
         Raises:
             EnvError: A world raised or returned something outside its agents' spaces.
@@ -225,11 +225,11 @@ class SlotRecorder:
         raise EnvError(f"{self._name}, world {world}, {place}, agent {who!r} of policy {policy}: {reason}")
 
     def state(self) -> dict[str, Any]:
-        """Returns the data for replaying each world's episode (number, seed, actions), and its returns so far."""
+        """Returns the data for replaying each env's current episode (number, seed, actions), and the returns so far."""
         return self._state(tails=False)
 
     def place(self) -> dict[str, Any]:
-        """Returns the same data as `state()`, but with each action log cut to the latest fragment."""
+        """Returns `state()` in a short form, sent after each fragment: action logs hold only the newest actions."""
         return self._state(tails=True)
 
     def _state(self, *, tails: bool) -> dict[str, Any]:
@@ -252,7 +252,7 @@ class SlotRecorder:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> dict[str, Flags]:
-        """Restores the worlds from `state()`, by replaying the actions of their current episodes.
+        """Restores the multi-agent envs (worlds) from the result of `state()`, by repeating their episodes' actions.
 
         Raises:
             ValueError: The state is malformed, or has another number of worlds or slots.
@@ -287,18 +287,18 @@ class SlotRecorder:
 
 
 class RecordedSlots:
-    """Memory of one policy's slots between two fragments: agents, logged actions and unfinished steps.
+    """What one policy's recorder remembers between two fragments: its agents, their past actions and unfinished steps.
 
     Args:
         behavior: The policy that acts.
-        worlds: The worlds.
+        worlds: The multi-agent envs.
         policy: Name of the policy.
         length: T, steps in a fragment.
         marks_logged: Whether fragments have a column `LOGGED`, for actions not chosen by the policy.
 
     Attributes:
         behavior: The policy that acts.
-        owners: The agents in the slots.
+        owners: Keeps track of the agents that act in the slots.
     """
 
     def __init__(
@@ -314,11 +314,11 @@ class RecordedSlots:
         self._log = ActionLog() if worlds.replays else None
 
     def begin(self, states: NDArray[Any] | None) -> SlotFragment:
-        """Begins a fragment; `states` are the worlds' global states [W, ...] before it, if they have any."""
+        """Begins the next fragment; `states` are the envs' global states [W, ...] before its first step, if any."""
         return self._fragment(self._form, self.owners, states, self._carried)
 
     def keep(self, closed: SlotFragment, lengths: Sequence[int]) -> None:
-        """Keeps the unfinished steps of a complete fragment, and logs its actions so that a resume can replay them.
+        """Stores a complete fragment's actions, with which a resumed run can replay episodes, and its unfinished steps.
 
         Args:
             closed: The complete fragment.
@@ -332,7 +332,7 @@ class RecordedSlots:
             self._log.trim(max(lengths))
 
     def state(self, lengths: Sequence[int], *, tails: bool) -> dict[str, Any]:
-        """Returns each slot's return and length so far, unfinished step, and actions since its world's reset."""
+        """Returns each slot's return and length so far, unfinished step, and actions since the env's last reset."""
         state = self.owners.state()
         if self._log is not None:
             of_slots = np.repeat(lengths, self._form.slots // len(lengths)).tolist()
@@ -343,7 +343,7 @@ class RecordedSlots:
         return state
 
     def joint_actions(self, state: Mapping[str, Any], places: Sequence[EpisodePosition], space: Any) -> list[Any]:
-        """Returns, for each world, the actions of the policy's agents since the reset, in the world's action space.
+        """Returns, for each multi-agent env, the env actions of the policy's agents since the env's last reset.
 
         Raises:
             ValueError: The state does not fit the slots, the episodes' lengths or the action space.
@@ -365,7 +365,7 @@ class RecordedSlots:
         return joint
 
     def load_state(self, state: Mapping[str, Any], kept: Flags) -> None:
-        """Restores the slots from `state()`; drops unfinished steps in worlds that could not be restored.
+        """Restores the slots from the result of `state()`; drops unfinished steps in envs that could not be restored.
 
         Args:
             state: State from `state`.
@@ -384,13 +384,13 @@ class RecordedSlots:
 def slot_recorder(
     config: WorkerConfig, lessons: Lessons | None, *, names_agents: bool
 ) -> tuple[SlotRecorder, Watched, ClientWorlds | None]:
-    """Creates a worker's multi-agent worlds and the recorder that steps them, with a watchdog for endless episodes.
+    """Creates a worker's multi-agent envs (worlds), their recorder, and a watchdog for endless episodes.
 
     Also returns the worlds that external programs (clients) step themselves, if there are any.
 
     Args:
         config: Settings of the worker.
-        lessons: Keyword arguments that a curriculum sets for the worlds; None without a curriculum.
+        lessons: Keyword arguments of the worlds that a curriculum sets; None without a curriculum.
         names_agents: Whether fragments name the agent and the seed of each row.
     """
     assert config.mapping is not None

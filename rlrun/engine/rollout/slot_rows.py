@@ -1,4 +1,4 @@
-"""Arrays that a policy's fragment is recorded in: observations [T + 1, B, ...] and the policy's columns."""
+"""Arrays for a policy's multi-agent fragment of T steps in B slots: observations and the policy's columns."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class RowForm:
-    """Shapes and names of the arrays that a policy's fragment is recorded in.
+    """Shapes and names of the arrays into which a policy's multi-agent fragment is recorded.
 
     Attributes:
         behavior: The policy that acts.
         space: Space of observations.
         length: T, steps in a fragment.
-        slots: B, number of slots.
+        slots: Number of agents' slots in the batch, B.
         columns: Names of the info entries recorded as columns.
         marks_logged: Whether fragments have a column `LOGGED`, for actions not chosen by the policy.
     """
@@ -44,7 +44,7 @@ class RowForm:
 
     @cached_property
     def idle(self) -> Any:
-        """Placeholder actions for B slots, used where no agent acts."""
+        """Returns placeholder actions for B slots, used where no agent acts."""
         return self.behavior.action_space.to_env(self.blank_fragment()["actions"][0])
 
     def blank_fragment(self) -> SampleBatch:
@@ -60,11 +60,13 @@ class RowForm:
 
 
 class RowBuffers:
-    """Arrays of one fragment's rows for T steps and the observation after them; rows without an agent stay zero.
+    """Arrays of a multi-agent fragment's rows; the rows of slots without an agent stay zero.
+
+    A fragment has T steps, and the observation after them. Each agent has one of the B slots.
 
     Args:
         form: Shapes and names of the arrays.
-        states: Global states of the worlds [W, ...]; None without global states.
+        states: Global states of the W multi-agent envs (worlds), [W, ...]; None without global states.
 
     Attributes:
         batch: Columns that the policy records.
@@ -87,13 +89,13 @@ class RowBuffers:
             self.batch[WORLD_STATE] = self._world_states
 
     def show_all(self, t: int, observations: Any, states: NDArray[Any] | None) -> None:
-        """Writes the observations of all B slots, and the states of the W worlds, into row t."""
+        """Writes the observations of all B slots, and the global states of the W envs, into row t of a fragment."""
         record_row(self.observed, t, observations)
         if self._world_states is not None:
             self._world_states[t] = self._of_slots(states)
 
     def show(self, rows: Any, slots: Any, observations: Any, states: NDArray[Any] | None) -> None:
-        """Writes the observations of selected slots into the arrays.
+        """Writes the observations of some slots into the rows of a fragment.
 
         Args:
             rows: Target row, or one target row for each slot.
@@ -113,14 +115,15 @@ class RowBuffers:
 
 
 class SlotOwners:
-    """Keeps, for each slot of a policy's batch, the agent that acts in it, and its episode's return and length.
+    """Tracks which agent acts in each slot of a policy's batch, and the return and length of the agent's episode.
 
     Args:
         slots: B, number of slots.
         columns: Names of additional per-step numbers, summed over an episode.
 
     Attributes:
-        just_ended: Mask [B] of slots whose episode ended with the last step; their row holds the final observation.
+        just_ended: Mask [B] of the slots whose episode ended with the last step; their next row holds the final
+            observation.
     """
 
     def __init__(self, slots: int, columns: Iterable[str]) -> None:
@@ -130,7 +133,7 @@ class SlotOwners:
         self._infos: dict[tuple[int, int], dict[str, Any]] = {}
 
     def begin_fragment(self) -> None:
-        """Forgets the episode ends of the previous fragment."""
+        """Clears the record of episodes that ended in the previous fragment."""
         self._agents, self._infos = {}, {}
 
     def note_ends(self, t: int, ended: Flags, owners: Sequence[str], infos: Mapping[int, Mapping[str, Any]]) -> None:
@@ -148,7 +151,7 @@ class SlotOwners:
                 self._infos[t, slot] = dict(infos[slot])
 
     def agent_in(self, slot: int, t: int) -> str | None:
-        """Returns the agent whose episode is the first to end in a slot at or after step t; None if none ends."""
+        """Returns the first agent whose episode ends in a slot at or after step t of the fragment; None if no one's."""
         return next((agent for (end, where), agent in self._agents.items() if where == slot and end >= t), None)
 
     def episodes(
@@ -167,11 +170,11 @@ class SlotOwners:
         }
 
     def load_state(self, state: Mapping[str, Any], kept: Flags) -> None:
-        """Restores the return and length so far of each slot's episode from `state()`.
+        """Restores the return and length so far of each slot's episode from the result of `state()`.
 
         Args:
             state: State from `state`.
-            kept: Mask [B] of slots whose worlds were restored; the others start new episodes.
+            kept: Mask [B] of the slots whose env was restored; the other slots start new episodes.
         """
         self.just_ended = np.array(state["just_ended"], np.bool_) & kept
         self._sums.returns = np.where(kept, np.array(state["returns"], np.float64), 0.0)

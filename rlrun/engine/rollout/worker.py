@@ -1,11 +1,11 @@
-"""Interface of rollout workers, and the messages with new weights that they receive.
+"""Interface of rollout workers, and the messages by which they receive new weights.
 
-An algorithm may define a custom worker class, named by `module:Class`. The class is instantiated with its config, in
-the trial's own process or in an actor. The config is a picklable dataclass with two fields that differ between workers:
-`worker_index` (0 for the local worker, else from 1), and `first_fragment`, the index of the first fragment. A
-restarted worker continues with its next undelivered fragment; with synchronous rollouts it resumes from the last state
-that was delivered. A worker's random draws must therefore depend on the fragment's index. New weights and env arguments
-arrive as `Orders`.
+An algorithm may define a custom worker class, named by its import path `module:Class`. The class is instantiated with
+its config, in the trial's own process or in an actor. The config is a picklable dataclass with two fields that differ
+between workers: `worker_index` (0 for the local worker, else from 1), and `first_fragment`, the index of the first
+fragment. A restarted worker continues with the fragment after the last one delivered; with synchronous rollouts, it is
+first restored to its state after that fragment. A worker's random draws must therefore depend on the fragment's index.
+New weights and env keyword arguments arrive as `Orders`.
 
 `RolloutWorker` is the worker that steps envs with policies.
 """
@@ -30,11 +30,12 @@ NO_WORKER = "rlrun.engine.rollout.no_worker:NoWorker"
 
 @dataclass(frozen=True)
 class Orders:
-    """Message to rollout workers with new weights or env arguments; what is omitted does not change.
+    """Message to rollout workers with new weights or env keyword arguments; omitted parts stay unchanged.
 
     Attributes:
-        weights: By policy, its new weights or the frozen opponents that act in its place.
-        env_kwargs: Env arguments of a curriculum, which apply from each env's next episode on; None for no change.
+        weights: By policy, new weights, or frozen opponents that act in the policy's place.
+        env_kwargs: Keyword arguments with which a curriculum recreates each env at its next episode; None for no
+            change.
     """
 
     weights: Mapping[str, Weights] = field(default_factory=dict)
@@ -42,15 +43,15 @@ class Orders:
 
     @property
     def about(self) -> Hashable:
-        """Topic of the message (weights or env arguments); a later message on a topic replaces an earlier one."""
+        """Topic of the message (weights or env arguments); a message replaces an earlier one with the same topic."""
         return tuple(self.weights), self.env_kwargs is not None
 
 
 class Worker(Protocol):
-    """Base class of workers, which collect fragments of experience (or other training data)."""
+    """Base class of workers, which collect fragments of experience or other data to train on."""
 
     def follow(self, orders: Orders) -> None:
-        """Loads new weights and env arguments, which take effect from the next fragment on."""
+        """Loads new weights and env keyword arguments, which take effect from the next fragment on."""
         ...
 
     def sample(self) -> Rollout:
@@ -66,10 +67,9 @@ class Worker(Protocol):
         ...
 
     def place(self) -> Any:
-        """Returns the worker's state after a fragment, from which it is restarted if it is lost.
+        """Returns the worker's state after a fragment, with which a replacement resumes if the worker is lost.
 
-        Instead of a long log, the state may hold a `LogTail` with only the new rows. If the worker is lost, it is
-        restarted and restored from its last such state.
+        Instead of a long log, the state may hold a `LogTail` with only the new rows.
         """
         ...
 

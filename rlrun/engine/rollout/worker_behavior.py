@@ -1,4 +1,4 @@
-"""Interface of policies that act in rollout workers: learning ones and frozen opponents."""
+"""Interface of policies that act in rollout workers, whether they learn or are frozen opponents."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Collector(Protocol):
 
     @property
     def world_columns(self) -> tuple[str, ...]:
-        """Columns that the policy needs about the whole multi-agent world: `WORLD_STATE`, `ACTS`, both or neither."""
+        """Columns about the whole multi-agent env that the policy needs: `WORLD_STATE`, `ACTS`, both or neither."""
         ...
 
     def allocate(self, length: int, slots: int) -> SampleBatch:
@@ -30,7 +30,7 @@ class Collector(Protocol):
         ...
 
     def close(self, batch: SampleBatch, episode_starts: NDArray[np.bool_], shown: NDArray[np.bool_]) -> None:
-        """Records, in place, what belongs to the observations after the last step, for example their values."""
+        """Records, in place, data about the observations after the fragment's last step, for example their values."""
         ...
 
     def moments(self, observations: Any, filled: NDArray[np.bool_]) -> Mapping[str, Moments]:
@@ -38,21 +38,21 @@ class Collector(Protocol):
         ...
 
     def postprocess(self, batch: SampleBatch) -> None:
-        """Postprocesses a recorded fragment in place, for example to n-step transitions."""
+        """Completes a recorded fragment in place, for example by adding log-probabilities and values."""
         ...
 
 
 class WorkerBehavior(Protocol):
-    """Interface of a policy in a rollout worker: acts for a batch of slots, and records what it did."""
+    """Interface of a policy in a rollout worker, which acts in a batch of slots and records its actions."""
 
     @property
     def weights_version(self) -> int:
-        """Version of the weights that were loaded last; -1 before the first."""
+        """Version of the weights that were loaded last; -1 before any were loaded."""
         ...
 
     @property
     def action_space(self) -> ActionSpace:
-        """Object that converts between env actions and the form in which actions are recorded."""
+        """Converts between env actions and the representation in which the policy records actions."""
         ...
 
     @property
@@ -91,5 +91,5 @@ class WorkerBehavior(Protocol):
         ...
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the state kept between steps from `state()`."""
+        """Restores the state that the policy keeps between steps, from the result of `state()`."""
         ...

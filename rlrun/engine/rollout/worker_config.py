@@ -19,22 +19,22 @@ LOCAL_INDEX = 0
 
 @dataclass(frozen=True)
 class WorkerConfig:
-    """Settings of a rollout worker, its envs and its policies; picklable.
+    """Settings of a rollout worker, its envs and its policies; can be pickled.
 
     Attributes:
         env: Config of the env or multi-agent world.
-        num_envs: Number of env slots, or worlds.
+        num_envs: Number of envs that the worker steps.
         fragment_length: T, steps in a fragment.
         seed: Root seed of the trial.
         behaviors: Behavior policies by name.
         rewards: Reward transforms by policy.
-        mapping: Mapping of a world's agents to policies; None for a single-agent env.
-        slots: Number of agent slots of each policy per world; empty for a single-agent env.
+        mapping: Mapping of agents to policies in a multi-agent env; None for a single-agent env.
+        slots: Maximum number of each policy's simultaneous agents in a multi-agent env; empty for a single-agent env.
         worker_index: Index of the worker: 0 in the trial's own process, from 1 in actors.
         num_workers: Number of all workers, including the local one.
         first_fragment: Index of the worker's first fragment; above 0 for a restarted worker, so that its noise and
             episodes do not repeat those of the lost worker.
-        records: Whether rollouts include the raw rows for a data set.
+        records: Whether rollouts include the rows to write to a data set.
         hooks: Settings of each hook by its import path.
     """
 
@@ -59,13 +59,13 @@ class WorkerConfig:
 
     @property
     def first_episodes(self) -> list[int]:
-        """Index of each env slot's first episode; restarted workers skip indices, so that no episode is repeated."""
+        """Index of each env slot's first episode; a restarted worker skips indices, so that no episode is repeated."""
         return [self.first_fragment * self.fragment_length] * self.num_envs
 
 
 @dataclass(frozen=True)
 class Aggregation:
-    """Settings of the aggregators, which concatenate fragments of several workers into batches.
+    """Settings of aggregators, actors that concatenate fragments of several workers into batches.
 
     Attributes:
         aggregators: Number of aggregators, at most one for each worker.

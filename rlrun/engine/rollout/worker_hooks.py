@@ -1,4 +1,4 @@
-"""Calls of users' hooks by a rollout worker, made for the recorded rows of each fragment."""
+"""Calls of users' hooks by a rollout worker, made after a fragment for all of its steps and episodes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class WorkerHooks:
     """Calls users' hooks for the steps, episodes and fragments of a rollout worker.
 
-    Steps are delivered one slot after the other, in order of time within each slot.
+    After each fragment, hooks are called for the steps of one env slot after another, in order of time within a slot.
 
     Args:
         config: Settings of the worker.
@@ -37,11 +37,11 @@ class WorkerHooks:
 
     @property
     def needs_rows(self) -> bool:
-        """Whether a hook subscribes to events of episodes, and thus needs the raw rows."""
+        """Whether a hook subscribes to events of steps or episodes, for which the fragment's raw rows are needed."""
         return not self._hooks.events.isdisjoint(EPISODE_EVENTS)
 
     def take(self, fragment: int, recorded: Recorded, raw: Mapping[str, RawRows]) -> HookAnswers:
-        """Calls the hooks for everything that happened in a fragment, and returns their answers.
+        """Calls the hooks for all steps and episodes of a fragment, and returns their metrics and stop reasons.
 
         Args:
             fragment: Index of the fragment among the worker's fragments.
@@ -49,7 +49,7 @@ class WorkerHooks:
             raw: Raw rows of each policy; empty if no hook subscribes to events of episodes.
 
         Raises:
-            TrainingFailed: A hook raises, or returns something that is not a valid answer.
+            TrainingFailed: A hook raises, or returns neither metrics nor a stop reason.
         """
         answers = HookAnswers()
         for policy, rows in raw.items():
@@ -109,12 +109,12 @@ class WorkerHooks:
         return place
 
     def state(self) -> dict[str, Any]:
-        """Returns the state of the hooks and the running episodes for checkpoints."""
+        """Returns the state of the hooks and of the episodes in progress, for checkpoints."""
         running = {key: dataclasses.asdict(episode) for key, episode in self._running.items()}
         return {"hooks": self._hooks.state(), "running": running}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the hooks and the running episodes from `state()`."""
+        """Restores the hooks and the episodes in progress from the result of `state()`."""
         self._hooks.load_state(state["hooks"])
         self._running = {str(key): RunningEpisode(**episode) for key, episode in state["running"].items()}
 

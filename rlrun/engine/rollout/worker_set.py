@@ -38,7 +38,7 @@ class StartedWorkers(Protocol):
         ...
 
     def order(self, orders: Orders, only: int | None = None) -> None:
-        """Sends new weights or env arguments to all workers or aggregators, or to one."""
+        """Sends new weights or env keyword arguments to all workers or aggregators, or to one."""
         ...
 
     def request(self, deliverer: int) -> None:
@@ -50,7 +50,10 @@ class StartedWorkers(Protocol):
         ...
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
-        """Returns the Ray references to wait for (any one of them suffices), and the deadline of the wait."""
+        """Returns the Ray references to wait for until a fragment or batch arrives, and the deadline of the wait.
+
+        One finished reference suffices.
+        """
         ...
 
     def due(self) -> list[int]:
@@ -86,14 +89,14 @@ class WorkerSet:
         worker_timeout_s: Seconds to wait for a fragment before its remote worker is restarted.
         max_worker_restarts: Maximum number of restarts of all remote workers together, before the trial fails.
         factory: `module:Name` of a `Worker` class, instantiated with its config.
-        min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+        min_share_of_fragments: Fraction of the remote workers whose fragments suffice to complete a synchronous round.
 
     Attributes:
         config: Config that all workers share.
         indices: The workers' indices.
-        deliverers: Indices, from 1, of the actors that receive requests: workers or aggregators.
+        deliverers: Indices, from 1, of the actors that answer requests: workers, or aggregators if there are any.
         fragments_per_round: Number of fragments that complete a synchronous round.
-        counts: Counters of received rollouts, updated by the receiver of each rollout.
+        counts: Counters of received rollouts, which the dataflow updates as it receives each rollout.
     """
 
     def __init__(
@@ -126,7 +129,7 @@ class WorkerSet:
 
     @property
     def worker_restarts(self) -> int:
-        """Number of restarts of workers and aggregators, over all sessions of the trial."""
+        """Number of restarts of workers and aggregators since the trial began, including those before a resume."""
         return self._earlier_restarts + self._restarts_now
 
     @property
@@ -140,7 +143,7 @@ class WorkerSet:
         self._operators[policy] = operators
 
     def gather(self, aggregators: int, batch_size: int, in_flight: int, policy: str) -> None:
-        """Divides the remote workers among aggregators, which deliver whole batches; call before the workers start.
+        """Assigns the remote workers to aggregators, which deliver whole batches; call before the workers start.
 
         Batches are then returned by `joined` instead of `arrived`.
 
@@ -171,7 +174,7 @@ class WorkerSet:
 
     @property
     def lost_nothing(self) -> bool:
-        """Whether no fragment was dropped, and each restart of a worker continued exactly where it had failed."""
+        """Whether no fragment was dropped and every restarted worker continued exactly where it had failed."""
         if self.counts.fragments_left_out:
             return False
         return not self._restarts_now or (self._keeps_states and not self.counts.env_slots_restarted)
@@ -181,9 +184,9 @@ class WorkerSet:
         self._workers()
 
     def order(self, orders: Orders, only: int | None = None) -> None:
-        """Sends new weights or env arguments, used from the next request on, to one or all workers or aggregators.
+        """Sends new weights or env keyword arguments, used from the next request on, to all workers or to one.
 
-        An object that is sent several times is stored only once.
+        With aggregators, they are sent to these. An object that is sent several times is stored only once in Ray.
         """
         self._workers().order(orders, only)
 
@@ -210,11 +213,14 @@ class WorkerSet:
         return self._workers().arrived()
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
-        """Returns the Ray references to wait for (any one of them suffices), and the deadline of the wait."""
+        """Returns the Ray references to wait for until a fragment or batch arrives, and the deadline of the wait.
+
+        One finished reference suffices.
+        """
         return self._workers().awaited()
 
     def state(self) -> dict[str, Any]:
-        """Returns the workers' states and the counters, and reasons why restoring them would not be exact."""
+        """Returns the workers' states and the counters, and the reasons why restoring them would not be exact."""
         states = self._workers().states()
         return {
             "workers": states,

@@ -133,7 +133,7 @@ class AllReduce:
         return tensor if own is tensor else tensor.copy_(own)
 
     def close(self) -> None:
-        """Leaves the group, and closes a port opened by `offer`. The other members' next all-reduce fails."""
+        """Leaves the group, and closes a port opened by `offer`; the other members' next all-reduce then fails."""
         self._group = self._store = self._offered = None
 
 
@@ -148,7 +148,7 @@ def node_address() -> str:
 
 
 def local_address(towards: str) -> str:
-    """IP address by which this machine reaches another one, found without sending packets."""
+    """IP address of this machine on the route to another machine, determined without sending packets."""
     with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as probe:
         probe.connect((towards, 1))
         return str(probe.getsockname()[0])

@@ -36,11 +36,10 @@ WITHOUT_IT = (
 class LearnerGroup:
     """Synchronous data-parallel SGD: several replicas of a learner divide each minibatch among themselves.
 
-    It learns what one `LocalLearner` would.
-
     All replicas hold bit-identical parameters and optimizer states. Each replica shuffles rows identically, computes
-    the gradient of a share of the minibatch, and applies the sum of all gradients. Results equal a single learner's up
-    to rounding, and bit for bit with one replica. Checkpoints do not depend on the number of replicas.
+    the gradient of a share of the minibatch, and applies the sum of all gradients. Results equal those of one
+    `LocalLearner` up to rounding, and bit for bit with one replica. Checkpoints do not depend on the number of
+    replicas.
 
     Parameter servers, if any, hold the optimizer and sum the gradients, see
     `rlrun.engine.learner.data_parallel.parameter_server`.
@@ -59,7 +58,8 @@ class LearnerGroup:
         num_cpus_per_learner: CPUs that Ray reserves per replica.
         num_gpus_per_learner: GPUs that Ray reserves per replica.
         timeout_s: Timeout of a replica's call, in seconds.
-        cpus_of_others: CPUs of the rollout workers and other policies' learners, if Ray is started here.
+        cpus_of_others: CPUs that rollout workers and other policies' learners need, in addition, if this group starts
+            Ray.
 
     Attributes:
         policy: Policy to train.
@@ -139,7 +139,7 @@ class LearnerGroup:
         stop: tuple[str, float] | None = None,
         objectives: Collection[str] | None = None,
     ) -> None:
-        """Trains for several epochs of minibatch SGD on a batch of experience, like a single learner.
+        """Trains for several epochs of minibatch SGD on a batch of experience, divided among the replicas.
 
         Args:
             batch: Columns of experience, [sequences, steps, ...].
@@ -165,7 +165,7 @@ class LearnerGroup:
         objectives: Collection[str] | None = None,
         minibatches: int = 1,
     ) -> NDArray[np.float32]:
-        """Always raises an error: off-policy steps on single minibatches need a learner in this process.
+        """Always raises an error: only a `LocalLearner` can train on single minibatches, as off-policy algorithms do.
 
         Raises:
             RuntimeError: Always.
@@ -275,7 +275,7 @@ class LearnerGroup:
         self._call_all("load_state", dict(state))
 
     def adopt_state(self, state: Mapping[str, Any]) -> None:
-        """Copies the counters from another learner's `state()`, but not its random state."""
+        """Takes over the counters in another learner's `state()`, but not its random state."""
         self.sgd_steps = int(state["sgd_steps"])
         self._call_all("adopt_state", dict(state))
 

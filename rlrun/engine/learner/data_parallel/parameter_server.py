@@ -1,8 +1,8 @@
 """Synchronous parameter servers: Ray actors, each with a slice of the parameters and optimizer state (torch).
 
-Learners send each shard their gradients for its slice. Once all gradients have arrived, the
-shard averages them in the learners' order, updates its slice, and answers with the new slice. Clipping requires the
-norm of the whole gradient, which the first learner computes from the shards' averages and sends to all shards.
+Each learner sends each server (shard) the gradients of the server's slice. Once all gradients have arrived, the server
+averages them in the learners' order, updates its slice, and returns the new slice. Clipping requires the norm of the
+whole gradient, which the first learner computes from the shards' averages and sends to all shards.
 
 Source:
     Liang et al., arXiv:1712.09381, section 5.1, which compares a parameter server on Ray with that of Distributed
@@ -40,7 +40,7 @@ Ask = Callable[[str, Mapping[int, tuple[Any, ...]]], dict[int, Any]]
 
 @dataclass(frozen=True)
 class ObjectivePart:
-    """Those parameters trained by one loss that a given parameter server holds: a range of the flat vector.
+    """The parameters of one loss that one parameter server holds: a range of the flat vector of all parameters.
 
     Attributes:
         name: Name of the loss's `Objective`.
@@ -205,16 +205,16 @@ class ParameterShard:
         """Returns at once; a caller can check that the process still answers."""
 
     def close(self) -> None:
-        """Does nothing: the process is ended by the one that started it."""
+        """Does nothing: whoever started this process ends it."""
 
 
 class ParameterServers:
-    """Reducer of gradients that sends them to parameter servers, which average them and apply the optimizer.
+    """Combines gradients by sending them to parameter servers, which average them and run the optimizer.
 
     Args:
         shards: Settings of the parameter servers.
         rank: Rank of the learner.
-        ask: Function that calls methods of the parameter servers.
+        ask: Function that calls a method of the parameter servers (Ray actors), with arguments by server index.
     """
 
     owns_optimizer = True

@@ -14,7 +14,7 @@ from rlrun.engine.policy.policy import Policy
 
 
 class Reducer(Protocol):
-    """Interface to combine the gradients of data-parallel learners: applies their average to a learner's parameters.
+    """Interface to combine the gradients of data-parallel learners and apply their average to a learner's parameters.
 
     Attributes:
         owns_optimizer: Whether the reducer runs the optimizer elsewhere. The learner then has no optimizer state, and
@@ -48,7 +48,7 @@ class Reducer(Protocol):
 
 
 class GradientAllReduce:
-    """Reducer that sums gradients by all-reduce, after which each learner updates its own copy of the parameters.
+    """Sums gradients by all-reduce, after which each learner updates its own copy of the parameters.
 
     Args:
         all_reduce: Function that sums a vector over all learners.

@@ -61,7 +61,7 @@ class Replica:
         self._learner = config.make_learner(reducer=reducer, share=self._share)
 
     def meet(self, shells: list[Any]) -> None:
-        """Joins the group of replicas; blocks until all have joined.
+        """Joins the group of replicas; blocks until all replicas have joined.
 
         Args:
             shells: Ray handles of the parameter servers.
@@ -115,7 +115,7 @@ class Replica:
         statistics: dict[str, Sequence[str]],
         scheduled: dict[str, float],
     ) -> int:
-        """Updates the parameters with gradients from outside; returns the number of minibatches learned so far."""
+        """Updates the parameters with another learner's gradients; returns the number of minibatches learned so far."""
         self._learner.apply_gradients(gradients, statistics, scheduled=scheduled)
         return self._learner.sgd_steps
 
@@ -129,7 +129,7 @@ class Replica:
         return self._learner.target_outputs(batch.map(lambda leaf: leaf[own]))
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """Calls a method of the replica's learner by name."""
+        """Calls a method of the replica's learner, given by name, and returns its result."""
         return getattr(self._learner, method)(*arguments)
 
     def ping(self) -> None:

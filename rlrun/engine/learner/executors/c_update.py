@@ -119,8 +119,8 @@ class CUpdate:
 
 
 def columns(arrays: Sequence[tuple[Array, int]]) -> NDArray[np.int64]:
-    """Table [N, 3] that describes N arrays to C, one struct `Column` per row.
+    """Table [N, 3] that describes N arrays to C code, as structs `Column` (source address, array address, row bytes).
 
-    The first number of a row, the address from which the array is filled, is written later.
+    Source addresses, from which the arrays are filled, are 0 until they are known.
     """
     return np.array([(0, address(array), size) for array, size in arrays], np.int64).reshape(-1, 3)

@@ -50,7 +50,7 @@ def compiled(
 def traced(
     function: Callable[..., list[Tensor]], arguments: Sequence[Tensor], directory: Path, announce: Callable[[str], None]
 ) -> Path:
-    """Traces a function to a graph, and returns the graph's compiled package, from the cache if present."""
+    """Traces a function to a graph; returns the path of the compiled package, which is compiled unless in the cache."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from torch.fx.experimental.proxy_tensor import make_fx
@@ -67,7 +67,7 @@ def traced(
 
 
 def loaded(package: Path) -> CompiledUpdate:
-    """Loads an ahead-of-time compiled package as a Python function.
+    """Loads a package, compiled ahead of time by torch Inductor, as a Python function.
 
     Torch's public `aoti_load_package` would first check the processor, which runs a C++ compiler for seconds. This
     check is unnecessary, since the processor is part of the package's name.

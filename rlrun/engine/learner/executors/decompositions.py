@@ -32,7 +32,7 @@ ERF_DENOMINATOR = (
 
 
 def decomposition_of(operation: Any) -> Callable[..., Any] | None:
-    """Returns a function that computes an operation by simpler ones; rlrun's own, or else torch's.
+    """Returns a function that computes a torch operation from simpler ones, rlrun's own if there is one, else torch's.
 
     None if the operation has a kernel, or if there is no such function.
     """

@@ -38,7 +38,7 @@ class Execution:
 
     Args:
         update_executor: Backend that runs the computations.
-        runs_own_code: Whether users' code is involved, whose results may depend on Python state.
+        runs_own_code: Whether users' code is involved; it is checked for a dependence on Python state.
         announce: Callback for a message before a slow operation, such as compilation.
     """
 

@@ -27,7 +27,7 @@ Kernel = Callable[..., None]
 
 
 def ufunc_kernel(function: np.ufunc) -> Kernel:
-    """Creates the NumPy implementation of an operation that is a single ufunc."""
+    """Creates the kernel of an operation that is a single NumPy ufunc."""
 
     def kernel(emit: Emit, out: Array, first: Any, second: Any = None) -> None:
         operands = [first] if second is None else [first, second]
@@ -37,7 +37,7 @@ def ufunc_kernel(function: np.ufunc) -> Kernel:
 
 
 def constant(operand: Any, operands: Sequence[Any], out: Array) -> Any:
-    """Converts an operand to an array; numbers get the dtype of the other operands, else of the result."""
+    """Converts an operand to an array; a number gets the dtype of the other operands, or of the result without any."""
     if isinstance(operand, np.ndarray):
         return operand
     dtype = next((each.dtype for each in operands if isinstance(each, np.ndarray)), out.dtype)
@@ -259,7 +259,7 @@ def total(emit: Emit, out: Array, x: Array, dims: Sequence[int] | None = None, k
 
 
 def reduction_kernel(function: np.ufunc) -> Kernel:
-    """Creates the NumPy implementation of an operation that reduces an array by a ufunc over given axes, or all."""
+    """Creates, from a NumPy ufunc, the kernel of an operation that reduces an array over given axes, or all."""
 
     def kernel(emit: Emit, out: Array, x: Array, dims: Sequence[int] | None = None, keepdim: bool = False) -> None:
         axes = None if dims is None or not len(dims) else tuple(dims)
@@ -341,7 +341,7 @@ def choice(emit: Emit, out: Array, condition: Array, first: Any, second: Any) ->
 
 
 def flat_positions(emit: Emit, shape: tuple[int, ...], dim: int, index: Array) -> Array:
-    """Emits calls that convert indices along one axis to flat positions in the array; returns the positions."""
+    """Emits calls that convert indices along one axis to positions in the flattened array; returns the positions."""
     strides = [int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))]
     axis = dim % len(shape)
     grid = np.indices(index.shape)
@@ -413,7 +413,7 @@ def add_product(emit: Emit, out: Array, first: Array, second: Array, value: floa
 
 
 def in_place(function: np.ufunc) -> Kernel:
-    """Creates the implementation of an operation on two operands that overwrites the first, from a NumPy ufunc."""
+    """Creates, from a NumPy ufunc, the kernel of a binary operation that overwrites its first operand."""
 
     def kernel(emit: Emit, out: Array, other: Any) -> None:
         emit(function, out, constant(other, [out], out), out)

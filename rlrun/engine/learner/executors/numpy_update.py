@@ -97,7 +97,7 @@ class NoHostReads(TorchFunctionMode):
 
 
 class OperationTracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Torch mode that records each operation run within its context as a node of a graph.
+    """Torch mode that records, as nodes of a graph, all operations that run within its `with` block.
 
     Args:
         arguments: Arguments of the traced function.
@@ -165,8 +165,8 @@ class BoundUpdate:
 
     Attributes:
         calls: The calls, in order.
-        read: Pairs (index, array) of the arguments that are copied before each call, with the array to copy into.
-        changed: Pairs (index, array) of the copied arguments that the calls modify.
+        read: Pairs (index, array): before each call, the argument with this index is copied to the array.
+        changed: Those pairs in `read` whose arrays the calls modify.
         results: Arrays of the results.
         num_kept: Number of leading arguments that are used without copying.
 
@@ -380,7 +380,7 @@ def is_impure(node: Node) -> bool:
 
 
 def owners(graph: Graph) -> dict[Node, Node]:
-    """Maps each node of a graph to the node in whose memory its result lies."""
+    """Maps each node of a traced graph to the node that owns the memory of its result (itself unless it is a view)."""
     found: dict[Node, Node] = {}
     for node in graph.nodes:
         is_within = node.op == "call_function" and (
@@ -391,12 +391,12 @@ def owners(graph: Graph) -> dict[Node, Node]:
 
 
 def changed_owners(graph: Graph, owner_of: dict[Node, Node]) -> set[Node]:
-    """Nodes whose memory is modified in place by an operation of the graph."""
+    """Nodes of a traced graph whose memory an operation of the graph modifies in place."""
     return {owner_of[node] for node in graph.nodes if node.target in KERNELS_IN_PLACE}
 
 
 def eliminate_common_subexpressions(graph: Graph) -> None:
-    """Removes operations that repeat an earlier one, unless their memory is modified in place."""
+    """Replaces operations of a graph that repeat an earlier one by its result, unless memory is modified in place."""
     owner_of = owners(graph)
     changed = changed_owners(graph, owner_of)
     known: dict[str, Node] = {}

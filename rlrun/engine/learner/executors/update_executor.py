@@ -1,4 +1,4 @@
-"""Backends of parameter updates by name: eager torch, NumPy, compiled code, or CUDA graphs."""
+"""Backends that run parameter updates, by name: eager torch, NumPy, compiled code, or CUDA graphs."""
 
 from __future__ import annotations
 

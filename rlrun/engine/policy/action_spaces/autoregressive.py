@@ -89,7 +89,7 @@ def _choices_of(part: Part) -> list[Part]:
 
 
 def encoded_width(part: Part) -> int:
-    """Number of inputs that encode a sampled component for later ones: one-hot if Discrete, else its raw numbers."""
+    """Size of a sampled action component's encoding, an input of later components: one-hot if Discrete, else raw."""
     width: int = part.columns.stop - part.columns.start
     return part.actions.num_outputs if isinstance(part.actions, DiscreteActions) else width
 
@@ -103,7 +103,7 @@ class AutoregressiveOutputs(WrappedNetwork):
         action_shape: Shape of one action, (D,).
         action_dtype: NumPy type of the actions.
         activation: Activation of the decoder's hidden layers.
-        slots: Offset and shape of each of the decoder's parameters in the loaded vector, by name.
+        slots: Offset and shape of each of the decoder's parameters in the flat vector that `load` receives, by name.
     """
 
     def __init__(

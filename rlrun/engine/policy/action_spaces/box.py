@@ -42,7 +42,7 @@ class BoxScale:
         self.middle, self.half_range = (low / 2 + high / 2).astype(np.float32), (high / 2 - low / 2).astype(np.float32)
 
     def to_env(self, actions: Actions) -> Actions:
-        """Rescales N vectors [N, size] from [-1, 1] to actions of the Box's shape, and clips these to its bounds."""
+        """Rescales N vectors [N, size] from [-1, 1] to actions of the Box's shape, clipped to the Box's bounds."""
         scaled = np.clip(actions * self.half_range + self.middle, self.low, self.high)
         result: Actions = scaled.astype(self.space_dtype).reshape(len(actions), *self.space_shape)
         return result
@@ -102,7 +102,7 @@ class DeterministicBoxActions(ActionSpace):
 
     @override
     def mode(self, outputs: Floats) -> Actions:
-        """Actions in [-1, 1] computed from network outputs [..., D]: their tanh, or the outputs themselves."""
+        """Actions in [-1, 1] from network outputs [..., D]: their tanh if `squashes` is set, else the outputs."""
         return np.tanh(outputs) if self.squashes else outputs
 
     def shifted(self, outputs: Floats, by: Floats) -> Actions:
@@ -122,10 +122,12 @@ class DeterministicBoxActions(ActionSpace):
 
 
 class GaussianBoxActions(ActionSpace):
-    """Diagonal Gaussian actions without squashing; outputs are concatenated means and log standard deviations.
+    """Actions in a Box, sampled from a diagonal Gaussian without squashing by tanh.
 
-    The bounds of a bounded coordinate map to -1 and 1. Actions are clipped only by `to_env`, so log-probabilities refer
-    to the unclipped sample.
+    Network outputs are means and log standard deviations, concatenated.
+
+    Coordinates with two finite bounds are rescaled so that the bounds map to -1 and 1. Actions are clipped only by
+    `to_env`, so log-probabilities refer to the unclipped sample.
 
     Args:
         space: The env's action space.
@@ -166,7 +168,7 @@ class GaussianBoxActions(ActionSpace):
 
     @override
     def from_env(self, actions: Actions) -> Actions:
-        """Rescales N env actions to flat vectors with bounds -1 and 1."""
+        """Flattens N env actions to vectors, and rescales bounded coordinates to [-1, 1]."""
         return self.scale.from_env(actions)
 
     def distribution(self, outputs: Tensor) -> DiagonalGaussian:

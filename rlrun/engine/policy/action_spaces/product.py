@@ -25,7 +25,7 @@ PartActions = DiscreteActions | MultiDiscreteActions | MultiBinaryActions | Gaus
 
 @dataclass(frozen=True)
 class Part:
-    """Entry of a Tuple or Dict action space, with its position in the concatenated actions, noise and network outputs.
+    """Entry of a Tuple or Dict action space, with its slices of the concatenated actions, noise and network outputs.
 
     Attributes:
         actions: Action space of the entry.
@@ -70,8 +70,8 @@ class ProductActions(ActionSpace):
     An action is one vector that concatenates the entries.
 
     Concatenated actions are int64 if all entries are discrete, and float32 otherwise. Outputs of Discrete and
-    MultiDiscrete entries come first, as an action mask covers them. The other entries' outputs follow, then all log
-    standard deviations.
+    MultiDiscrete entries come first, because action masks cover exactly these outputs. The other entries' outputs
+    follow, then all log standard deviations.
 
     Args:
         tree: A tree with the space's structure, whose leaves are the action spaces of the entries.

@@ -58,7 +58,7 @@ class SquashedBoxActions(ActionSpace):
         return np.tanh(outputs[..., : self.size])
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
-        """Log-densities of actions in [-1, 1], summed over coordinates; actions at a bound are moved inwards."""
+        """Log-densities of actions in [-1, 1], summed over coordinates; actions at a bound are first moved inwards."""
         means, stds = self._parts(outputs)
         drawn = np.arctanh(actions.clip(-EDGE, EDGE))
         noise = (drawn - means) / stds
@@ -106,12 +106,12 @@ class SquashedGaussian:
         return drawn.tanh(), densities
 
     def log_prob(self, actions: Tensor) -> Tensor:
-        """Log-density of one action per distribution in the batch; actions at a bound are first clipped inwards."""
+        """Log-density of one action per distribution in the batch; actions at a bound are first moved inwards."""
         drawn = actions.clamp(-EDGE, EDGE).atanh()
         return self._densities(drawn, (drawn - self.means) * (-self.log_stds).exp())
 
     def kl(self, other: SquashedGaussian) -> Tensor:
-        """KL divergence KL(self || other) of each distribution: that of the Gaussians, since tanh is invertible."""
+        """KL divergence KL(self || other) of each distribution; equals that before the tanh, which is invertible."""
         scale = (2 * (self.log_stds - other.log_stds)).exp()
         shift = (self.means - other.means) * (-other.log_stds).exp()
         return (other.log_stds - self.log_stds + 0.5 * (scale + shift * shift - 1)).sum(-1)

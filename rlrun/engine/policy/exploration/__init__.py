@@ -1,1 +1,1 @@
-"""Exploration strategies: one file for each way to choose exploratory actions."""
+"""Exploration strategies, one per file: action noise, epsilon-greedy, parameter noise, sampling and others."""

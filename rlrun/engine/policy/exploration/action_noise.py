@@ -74,7 +74,7 @@ class ActionNoise(Exploration):
 
     @override
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
-        """Deterministic actions plus Gaussian noise that is independent at each call, clipped to [-1, 1]."""
+        """Returns deterministic actions plus Gaussian noise that is independent at each call, clipped to [-1, 1]."""
         outputs = heads["outputs"]
         noise = self.actions.noise(generator, (len(outputs),))
         return self.actions.shifted(outputs, self.std * noise)

@@ -98,11 +98,11 @@ class EpsilonGreedy(Exploration):
         return self.chosen(outputs, noise[:, _EXPLORES] < self.epsilon, noise, mask)
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
-        """Log-probability with which epsilon-greedy chose each of B actions, given the masked Q values."""
+        """Log-probability of each of B actions under epsilon-greedy, given Q values with forbidden actions masked."""
         return self.mixed_log_prob(outputs, actions == outputs.argmax(-1), actions)
 
     def mixed_log_prob(self, outputs: Floats, preferred: NDArray[Any], actions: Actions) -> Floats:
-        """Log-probabilities of B actions: uniform with probability epsilon, else of probability `preferred` [B]."""
+        """Log-probabilities of B actions: uniform with probability epsilon, else taken with probability `preferred`."""
         allowed = outputs > FORBIDDEN
         uniform = np.take_along_axis(allowed, actions[:, None], -1)[:, 0] / allowed.sum(-1).clip(min=1)
         with np.errstate(divide="ignore"):
@@ -137,7 +137,7 @@ class SoftQ(Exploration):
     """Boltzmann exploration: samples from softmax(Q / temperature), or a uniform action with probability `epsilon`.
 
     Args:
-        rest: Epsilon-greedy exploration, which decides in which env slots actions are uniformly random.
+        rest: Epsilon-greedy strategy that decides in which env slots actions are uniformly random.
 
     Attributes:
         temperature: Softmax temperature, a scheduled setting.
@@ -155,12 +155,12 @@ class SoftQ(Exploration):
 
     @override
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
-        """Sets the env slots of this worker, out of all workers' slots, so that each slot gets its own epsilon."""
+        """Tells epsilon-greedy which of all workers' env slots belong to this worker, as epsilon may differ by slot."""
         self.rest.assign_envs(first_slot, num_slots)
 
     @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Samples uniform noise in [0, 1) for T steps in B env slots: draws for epsilon-greedy, then one per action."""
+        """Samples uniform noise in [0, 1) for T steps in B env slots: epsilon-greedy's numbers, then one per action."""
         return generator.random((length, slots, self.rest.num_draws + self.rest.num_actions), np.float32)
 
     @override
@@ -186,7 +186,7 @@ class SoftQ(Exploration):
         return self.rest.chosen(self._preferences(outputs, noise), explores, noise, mask)
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
-        """Log-probability with which this exploration chose each of B actions, given the masked Q values."""
+        """Log-probability of each of B actions under this strategy, given Q values with forbidden actions masked."""
         logs = log_softmax(outputs / np.float32(self.temperature))
         preferred = np.exp(np.take_along_axis(logs, actions[:, None], -1)[:, 0])
         return self.rest.mixed_log_prob(outputs, preferred, actions)

@@ -1,4 +1,4 @@
-"""Distribution of different epsilons over the env slots of all workers (NumPy)."""
+"""Rules by which each env slot, among those of all workers, gets its own epsilon for exploration (NumPy)."""
 
 from __future__ import annotations
 

@@ -35,11 +35,11 @@ class NoiseSource(Protocol):
 
     @property
     def network_noise_every(self) -> int | None:
-        """Number of steps for which the network's random numbers are held; None to use them as drawn by `noise`."""
+        """Number of steps for which the network's random numbers are kept; None to use them as drawn by `noise`."""
         ...
 
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
-        """Sets the env slots of this worker: those from `first_slot` on, out of `num_slots` in all workers."""
+        """Sets which env slots the worker runs: those from `first_slot` on, out of `num_slots` in all workers."""
         ...
 
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
@@ -48,7 +48,7 @@ class NoiseSource(Protocol):
 
 
 class Exploration(ABC):
-    """Exploration strategy: chooses actions from network outputs and noise; picklable for rollout workers.
+    """Exploration strategy: chooses actions from network outputs and noise; can be pickled for rollout workers.
 
     Attributes:
         network_noise: Number of random numbers per step that the network consumes; `noise` returns them first.
@@ -75,12 +75,12 @@ class Exploration(ABC):
         return
 
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
-        """Sets the env slots of this worker: those from `first_slot` on, out of `num_slots` in all workers."""
+        """Sets which env slots the worker runs: those from `first_slot` on, out of `num_slots` in all workers."""
         return
 
     @abstractmethod
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Draws the random numbers for all T steps of a fragment in B env slots, which is faster than step by step."""
+        """Draws the random numbers for all T steps of a fragment in B env slots at once, [T, B, ...], for speed."""
 
     @abstractmethod
     def explore(

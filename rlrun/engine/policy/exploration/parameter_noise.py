@@ -33,7 +33,7 @@ PARAMETER_DRAW = 2
 
 
 def factors(normal: Floats) -> Floats:
-    """Factorized Gaussian noise sign(x) * sqrt(|x|) from standard normal x, as in noisy nets.
+    """Transforms standard normal x to sign(x) * sqrt(|x|), a factor of the factorized Gaussian noise of noisy nets.
 
     Source:
         Fortunato et al., arXiv:1706.10295, section 3 (b).
@@ -72,7 +72,7 @@ class ParameterNoise(ABC):
 
     @abstractmethod
     def parameters(self) -> Floats:
-        """Flat vector of the network's parameters with the current noise added."""
+        """Returns the flat vector of the network's parameters with the current noise added."""
 
     def adapt(self, values: Floats, varied_values: Floats) -> None:
         """Adapts the noise scale to how much the noise changed the action values of a fragment.
@@ -118,7 +118,7 @@ class NoisyPart:
 
 
 class LearnedNoise(ParameterNoise):
-    """Noise of noisy nets, whose scale is learned; drawn anew for every fragment.
+    """Parameter noise of noisy networks (NoisyNet), whose scale is learned; drawn anew for every fragment of T steps.
 
     Args:
         parts: The noisy layers.
@@ -147,7 +147,7 @@ class LearnedNoise(ParameterNoise):
 
     @override
     def parameters(self) -> Floats:
-        """Flat parameter vector with noisy means: means plus standard deviations times noise."""
+        """Returns the flat parameter vector, with noisy layers' weights set to mean + standard deviation * noise."""
         drawn, flat, start = self._flat.copy(), self._flat, 0
         for part in self.parts:
             middle, end = start + part.inputs, start + part.inputs + part.outputs
@@ -207,13 +207,13 @@ class AdaptiveNoise(ParameterNoise):
 
     @override
     def parameters(self) -> Floats:
-        """Flat vector of the network's parameters plus isotropic Gaussian noise."""
+        """Returns the flat vector of the network's parameters plus isotropic Gaussian noise."""
         varied: Floats = self._flat + np.float32(self.std) * standard_normal(self._draw, len(self._flat))
         return varied
 
     @override
     def adapt(self, values: Floats, varied_values: Floats) -> None:
-        """Increases the standard deviation if the noise changed the policy less than intended, else decreases it."""
+        """Increases the noise's standard deviation if the policy changed less than the target, else decreases it."""
         logp, varied_logp = log_softmax(values), log_softmax(varied_values)
         distance = float((np.exp(logp) * (logp - varied_logp)).sum(-1).mean())
         self.std *= ADAPTATION if distance <= self.bound else 1 / ADAPTATION

@@ -21,10 +21,10 @@ STATE_DEPENDENT_NOISE = "rlrun.engine.policy.exploration.state_dependent_noise:S
 
 
 class SampledByNetwork(Exploration):
-    """Exploration for networks that sample actions themselves, using all random numbers that exploration draws.
+    """Exploration for networks that sample actions in their forward pass, from random numbers that are their input.
 
     Args:
-        actions: Action space with the policy's distributions.
+        actions: The policy's action space, which defines its action distribution.
     """
 
     samples_policy = True
@@ -64,7 +64,7 @@ class SampleInOrder(SampledByNetwork):
     """Exploration with an autoregressive network, which samples the components of an action in order.
 
     Args:
-        actions: Action space with the policy's distributions.
+        actions: The policy's action space, which defines its action distribution.
     """
 
 
@@ -72,7 +72,7 @@ class SampleActions(SampledByNetwork):
     """Exploration by sampling from the policy's action distribution, with independent noise at each step.
 
     Args:
-        actions: Action space with the policy's distributions.
+        actions: The policy's action space, which defines its action distribution.
     """
 
     @override
@@ -81,11 +81,11 @@ class SampleActions(SampledByNetwork):
 
 
 class SampledActions(WrappedNetwork):
-    """Acting network with an additional head `actions`: samples from the head `outputs`, with the given noise.
+    """Acting network with an additional head `actions`, sampled from the distribution that the head `outputs` gives.
 
     Args:
         network: The network, with a head `outputs`.
-        actions: Action space with the policy's distributions.
+        actions: The policy's action space, which defines the distribution.
     """
 
     def __init__(self, network: ActingNetwork, actions: StochasticActions) -> None:
@@ -107,11 +107,11 @@ class SampledActions(WrappedNetwork):
 
 
 def sampled(actions: StochasticActions, model: ModelConfig, features: int) -> Exploration:
-    """Creates the kind of sampling exploration that the network's settings choose: plain, autoregressive or gSDE.
+    """Creates the exploration that samples from the policy's distribution: plain, autoregressive or gSDE.
 
     Args:
-        actions: Action space with the policy's distributions.
-        model: Network settings, such as state-dependent noise or autoregressive actions.
+        actions: The policy's action space, which defines its action distribution.
+        model: Network settings, which choose between plain sampling, autoregressive actions and state-dependent noise.
         features: Number of features that enter the network's heads, for state-dependent noise.
     """
     if model.use_sde:

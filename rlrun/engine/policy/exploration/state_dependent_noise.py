@@ -14,8 +14,8 @@ from rlrun.engine.policy.exploration.exploration import Exploration, Heads, RunN
 class StateDependentNoise(Exploration):
     """Generalized state-dependent exploration (gSDE): noise is a function of the observation, kept for several steps.
 
-    The function is linear in the network's last features, with a Gaussian exploration matrix; the network computes the
-    noise.
+    The function is linear in the features that enter the network's heads; its coefficients, the exploration matrix, are
+    Gaussian. The acting network computes the noise.
 
     Args:
         actions: Action space with the policy's distributions.
@@ -36,9 +36,9 @@ class StateDependentNoise(Exploration):
 
     @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Draws exploration matrices for T steps in B env slots, then independent noise for sampling actions.
+        """Draws, for T steps in B env slots, exploration matrices followed by independent noise for sampling actions.
 
-        Each matrix, flattened to F * D numbers, is repeated for `every` steps.
+        The shape is [T, B, F * D + num_noise]. Each matrix, flattened to F * D numbers, is repeated for `every` steps.
 
         A new matrix starts at step 0; if necessary, `FragmentNoise` continues the matrix of the previous fragment.
         """
@@ -63,6 +63,6 @@ class StateDependentNoise(Exploration):
 
     @override
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
-        """Samples actions with independent Gaussian noise instead of state-dependent noise."""
+        """Samples actions with independent Gaussian noise, where no fragment is recorded (as in evaluation)."""
         outputs = heads["outputs"]
         return self.actions.sample(outputs, self.actions.noise(generator, (len(outputs),)))

@@ -22,12 +22,12 @@ class UniformActions(Protocol):
 
     @property
     def own_space(self) -> gymnasium.Space[Any]:
-        """Gymnasium space of actions in the policy's own representation, such as a Box in [-1, 1]."""
+        """Gymnasium space of actions as the policy represents them, such as a Box in [-1, 1]."""
         ...
 
 
 class UniformUntil(Exploration):
-    """Exploration that takes uniformly random actions at first, and follows another strategy once learning starts.
+    """Exploration that takes uniformly random actions until learning starts, then follows another strategy, `inner`.
 
     Args:
         inner: Exploration strategy after the uniform phase.
@@ -55,18 +55,18 @@ class UniformUntil(Exploration):
 
     @override
     def load(self, weights: Weights) -> None:
-        """Ends the uniform phase after its number of env steps, and updates the other strategy's scheduled settings."""
+        """Ends the uniform phase after its number of env steps; updates the inner strategy's scheduled settings."""
         self.inner.load(weights)
         self.is_uniform = weights.env_steps < self.env_steps
 
     @override
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
-        """Informs the other strategy which env slots, out of all workers' slots, belong to this worker."""
+        """Tells the inner strategy which env slots, out of all workers' slots, belong to this worker."""
         self.inner.assign_envs(first_slot, num_slots)
 
     @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Draws the other strategy's random numbers for T steps in B env slots, then those for uniform actions."""
+        """Draws random numbers for T steps in B env slots: the inner strategy's, then those for uniform actions."""
         draws = generator.random((length, slots, self._sampler.num_draws), np.float32)
         return np.concatenate([self.inner.noise(generator, length, slots), draws], -1)
 
@@ -79,7 +79,7 @@ class UniformUntil(Exploration):
         acts: NDArray[np.bool_] | None,
         mask: ActionMask | None,
     ) -> Actions:
-        """Actions of one step: uniformly random at first, chosen by the other strategy afterwards."""
+        """Chooses the actions of one step: uniformly at random at first, later by the inner strategy."""
         own = self._sampler.num_draws
         if self.is_uniform:
             actions: Actions = self._sampler(noise[:, -own:], mask)
@@ -92,12 +92,12 @@ class UniformUntil(Exploration):
 
     @override
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
-        """Chooses actions by the other strategy, even while fragments are still collected with uniform actions."""
+        """Chooses actions by the inner strategy, even during the uniform phase; used where no fragment is recorded."""
         return self.inner.sample(heads, generator, mask)
 
     @override
     def state(self) -> dict[str, Any]:
-        """State of the other strategy, for a checkpoint."""
+        """State of the inner strategy, for a checkpoint."""
         return self.inner.state()
 
     @override

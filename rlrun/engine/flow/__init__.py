@@ -1,1 +1,1 @@
-"""Dataflow of an algorithm: streams of batches through named operators, from rollout workers to the learner."""
+"""Dataflow of an algorithm: the stream of experience through named operators, from rollout workers to the learner."""

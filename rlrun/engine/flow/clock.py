@@ -20,14 +20,15 @@ class Clock:
     """Counts the steps of a policy in training, and evaluates its scheduled settings at these counts.
 
     Args:
-        schedules: Schedules by setting, including learning rates.
+        schedules: Schedule of each scheduled setting, such as a learning rate, by the setting's name.
         counts: Counter of env steps.
-        start_learner: Function that returns the learner, whose SGD steps are counted.
+        start_learner: Function that returns the learner (and creates it at the first call), whose SGD steps are
+            counted.
         unit: The counter that schedules and iterations follow: env steps or SGD steps.
         fixed: Settings by name that are constant in this training, but may have a schedule in others.
 
     Attributes:
-        schedules: Schedules by setting, which may be replaced between two updates.
+        schedules: Schedule of each scheduled setting; may be replaced between two updates.
         fixed: Settings by name that are constant in this training, but may have a schedule in others.
         unit: The counter that schedules and iterations follow: env steps or SGD steps.
     """
@@ -49,12 +50,12 @@ class Clock:
         self._evaluated: tuple[int, Mapping[str, Schedule], dict[str, float]] | None = None
 
     def begin_iteration(self) -> None:
-        """Resets the per-iteration step counters at the start of an iteration."""
+        """Sets the numbers of steps since the start of the iteration to 0."""
         self._began_at, self._env_steps_began_at = self.steps, self.env_steps
 
     @property
     def steps_this_iteration(self) -> int:
-        """Steps since the iteration began, in env steps or SGD steps, whichever the schedules follow."""
+        """Number of steps since the iteration began, in the unit that schedules follow: env steps or SGD steps."""
         return self.steps - self._began_at
 
     @property
@@ -64,7 +65,7 @@ class Clock:
 
     @property
     def steps(self) -> int:
-        """Steps so far, in env steps or SGD steps, whichever the schedules follow."""
+        """Number of steps so far, in the unit that schedules follow: env steps or SGD steps."""
         return self._counts.env_steps if self.unit == "env_steps" else self._start_learner().sgd_steps
 
     @property

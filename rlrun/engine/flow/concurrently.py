@@ -1,4 +1,4 @@
-"""Weighted round-robin of several flows in one thread."""
+"""Combination of several dataflows in one thread, by weighted round-robin."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ def concurrently(
     weights: Sequence[int] | None = None,
     output: Flow[Any] | Sequence[Flow[Any]] | None = None,
 ) -> Flow[Any]:
-    """Joins several flows by weighted round-robin, in one thread.
+    """Combines several flows (branches) into one by weighted round-robin, in one thread.
 
-    A branch without a ready item loses the rest of its turn, so that no branch blocks another. A branch with a
-    barrier, such as a synchronous source, is waited for, so that the order of turns does not depend on workers' speed.
+    A branch without a ready item loses the rest of its turn, so that no branch blocks another. A branch with a barrier,
+    such as synchronous rollouts, blocks the others until it has an item, so that the order of turns does not depend on
+    the speed of workers.
 
     Args:
         flows: The branches, in the order of their turns.
@@ -60,7 +61,7 @@ def concurrently(
 
 
 class Concurrently(Node):
-    """Graph node that takes turns between several flows, by weighted round-robin."""
+    """Graph node that pulls items from several flows in turn, by weighted round-robin."""
 
     kind = "concurrently"
 
@@ -75,11 +76,11 @@ class Concurrently(Node):
 
     @override
     def poll(self) -> Polled:
-        """Returns the next item of a branch whose items are delivered, after giving other branches their turns.
+        """Pulls from the flows in turn, and returns the next item of a flow whose items are delivered.
 
-        Returns `Pending` after a round of turns without an output item, so that the caller can poll other branches.
-        Without this rule, a branch that always has items could be polled forever while an output branch waits for
-        others.
+        Returns `Pending` after a round of turns without such an item, so that the caller can poll other parts of the
+        dataflow. Otherwise, a flow that always has items could be polled forever while the delivered flow waits for
+        another part.
         """
         missing: list[Pending] = []
         went_on, turns = False, 0

@@ -1,7 +1,8 @@
 """Flow: a stream of items through named operators, which can be printed, timed and saved in checkpoints.
 
 Nothing is computed until an item is pulled. Operators without state are functions, or `Operator` objects if they have
-settings; operators with state are `StatefulOperator` objects, whose state checkpoints save by path.
+settings. Operators with state are `StatefulOperator` objects; checkpoints save their state under their path in the
+plan.
 
 Examples:
     >>> from rlrun.engine.flow.sources.items import from_items
@@ -51,14 +52,14 @@ R = TypeVar("R")
 
 
 class FlowStalled(TrainingFailed):
-    """Error for a flow that can never continue: all of its parts wait, but nothing is requested that they wait for."""
+    """Error: a flow can never continue, because all of its parts wait for something that was not requested."""
 
 
 class Operator(ABC):
-    """Base class of operators with settings, which a printed plan shows as `Name(setting=value)`.
+    """Base class of operators with settings, which the printed dataflow (plan) shows as `Name(setting=value)`.
 
     Attributes:
-        learns: Whether time profiles count the operator's time as SGD.
+        learns: Whether the operator runs SGD, so that time profiles count its time as such.
         declared_metrics: Declarations of the metrics that `metrics` returns. An algorithm repeats them in its
             `operator_metrics`, so that the metrics are known without a dataflow.
     """
@@ -71,7 +72,7 @@ class Operator(ABC):
         """Processes one item, and returns the item for the next operator."""
 
     def settings(self) -> dict[str, Any]:
-        """Settings of the operator for the printed plan; none by default."""
+        """Settings of the operator, for the printed dataflow; none by default."""
         return {}
 
     def metrics(self) -> dict[str, float]:
@@ -80,7 +81,7 @@ class Operator(ABC):
 
     @property
     def unsaved(self) -> str:
-        """Reason why a run resumed from a checkpoint taken now would not be exact; "" (the default) if it would."""
+        """Reason why a run resumed from a checkpoint taken now would differ from this run; "" (the default) if none."""
         return ""
 
     def pending(self) -> Pending | None:
@@ -97,15 +98,15 @@ class StatefulOperator(Operator):
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
-        """Returns the operator's state, as dicts, lists, texts, numbers, None and NumPy arrays."""
+        """Returns the operator's state, made of dicts, lists, strings, numbers, None and NumPy arrays."""
 
     @abstractmethod
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the operator's state from `state()`."""
+        """Restores the operator's state from the result of `state()`."""
 
 
 class WorkerOperator(Operator):
-    """Base class of operators that run on rollout workers and need the worker's index or the policy's weights."""
+    """Base class of operators that rollout workers run, and that need the worker's index or the policy's weights."""
 
     def for_worker(self, worker: int) -> WorkerOperator:
         """Returns the operator for a worker that starts or restarts; by default the same object for all workers.
@@ -120,18 +121,18 @@ class WorkerOperator(Operator):
         return
 
     def set_weights(self, weights: Weights) -> None:
-        """Receives new weights of the policy that acts on this worker, in effect from the next fragment on."""
+        """Receives new weights of the policy that acts on this worker, used from the next fragment on."""
         return
 
     @override
     def close(self) -> None:
-        """Releases the operator's resources; called on the worker, then in the trial's process."""
+        """Releases the operator's resources; called both on each worker and in the trial's process."""
         return
 
 
 @dataclass(frozen=True)
 class OperatorInfo:
-    """Entry of a printed plan: a source, an operator, or a join of several flows.
+    """Description of a source, an operator or a join of several flows, in the printed dataflow (plan).
 
     Attributes:
         path: Unique path in the plan: the operator's name, prefixed by the indices of its branches.
@@ -140,7 +141,7 @@ class OperatorInfo:
             followed_by or concurrently.
         settings: Settings of the operator for the printed plan.
         stateful: Whether checkpoints hold state of the operator.
-        on_workers: For a source: name and settings of the operators that the workers apply.
+        on_workers: For a source of rollouts, name and settings of each operator that the workers apply.
         branches: Plans of the joined branches, for `concurrently` and `followed_by`.
     """
 
@@ -163,7 +164,7 @@ class OperatorTiming:
         kind: How it processes items, such as `for_each` or `combine`.
         seconds: Seconds spent in the operator itself, not in the operators before it.
         items: Number of items processed.
-        learns: Whether that time counts as SGD.
+        learns: Whether the operator runs SGD, so that time profiles count its time as such.
         spans: (Start, end) of each call, if these are recorded, on the clock of `time.perf_counter`.
     """
 
@@ -183,7 +184,7 @@ class Flow(Iterator[T_co]):
         node: The last operator of the stream; streams begin with sources, such as `PolicyWorkers.rollouts`.
 
     Attributes:
-        waited_s: Seconds for which pulling this flow waited because nothing in it was ready.
+        waited_s: Seconds spent waiting because no part of the flow had a ready item.
         waits: (Start, end) of each wait, on the clock of `time.perf_counter`; None without `keep_spans`.
     """
 
@@ -197,7 +198,7 @@ class Flow(Iterator[T_co]):
         return _flow_through(ForEach(self.node, operator, _memory(operator), *operator_label(operator)))
 
     def combine(self, operator: Callable[[T_co], Iterable[R]]) -> Flow[R]:
-        """Applies an operator with any number of results per item; returns the flow of all results (flat map)."""
+        """Applies an operator that returns any number of results per item; returns a flow of all results (flat map)."""
         return _flow_through(Combine(self.node, operator, _memory(operator), *operator_label(operator)))
 
     def filter(self, predicate: Callable[[T_co], bool]) -> Flow[T_co]:
@@ -205,21 +206,21 @@ class Flow(Iterator[T_co]):
         return _flow_through(Filter(self.node, predicate, _memory(predicate), *operator_label(predicate)))
 
     def duplicate(self, copies: int, *, lead: int = DUPLICATE_LEAD) -> tuple[Flow[T_co], ...]:
-        """Splits the flow (tee): returns several flows that each deliver all items, as shared objects.
+        """Splits the flow into several flows that each deliver all items (as shared objects, not copies).
 
         Args:
             copies: Number of flows.
-            lead: Number of items by which one copy may be ahead of the slowest before it has to wait.
+            lead: Number of items by which one of the flows may be ahead of the slowest before it has to wait.
         """
         duplicate = Duplicate(self.node, copies, lead)
         return tuple(Flow(Copy(duplicate, index)) for index in range(copies))
 
     def zip_with_worker(self) -> Flow[tuple[int | None, T_co]]:
-        """Returns the flow of pairs (worker index, item); the index is None for items that come from no worker."""
+        """Returns the flow of pairs (worker index, item), with the index None for items that no worker sent."""
         return Flow(ZipWithWorker(self.node))
 
     def followed_by(self, other: Flow[Any]) -> Flow[T_co]:
-        """Delivers the items of this flow, each after another flow has processed all its ready items.
+        """Returns a flow of this flow's items, each delivered after another flow has processed all of its ready items.
 
         The other flow's items are dropped.
 
@@ -235,7 +236,7 @@ class Flow(Iterator[T_co]):
     def with_step_after(self, kind: type[Operator], operator: Callable[[Any], Any]) -> Flow[T_co] | None:
         """Returns this flow with another operator inserted, directly after the only operator of the given class.
 
-        Trainings use this method to extend an algorithm's dataflow.
+        The flow may be changed in place. Trainings use this method to extend an algorithm's dataflow.
 
         Args:
             kind: Class of the operator after which to insert.
@@ -283,7 +284,7 @@ class Flow(Iterator[T_co]):
         """Returns the state of all operators, and the queued items, for a checkpoint.
 
         Args:
-            without: Flows that this one is built from and whose state is saved elsewhere.
+            without: Upstream flows whose state is saved elsewhere.
         """
         places = self._places(without)
         return {
@@ -292,7 +293,7 @@ class Flow(Iterator[T_co]):
         }
 
     def load_state(self, state: Mapping[str, Any], *, without: Sequence[Flow[Any]] = ()) -> None:
-        """Restores operators and queued items from `state()` of a flow with the same plan.
+        """Restores operators and queued items from the result of `state()` of a flow with the same plan.
 
         Raises:
             CheckpointError: The state is from a flow with another plan.
@@ -308,11 +309,11 @@ class Flow(Iterator[T_co]):
                 node.load_state(state["operators"][path])
 
     def unsaved(self) -> list[str]:
-        """Returns the reasons why a run resumed from a checkpoint taken now would differ from an uninterrupted one."""
+        """Returns the reasons, if any, why a run resumed from a checkpoint taken now would differ from this run."""
         return list(dict.fromkeys(node.unsaved for node in self._places() if node.unsaved))
 
     def metrics(self) -> dict[str, float]:
-        """Returns the metrics of all operators for an iteration's result."""
+        """Returns the metrics of all operators, for the result of an iteration."""
         return {
             name: value for node in self._places() if (own := _operator(node)) for name, value in own.metrics().items()
         }
@@ -323,7 +324,7 @@ class Flow(Iterator[T_co]):
         return list(dict.fromkeys(declared))
 
     def close(self) -> None:
-        """Closes all operators, and with them processes such as replay shards; rollout workers stay open."""
+        """Closes all operators, and ends processes such as those of a replay buffer; rollout workers stay open."""
         for node in self._places():
             (_operator(node) or node).close()
 
@@ -343,7 +344,7 @@ class Flow(Iterator[T_co]):
         ]
 
     def keep_spans(self) -> None:
-        """Starts to record start and end of each operator call and of each wait, for a trace.
+        """Starts to record the start and end of each operator call and of each wait, for a trace of the timing.
 
         Each record takes about 120 bytes, so long runs should not record them.
         """
@@ -352,7 +353,7 @@ class Flow(Iterator[T_co]):
         self.waits = []
 
     def describe(self) -> tuple[OperatorInfo, ...]:
-        """Returns the plan: a description of each operator, from the source to the end."""
+        """Returns the flow's plan: a description of each operator, from the source to the last one."""
         return _described(self.node, self._places())
 
     def _places(self, without: Sequence[Flow[Any]] = ()) -> dict[Node, str]:
@@ -379,7 +380,7 @@ class Flow(Iterator[T_co]):
 
 
 def operator_label(operator: Callable[..., Any]) -> tuple[str, dict[str, Any]]:
-    """Returns the name under which plans show an operator (that of its function or class), and its settings."""
+    """Returns the name (of the function or class) and the settings under which plans show an operator."""
     if isinstance(operator, Operator):
         return type(operator).__name__, operator.settings()
     name: str = getattr(operator, "__name__", type(operator).__name__)
@@ -387,7 +388,7 @@ def operator_label(operator: Callable[..., Any]) -> tuple[str, dict[str, Any]]:
 
 
 def learns(operator: Callable[..., Any]) -> bool:
-    """Whether time profiles count an operator's time as SGD."""
+    """Whether an operator runs SGD, so that time profiles count its time as such."""
     return isinstance(operator, Operator) and operator.learns
 
 

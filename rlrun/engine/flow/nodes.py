@@ -23,7 +23,7 @@ DUPLICATE_LEAD = 8
 
 
 class Delivered(NamedTuple):
-    """Result of a poll: an item, and the index of the last worker that contributed to it (None without one)."""
+    """Result of a poll with an item: the item, and the index of the last worker that contributed to it, or None."""
 
     value: Any
     worker: int | None = None
@@ -37,8 +37,9 @@ class Pending:
         references: Ray references to wait for; any one of them suffices.
         deadline: Latest time of the next poll, on the clock of `time.monotonic`.
         barrier: Whether the whole flow has to wait for these conditions, even if other branches could continue.
-        reasons: Missing conditions, for the message if the flow can never continue.
-        went_on: Whether another part of the flow processed items meanwhile, so that the next poll needs no wait.
+        reasons: What is waited for, in words, for the error message if the flow can never continue.
+        went_on: Whether another part of the flow processed items during this poll; the flow is then polled again at
+            once.
     """
 
     references: tuple[Any, ...] = ()
@@ -48,7 +49,7 @@ class Pending:
     went_on: bool = False
 
     def joined(self, other: Pending) -> Pending:
-        """Combines the conditions for which two parts of a flow wait."""
+        """Combines the conditions for which two parts of a flow wait into one object."""
         return Pending(
             self.references + other.references,
             min(self.deadline, other.deadline),
@@ -67,11 +68,11 @@ Polled = Delivered | Pending | Ended
 
 
 class Memory(Protocol):
-    """Interface of an operator whose state is saved in checkpoints."""
+    """Interface of objects whose state checkpoints save, such as operators with state."""
 
     @property
     def unsaved(self) -> str:
-        """Reason why a resume from a checkpoint taken now would not be exact; "" if it would."""
+        """Reason why a run resumed from a checkpoint taken now would differ from this run; "" if there is none."""
         ...
 
     def state(self) -> dict[str, Any]:
@@ -79,7 +80,7 @@ class Memory(Protocol):
         ...
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the operator from `state()`."""
+        """Restores the operator from the result of `state()`."""
         ...
 
 
@@ -93,9 +94,9 @@ class Node(ABC):
         inputs: Upstream nodes, from which items are pulled.
         seconds: Time spent in this node, excluding upstream nodes.
         items: Number of items processed.
-        learns: Whether the node's time counts as SGD.
+        learns: Whether the node runs SGD, so that time profiles count its time as such.
         spans: (Start, end) of the operator's calls, on the clock of `time.perf_counter`; None if they are not recorded.
-        on_workers: For a source: name and settings of the operators that the workers apply.
+        on_workers: For a source of rollouts, name and settings of each operator that the workers apply.
     """
 
     kind = ""
@@ -111,11 +112,11 @@ class Node(ABC):
         self.spans: list[tuple[float, float]] | None = None
 
     def pull_from(self, node: Node, *, instead_of: Node) -> None:
-        """Replaces the input `instead_of` of this node by another node; does nothing if it is not an input."""
+        """Replaces one of this node's inputs, `instead_of`, by another node; does nothing if it is not an input."""
         self.inputs = tuple(node if own is instead_of else own for own in self.inputs)
 
     def spend(self, began: float) -> None:
-        """Adds the time since `began` to the time spent in this node."""
+        """Adds the time since `began` (`time.perf_counter` seconds) to the time spent in this node."""
         ended = time.perf_counter()
         self.seconds += ended - began
         if self.spans is not None:
@@ -131,16 +132,16 @@ class Node(ABC):
         return False
 
     def state(self) -> dict[str, Any]:
-        """Returns the node's state for checkpoints."""
+        """Returns the node's state, for checkpoints."""
         return {}
 
     @property
     def unsaved(self) -> str:
-        """Reason why a resume from a checkpoint taken now would not be exact; "" if it would."""
+        """Reason why a run resumed from a checkpoint taken now would differ from this run; "" if there is none."""
         return ""
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the node from `state()`; no-op by default."""
+        """Restores the node from the result of `state()`; does nothing by default."""
         return
 
     def close(self) -> None:
@@ -149,7 +150,7 @@ class Node(ABC):
 
 
 class Source(Node):
-    """Graph node without inputs: a subclass defines where items come from, in `next_item`."""
+    """Graph node without inputs; the method `next_item` of a subclass creates or receives the items."""
 
     kind = "source"
 
@@ -174,9 +175,10 @@ class OperatorNode(Node):
 
     Attributes:
         operator: The operator.
-        memory: The operator's checkpointable state; None for a stateless operator.
+        memory: The operator, as an object whose state checkpoints save; None for a stateless operator.
         apply: Function applied to each item.
-        pending: Function that returns the condition to wait for before an item is pulled; None if there is never one.
+        pending: Function that returns the condition to wait for before an item is pulled; None if the operator is
+            always ready.
     """
 
     pending: Callable[[], Pending | None] | None = None
@@ -215,13 +217,13 @@ class OperatorNode(Node):
             self.memory.load_state(state["operator"])
 
     def pull(self) -> Polled:
-        """Polls the upstream node for the operator's next input, unless the operator itself is waiting."""
+        """Polls the upstream node for the operator's next input, unless the operator is not ready for an item."""
         if self.pending is not None and (pending := self.pending()) is not None:
             return pending
         return self.inputs[0].poll()
 
     def call(self, item: Any) -> Any:
-        """Applies the operator to an item, with timing, and the operator's name added to exceptions."""
+        """Applies the operator to an item and measures the time; adds the operator's name to exceptions."""
         began = time.perf_counter()
         try:
             return self.apply(item)
@@ -236,7 +238,7 @@ class OperatorNode(Node):
 
 
 class ForEach(OperatorNode):
-    """Map node: applies an operator that returns one output per item."""
+    """Graph node that applies an operator with one output per item (map)."""
 
     kind = "for_each"
 
@@ -244,9 +246,9 @@ class ForEach(OperatorNode):
 
     @override
     def poll(self) -> Polled:
-        """Returns the operator's result for the next item.
+        """Returns the operator's result for the next item of its input.
 
-        Adjacent `ForEach` operators upstream are applied in the same loop.
+        For speed, `ForEach` nodes directly upstream are applied in the same loop instead of being polled.
         """
         if self._chain is None:
             self._chain = self._linked()
@@ -349,7 +351,7 @@ class ZipWithWorker(Node):
 
 
 class FollowedBy(Node):
-    """Graph node that delivers each item of one stream after another stream has processed all its ready items."""
+    """Graph node that delivers each item of one flow after another flow has processed all of its ready items."""
 
     kind = "followed_by"
 
@@ -358,7 +360,7 @@ class FollowedBy(Node):
 
     @override
     def poll(self) -> Polled:
-        """Returns the next item of the first input, after the other input's ready items have been processed."""
+        """Lets the other flow process all of its ready items, and returns the next item of the first flow."""
         polled = self.inputs[0].poll()
         if isinstance(polled, Delivered):
             self.items += 1
@@ -370,7 +372,7 @@ class FollowedBy(Node):
 
 
 class Duplicate(Node):
-    """Graph node that splits a stream into copies, with a queue of items that some copies have not pulled yet."""
+    """Graph node that lets several `Copy` nodes each deliver all items of a stream; queues items for slower ones."""
 
     kind = "duplicate"
 
@@ -382,11 +384,11 @@ class Duplicate(Node):
 
     @override
     def poll(self) -> Polled:
-        """Always raises AssertionError: items are pulled from the copies, with `poll_copy`."""
+        """Always raises AssertionError, since items are pulled by `poll_copy` instead."""
         raise AssertionError("a duplicate is pulled through its copies")
 
     def poll_copy(self, copy: int) -> Polled:
-        """Returns the next item for one copy, which has to wait if it is `lead` items ahead of another copy."""
+        """Returns the next item for one of the copies, or `Pending` if it is `lead` items ahead of another copy."""
         own = self._waiting[copy]
         if own:
             return own.popleft()
@@ -403,12 +405,12 @@ class Duplicate(Node):
     @property
     @override
     def stateful(self) -> bool:
-        """Always true: checkpoints save the items that some copies have not pulled yet."""
+        """Always true: checkpoints save the queued items, which some copies have not pulled yet."""
         return True
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the longest of the copies' queues, and each queue's length; shorter queues are its last items."""
+        """Returns the longest of the copies' queues and the lengths of all; shorter queues are its last items."""
         longest = max(self._waiting, key=lambda waiting: len(waiting))
         return {"items": saved_items(longest), "lengths": [len(waiting) for waiting in self._waiting]}
 
@@ -419,7 +421,7 @@ class Duplicate(Node):
 
 
 class Copy(Node):
-    """Graph node that delivers one copy of a stream, which `Duplicate` has split."""
+    """Graph node that delivers all items of a stream; several such nodes share the stream through a `Duplicate`."""
 
     kind = "copy"
 

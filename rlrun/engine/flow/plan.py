@@ -1,4 +1,4 @@
-"""Printing of a flow's plan as text or as a Mermaid flowchart."""
+"""Conversion of a dataflow's plan to text or to a Mermaid flowchart."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHAPES = {
 
 
 def plan_text(plan: Plan) -> str:
-    """Returns a plan as text, one operator per line; branches of `concurrently` are indented below it.
+    """Converts a plan to text, one operator per line; branches of `concurrently` are indented below it.
 
     Args:
         plan: A plan from `Flow.describe`.
@@ -43,7 +43,7 @@ def plan_text(plan: Plan) -> str:
 
 
 def plan_mermaid(plan: Plan) -> str:
-    """Returns a plan as a Mermaid flowchart; branches whose items are dropped end in dotted arrows.
+    """Converts a plan to a Mermaid flowchart; branches whose items are dropped end in dotted arrows.
 
     Args:
         plan: A plan from `Flow.describe`.

@@ -1,4 +1,4 @@
-"""Connects a policy's dataflow to the rollout workers: fragments, weights and observation statistics."""
+"""Connection of a policy's dataflow to the rollout workers, for fragments, weights and observation statistics."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ Delivery = Literal["batches", "references"]
 
 
 class PolicyWorkers:
-    """Access to the trial's rollout workers for one policy: streams of its fragments, and sending of its weights.
+    """One policy's access to the trial's rollout workers, to receive its fragments and to send its weights.
 
     Args:
         workers: All rollout workers of the trial.
         policy: Name of the policy whose batches are delivered and whose weights are sent.
 
     Attributes:
-        learns_on_workers: Whether an operator on the workers learns, and thus needs all of the learner's parameters.
-        sendings: Number of times that weights were sent to workers.
+        learns_on_workers: Whether an operator on the workers trains a learner there, and thus needs all parameters.
+        sendings: Number of times that weights have been sent to workers.
         has_source: Whether a stream of fragments has been created.
     """
 
@@ -65,24 +65,25 @@ class PolicyWorkers:
         aggregators: int = 0,
         batch_size: int = 0,
     ) -> Flow[Any]:
-        """Flow of the policy's fragments, T steps in B env slots, from all workers.
+        """Returns a flow of the policy's fragments, T steps in B env slots, from all workers.
 
         With `sync`, one fragment is requested from every worker, and all are delivered in the order of the workers once
         the last one is ready. The next round is requested when its first item is pulled, after downstream operators
-        such as a broadcast. A lost worker is restarted from its last state and collects the same fragment again, unless
-        the worker learns. With `async`, fragments are delivered as they are ready, and the next one of a worker is
-        requested when the next item is pulled.
+        such as a broadcast of weights have run. A lost worker is restarted from its last state and collects the same
+        fragment again, unless operators on the worker learn. With `async`, each fragment is delivered as soon as it is
+        ready, and its worker's next one is requested when the next item is pulled.
 
         Aggregators are actors that join complete batches, each from the fragments of its group of workers. Operators
-        such as `SendWeights` treat the aggregator as the worker of the batch; it passes weights on to its group. A lost
-        aggregator is restarted with its workers, without the fragments that it had not delivered.
+        such as `SendWeights` treat the aggregator as the worker of the batch; it passes weights to its workers. If an
+        aggregator is lost, it is restarted with its workers, and the fragments that it had not delivered are lost.
 
         Args:
             on_worker: Operators that the worker applies to each fragment.
             mode: `sync` (rounds of fragments) or `async`, see above.
             in_flight: Number of simultaneous requests to an asynchronous worker.
-            deliver: Whether to send large fragments of remote workers, or references to them.
-            aggregators: Aggregators between asynchronous remote workers and this process, at most one for each worker.
+            deliver: Whether remote workers send large fragments themselves, or Ray references to them.
+            aggregators: Number of aggregators between asynchronous remote workers and this process, at most one for
+                each worker.
             batch_size: Steps [T * B], valid or not, that fill an aggregator's batch.
 
         Raises:
@@ -117,7 +118,7 @@ class PolicyWorkers:
     def joint_rollouts(
         self, others: Sequence[PolicyWorkers], on_worker: Sequence[Sequence[Callable[[Any], Any]]], mode: RolloutMode
     ) -> Flow[dict[str, Any]]:
-        """Flow of multi-agent fragments: dicts with one batch per policy.
+        """Returns a flow of multi-agent fragments, each a dict with one batch per policy.
 
         Args:
             others: The `PolicyWorkers` of the other policies.
@@ -138,14 +139,14 @@ class PolicyWorkers:
         return Flow(AsyncRollouts(self._workers, policies, described, in_flight=2))
 
     def send(self, weights: Weights, worker: int | None = None) -> None:
-        """Sends new weights to all workers or to one, effective from the next request on."""
+        """Sends new weights to all workers or to one, which use them from the next request on."""
         self.sendings += 1
         if self._orders.weights.get(self.policy) is not weights:
             self._orders = Orders({self.policy: weights})  # one object for all workers: it is stored once
         self._workers.order(self._orders, worker)
 
     def take_filter_deltas(self) -> dict[str, Moments]:
-        """Returns the observation and reward statistics of the policy that are new since the last call, by name."""
+        """Returns the statistics of the policy's observations and returns that are new since the last call, by name."""
         return self._workers.counts.take_filter_deltas(self.policy)
 
 
@@ -157,7 +158,7 @@ class OperatorChain:
         self._sgd_s = 0.0
 
     def described(self) -> tuple[tuple[str, dict[str, Any]], ...]:
-        """Returns the name and settings of each operator for the printed plan."""
+        """Returns the name and settings of each operator, for the printed dataflow."""
         return tuple(operator_label(operator) for operator in self.operators)
 
     def __call__(self, item: Any) -> Any:
@@ -179,20 +180,20 @@ class OperatorChain:
         return taken
 
     def for_worker(self, worker: int) -> OperatorChain:
-        """Returns a chain of operators for one worker, by its index; called whenever the worker starts or restarts."""
+        """Returns a chain for one worker, given its index; called whenever the worker starts or restarts."""
         return OperatorChain(
             operator.for_worker(worker) if isinstance(operator, WorkerOperator) else operator
             for operator in self.operators
         )
 
     def begin(self) -> None:
-        """Prepares the operators on the worker, before the first fragment."""
+        """Prepares the operators on the worker, before its first fragment."""
         for operator in self.operators:
             if isinstance(operator, WorkerOperator):
                 operator.begin()
 
     def set_weights(self, weights: Weights) -> None:
-        """Passes the policy's new weights to the operators that need them."""
+        """Passes the policy's new weights to those operators that need them."""
         for operator in self.operators:
             if isinstance(operator, WorkerOperator):
                 operator.set_weights(weights)
@@ -204,17 +205,17 @@ class OperatorChain:
                 operator.close()
 
     def state(self) -> dict[str, Any]:
-        """Returns the state of those operators that have any, by position in the chain."""
+        """Returns the states of the operators that have any, by position in the chain."""
         remembering = enumerate(self.operators)
         return {str(i): operator.state() for i, operator in remembering if isinstance(operator, StatefulOperator)}
 
     def unsaved(self) -> list[str]:
-        """Returns the reasons why a resume from a checkpoint taken now would not be exact."""
+        """Returns the reasons, if any, why a run resumed from a checkpoint taken now would differ from this run."""
         remembering = [operator for operator in self.operators if isinstance(operator, StatefulOperator)]
         return [operator.unsaved for operator in remembering if operator.unsaved]
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the operators' states from `state()`."""
+        """Restores the operators' states from the result of `state()`."""
         for position, remembered in state.items():
             operator = self.operators[int(position)]
             if isinstance(operator, StatefulOperator):

@@ -1,4 +1,4 @@
-"""Policy in training, with its learner, workers, observation statistics, step counters and policy lag."""
+"""A policy in training, with its learner, workers, observation statistics, step counters and policy lag."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Filters:
 
     Attributes:
         moments: Count, mean and variance of all data so far, by name.
-        is_frozen: Whether the statistics of observations no longer change, as in a later stage of an experiment.
+        is_frozen: Whether new data no longer changes the statistics of observations.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Filters:
         self.is_frozen = False
 
     def merge(self, deltas: Mapping[str, Moments]) -> None:
-        """Merges statistics that workers have newly collected into the running ones."""
+        """Merges statistics of new data, collected by workers, into the running statistics."""
         for name, delta in deltas.items():
             if self.is_frozen and name.startswith("observations/"):
                 continue
@@ -47,12 +47,12 @@ class Filters:
         return {name: moments.state() for name, moments in self.moments.items()}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the running statistics from `state()`."""
+        """Restores the running statistics from the result of `state()`."""
         self.moments = {name: Moments.from_state(moments) for name, moments in state.items()}
 
 
 class PolicyLag:
-    """Mean and maximum of the policy lag: by how many updates the learner is ahead of the weights that acted."""
+    """Mean and maximum policy lag: how many updates the weights that acted were behind the learner's."""
 
     def __init__(self) -> None:
         self._sum = 0.0
@@ -83,7 +83,7 @@ class PolicyLag:
 
 @dataclass(frozen=True)
 class Trainee:
-    """Policy in training: learner, rollout workers, observation statistics and step counters.
+    """A policy in training: learner, rollout workers, observation statistics and step counters.
 
     `learner`, `policy` and `spaces` are created on first access. Operators access them only when items are pulled, so
     that a dataflow can be printed without them.
@@ -93,7 +93,7 @@ class Trainee:
         model: Settings of the policy's networks.
         seed: Root seed of the trial.
         fragment_length: Steps of each env slot in one fragment, T.
-        learner_factory: Picklable learner factory, for separate processes and for workers that learn.
+        learner_factory: Picklable function that creates a learner, for other processes and for workers that learn.
         start_learner: Function that returns the learner, which is started by the first call.
         get_spaces: Function that returns the observation and action spaces.
         workers: Access to the workers that collect the policy's experience.
@@ -101,10 +101,9 @@ class Trainee:
         make_replay: Function that creates an empty replay buffer for the policy's fragments.
         filters: Running statistics of observations and returns.
         lag: Policy lag of the steps used for learning.
-        is_sparse: Whether fragments may have many empty rows, in slots without an agent; minibatches leave these rows
-            out.
+        is_sparse: Whether fragments may have many empty rows, in slots without an agent; minibatches then omit them.
         make_goals: Factory of the env's `GoalFunctions`, for hindsight replay; None in multi-agent worlds.
-        world: Facts about the multi-agent world; None for a single-agent env.
+        world: Properties of the multi-agent env (state space, number of agents, ...); None for a single-agent env.
     """
 
     name: str
@@ -139,7 +138,7 @@ class Trainee:
         return self.get_spaces()
 
     def weights(self, *, optimizer: bool = False) -> Weights:
-        """Returns the current weights for rollout workers: the acting parameters, or all parameters if workers learn.
+        """Returns the current weights for rollout workers: those needed for acting, or all parameters if workers learn.
 
         Args:
             optimizer: Whether learners on the workers also load the current optimizer state.

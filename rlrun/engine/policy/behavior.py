@@ -259,7 +259,7 @@ class BehaviorPolicy:
         return state if noise is None else {**state, **noise.state()}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores exploration, parameter noise and running episodes from `state()`."""
+        """Restores exploration, parameter noise and running episodes from the result of `state()`."""
         self.exploration.load_state(state)
         self.memory.load_state(state)
         if self.collector.parameter_noise is not None:

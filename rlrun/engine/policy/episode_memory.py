@@ -156,7 +156,7 @@ class EpisodeMemory:
         return state if self.views is None else {**state, "views": self.views.state()}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores recurrent state and recent steps from `state()`."""
+        """Restores recurrent state and recent steps from the result of `state()`."""
         if self.state_size:
             recurrent = np.array(state["recurrent_state"], np.float32)
             if recurrent.shape[1:] != (self.state_size,):

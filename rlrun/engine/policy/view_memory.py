@@ -176,7 +176,7 @@ class ViewMemory:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the memory of recent steps from `state()`."""
+        """Restores the memory of recent steps from the result of `state()`."""
         self._steps, self._given = np.array(state["steps"], np.int32), np.array(state["given"], np.float64)
         self._seen, self._history = map_tree(np.array, dict(state["seen"])), map_tree(np.array, dict(state["history"]))
         self._nothing = self.before_episode(self._seen.get(VIEW_FRAMES)) if self._seen else {}

@@ -113,7 +113,7 @@ class AggregatedWorkers:
         """Restores the workers' states; drops pending requests, and fragments that have not been delivered.
 
         Args:
-            states: States from `states`.
+            states: Result of `states()`.
             due: For each worker, the index (from 0) of its first fragment that has not been delivered.
 
         Returns:

@@ -118,7 +118,7 @@ class Aggregator:
         """Restores the workers' states; drops fragments that were requested or have not been delivered.
 
         Args:
-            states: States from `states`.
+            states: Result of `states()`.
             due: For each worker, the index (from 0) of its first fragment that has not been delivered.
 
         Returns:

@@ -140,7 +140,7 @@ class RolloutCounts:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores counters and buffers from `state()`."""
+        """Restores counters and buffers from the result of `state()`."""
         self.env_steps = as_count(state["env_steps"])
         self._episodes = [Episode(**episode) for episode in state["episodes"]]
         self.load_agent_steps(state)

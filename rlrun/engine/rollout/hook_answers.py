@@ -54,7 +54,7 @@ class HookAnswers:
         return {"stop": self.stop, "sums": {name: list(own) for name, own in self._sums.items()}}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the sums of metrics and the reason to stop from `state()`."""
+        """Restores the sums of metrics and the reason to stop from the result of `state()`."""
         self.stop = str(state["stop"])
         self._sums = {str(name): (float(total), as_count(count)) for name, (total, count) in state["sums"].items()}
 

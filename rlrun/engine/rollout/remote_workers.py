@@ -124,7 +124,7 @@ class RemoteWorkers:
         """Restores the workers' states, and drops pending requests.
 
         Args:
-            states: States from `states`.
+            states: Result of `states()`.
             due: For each worker, the index (from 0) of its first fragment that has not been delivered.
 
         Returns:

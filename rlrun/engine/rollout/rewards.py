@@ -83,7 +83,7 @@ class RewardTransform:
         return {"returns": self._returns}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the running discounted return of each slot from `state()`."""
+        """Restores the running discounted return of each slot from the result of `state()`."""
         returns: NDArray[np.float64] = np.array(state["returns"], np.float64)
         if returns.shape != self._returns.shape:
             raise ValueError(f"the running returns have shape {returns.shape}, not {self._returns.shape}")

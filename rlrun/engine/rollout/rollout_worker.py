@@ -208,7 +208,7 @@ class RolloutWorker:
         """Restores the worker from the result of `state()`, by repeating the actions of the current episodes.
 
         Args:
-            state: State from `state`.
+            state: Result of `state()`.
 
         Returns:
             The number of env slots that could not be restored exactly and began a new episode instead.

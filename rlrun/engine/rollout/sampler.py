@@ -40,7 +40,7 @@ class Postprocessing(Protocol):
         ...
 
     def close(self) -> None:
-        """Releases the operators' resources; called on the worker, then in the trial's process."""
+        """Releases the operators' resources; called both on each worker and in the trial's process."""
         ...
 
     def state(self) -> dict[str, Any]:
@@ -52,7 +52,7 @@ class Postprocessing(Protocol):
         ...
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the stateful operators from `state()`."""
+        """Restores the stateful operators from the result of `state()`."""
         ...
 
 

@@ -368,7 +368,7 @@ class RecordedSlots:
         """Restores the slots from the result of `state()`; drops unfinished steps in envs that could not be restored.
 
         Args:
-            state: State from `state`.
+            state: Result of `state()`.
             kept: Mask [B] of slots whose worlds were restored; the others start new episodes.
         """
         self.owners.load_state(state, kept)

@@ -173,7 +173,7 @@ class SlotOwners:
         """Restores the return and length so far of each slot's episode from the result of `state()`.
 
         Args:
-            state: State from `state`.
+            state: Result of `state()`.
             kept: Mask [B] of the slots whose env was restored; the other slots start new episodes.
         """
         self.just_ended = np.array(state["just_ended"], np.bool_) & kept

@@ -74,10 +74,10 @@ class Worker(Protocol):
         ...
 
     def load_state(self, state: Any) -> int:
-        """Restores the worker from `state()`.
+        """Restores the worker from the result of `state()`.
 
         Args:
-            state: State from `state`.
+            state: Result of `state()`.
 
         Returns:
             The number of env slots that could not be restored exactly and began a new episode instead.

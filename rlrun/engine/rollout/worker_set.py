@@ -231,7 +231,7 @@ class WorkerSet:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> int:
-        """Restores workers and counters from `state()`, and drops pending requests.
+        """Restores workers and counters from the result of `state()`, and drops pending requests.
 
         Returns:
             The number of env slots that could not be restored exactly and began a new episode instead.

@@ -1,1 +1,1 @@
-"""Training of one or several policies in an env: iterations, saving and restoring."""
+"""Training of one or several policies in an env, with acting, evaluation, checkpoints and results."""

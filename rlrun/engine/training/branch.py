@@ -1,4 +1,4 @@
-"""Policy in training, with the part of the dataflow that trains it."""
+"""A policy in training, with the part of the dataflow that trains it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Branch:
-    """Policy in training, with the part of the dataflow that trains it.
+    """A policy in training, with the part of the dataflow that trains it.
 
     Attributes:
         trainee: The policy in training.
         flow: Dataflow of the policy; None if it does not learn and acts with its initial weights.
-        shared: Flows that feed this one and those of other policies.
+        shared: Flows from which this policy's dataflow and those of other policies take their items.
     """
 
     trainee: Trainee

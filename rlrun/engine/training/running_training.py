@@ -1,4 +1,4 @@
-"""Training in progress: policies, workers and dataflow, and the loop of iterations."""
+"""A training in progress: policies, workers and dataflow, and the loop of iterations."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 
 class RunningTraining:
-    """Training that has started: rollout workers, policies with their learners, dataflow and counters.
+    """A training that has started: rollout workers, policies with their learners, dataflow and counters.
 
     Args:
         workers: The rollout workers.
         branches: Policies in training with their dataflows, by name.
         flow: Joint dataflow of all policies.
         announce: Callback for warnings about probable mistakes.
-        env_slots: Number of envs, or worlds, of all workers.
-        actions: Whether policies act greedily or sample, in evaluations.
-        agents: Possible agents of a multi-agent world; empty for single-agent envs.
+        env_slots: Number of envs of all workers together. actions: Whether policies act greedily or sample, in
+            evaluations.
+        agents: Ids of the possible agents of a multi-agent env; empty for single-agent envs.
         league: Frozen opponents in a multi-agent world; None if there are none.
         curriculum: Curriculum of env arguments; None for none.
         output: Data sets of the collected steps; None for none.
@@ -55,9 +55,9 @@ class RunningTraining:
         acting: Policies with current weights for acting in this process, by name.
         iteration: Number of iterations so far.
         time_total_s: Total seconds of all iterations.
-        is_for_training: Whether workers and dataflow were restored as well, not only policies.
-        env_slots_restarted: Env slots that could not be restored exactly.
-        unsaved: Reasons why the resume from a checkpoint was not exact.
+        is_for_training: Whether the training can continue; if False, only policies were restored, for acting.
+        env_slots_restarted: Number of env slots that could not be restored exactly.
+        unsaved: Reasons why this training, resumed from a checkpoint, differs from an uninterrupted one.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class RunningTraining:
 
     @property
     def shared_flows(self) -> tuple[Flow[Any], ...]:
-        """Part of the dataflow that feeds all policies, if there are several."""
+        """Part of the dataflow from which several policies take their items; empty for a single policy."""
         return next(branch.shared for branch in self.branches.values() if branch.flow is not None)[:1]
 
     @property
@@ -128,11 +128,11 @@ class RunningTraining:
         return {policy: branch.flow for policy, branch in self.branches.items() if branch.flow is not None}
 
     def step(self, min_steps: int, since_last_s: float) -> dict[str, Any]:
-        """Runs one iteration and returns its result; a curriculum then sets the env arguments of later episodes.
+        """Runs one iteration and returns its result; a curriculum may then change the keyword arguments of envs.
 
         Args:
             min_steps: Minimum number of steps of the iteration: env steps, or SGD steps when learning from data alone.
-            since_last_s: Seconds since the last iteration that count towards this one.
+            since_last_s: Seconds between the previous iteration and this one, added to the duration in the result.
 
         Raises:
             UsageError: The training was restored for acting only.
@@ -179,14 +179,14 @@ class RunningTraining:
             self.workers.order(Orders(self.league.lineups()))
 
     def act_with_present_weights(self) -> None:
-        """Makes policies in this process act with the latest weights, including those of frozen opponents."""
+        """Makes the policies that act in this process use the latest weights, including frozen opponents."""
         for acting in self.acting.values():
             acting.refresh()
         if self.league is not None:
             self.league.begin()
 
     def require_complete(self) -> None:
-        """Validates that workers and dataflow were restored too, not only policies.
+        """Raises an error if only the policies were restored, without workers and dataflow.
 
         Raises:
             UsageError: Only the policies were restored.

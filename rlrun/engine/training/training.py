@@ -51,15 +51,15 @@ class Training:
 
     Args:
         env: The environment or multi-agent world: an id, a mapping as in YAML, a class or function that is called for
-            each env slot, or an instance, which is the only env slot; None to learn from recorded data alone.
-        learns: The algorithm with its settings; for a multi-agent world, the policies with theirs.
+            each env slot, or an env object, which is then the only env slot; None to learn from recorded data alone.
+        learns: The algorithm with its settings; for a multi-agent world, the policies with their algorithms.
         kwargs: Keyword arguments of the env, as plain data.
-        eval_env: The environment of evaluations; None for `env`.
+        eval_env: The environment in which evaluations run; None for `env`.
         seed: Root seed, from which the seeds of episodes, workers and minibatch orders are derived.
         actions: Whether `act` and `evaluate` take the most likely actions (greedy), or draw them as in training
             (sampled); stored in checkpoints.
-        total_env_steps: Planned env steps (or SGD steps, for offline training) of all runs that share the compiled
-            update, if known; updates are compiled if this pays off over these steps.
+        total_env_steps: Planned env steps (or SGD steps, for offline training) of all runs that share compiled updates,
+            if known. Updates are compiled if this saves time over so many steps.
         announce: Callback for messages before slow operations.
 
     Attributes:
@@ -98,18 +98,24 @@ class Training:
 
     @property
     def running(self) -> RunningTraining:
-        """The training with its workers, learners and dataflow, which are started on first access."""
+        """The started training with its workers, learners and dataflow; the first access starts these."""
         return self.start()
 
     @property
     def acting(self) -> Acting:
-        """Acting and evaluation with current weights; first access creates workers and learners, but runs no update."""
+        """Object that acts and evaluates with the current weights; first access creates workers and learners.
+
+        No update runs.
+        """
         running = self.running
         return Acting(self.description, running.acting, running.league, has_episodes=running.has_episodes)
 
     @property
     def games(self) -> Games:
-        """Games between the two sides of a world; first access creates workers and learners, but runs no update."""
+        """Object that plays games between two sides of a multi-agent env; first access creates workers and learners.
+
+        No update runs.
+        """
         return load_internal(PARTS["games"])(self.description, self.acting)  # type: ignore[no-any-return]
 
     @property
@@ -141,11 +147,12 @@ class Training:
         """Runs one iteration and returns its result, a flat dict of metrics.
 
         Args:
-            since_last_s: Seconds of evaluation and saving since the last iteration, which count towards this one.
+            since_last_s: Seconds spent on evaluation and saving since the previous iteration, added to the duration in
+                the result.
 
         Raises:
             TrainingFailed: An env, a plugin or a worker failed for good.
-            UsageError: A part of the algorithm reports an undeclared metric.
+            UsageError: A part of the algorithm reports a metric that it does not declare.
         """
         running, described = self.running, self.description
         with described.hangs_fail():
@@ -184,11 +191,11 @@ class Training:
     def evaluate(
         self, episodes: int = 20, *, seed: int = 0, actions: ActionKind | None = None, env: EnvLike | None = None
     ) -> EvaluationResult:
-        """Evaluates the current weights over a number of episodes; returns the episodes' returns and lengths."""
+        """Evaluates the current weights over a number of episodes; returns the return and length of each episode."""
         return self.acting.evaluate(episodes, seed=seed, actions=actions, env=env)
 
     def save(self, path: Path | str) -> Path:
-        """Writes a checkpoint atomically, and returns its directory."""
+        """Writes a checkpoint atomically, and returns the path of its directory."""
         return write_checkpoint(Path(path), self.content(self.description.to_data()))
 
     @classmethod
@@ -208,14 +215,15 @@ class Training:
 
         Args:
             path: The checkpoint's directory.
-            env: Replacement of the saved environment; an id or an object keeps the other settings, such as `kwargs`.
+            env: Replacement of the saved environment; if it is an id or an env object, other saved settings such as
+                `kwargs` are kept.
             eval_env: The environment of evaluations; None for the saved one.
-            trained_by: Required class of the checkpoint's algorithms.
+            trained_by: Class that the saved algorithms must have.
             trust: Whether code and files beyond the allowlist of harmless ones may be used.
             eager: Whether a run that started with compiled updates may continue without them.
-            for_training: Whether the training will continue or be saved. For acting only, no episode is replayed, and
-                the learner runs in this process on the CPU.
-            announce: Callback with a message before a slow operation.
+            for_training: Whether the training will continue or be saved. If False, it can only act and evaluate, no
+                episodes are restored, and the learner runs in this process on the CPU.
+            announce: Callback for a message before a slow operation.
 
         Raises:
             CheckpointCorrupt: A file of the checkpoint is missing, truncated or altered.
@@ -266,7 +274,7 @@ class Training:
         """Changes scheduled settings, such as learning rates, while the training runs.
 
         Args:
-            learns: The algorithm with its new settings; for a multi-agent world, the policies with theirs.
+            learns: The algorithm with its new settings; for a multi-agent world, the policies with their algorithms.
 
         Returns:
             Whether the settings were updated. Changes of settings other than `scheduled_fields` require a new training.
@@ -280,7 +288,7 @@ class Training:
         return True
 
     def close(self) -> None:
-        """Ends workers and learners; later calls start new ones."""
+        """Ends the processes of workers and learners; later calls start new ones."""
         if self._running is not None:
             with self.description.hangs_fail():
                 self._running.close()

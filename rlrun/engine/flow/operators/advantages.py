@@ -22,9 +22,9 @@ class ComputeAdvantages(Operator):
     Source:
         Schulman et al., arXiv:1506.02438.
 
-    Each additional reward stream adds columns with the stream's name as a prefix. `advantages` are then the weighted
-    sum over the streams that the policy maximizes. Steps whose action was not chosen by the policy (`LOGGED`) are
-    included in these estimates, but then marked invalid for the losses.
+    For each additional reward stream, such as intrinsic rewards, columns with the stream's name as a prefix are added.
+    The column `advantages` is then the weighted sum over the streams that the policy maximizes. Steps whose action was
+    not chosen by the policy (column `LOGGED`) are included in the estimates, but marked invalid for the losses.
 
     Args:
         gamma: Discount factor of the env's rewards.

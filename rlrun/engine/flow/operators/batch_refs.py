@@ -1,4 +1,4 @@
-"""Operators of remote workers: one sends references instead of large fragments, one lowers the process priority."""
+"""Operators that remote workers run, to leave large fragments in their object store, and to lower their priority."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ YIELDED_NICENESS = 4
 
 
 class LeaveOnWorker(Operator):
-    """Replaces a large fragment by a reference, so that it stays in the object store of the worker's machine.
+    """Replaces a large fragment by a Ray reference, so that it stays in the object store of the worker's machine.
 
     Args:
-        carried_up_to_bytes: Maximum size of fragments that are sent directly.
+        carried_up_to_bytes: Maximum size in bytes of fragments that are sent directly.
     """
 
     def __init__(self, carried_up_to_bytes: int = CARRIED_UP_TO_BYTES) -> None:
@@ -40,10 +40,10 @@ class LeaveOnWorker(Operator):
 
 
 class LowerProcessPriority(WorkerOperator):
-    """Lowers the process priority of a remote worker below that of learner and replay; leaves fragments unchanged.
+    """Lowers a remote worker's process priority below that of learner and replay buffer; leaves fragments unchanged.
 
-    Workers are always busy. Without this operator, a replay shard on the same cores would have to wait for them at each
-    request of the learner.
+    Workers are always busy. Without this operator, a process of the replay buffer on the same cores would have to wait
+    for them at each request of the learner.
     """
 
     @override

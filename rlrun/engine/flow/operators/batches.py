@@ -17,8 +17,8 @@ class ConcatBatches(StatefulOperator):
 
     Args:
         train_batch_size: Number of steps that fill a batch, over all env slots.
-        exact: Whether batches have exactly `train_batch_size` steps, and surplus slots wait for the next batch; the
-            length of a fragment must divide `train_batch_size`.
+        exact: Whether batches have exactly `train_batch_size` steps; the remaining env slots of a fragment then go to
+            the next batch. The fragment length must divide `train_batch_size`.
     """
 
     def __init__(self, train_batch_size: int, *, exact: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Learning from minibatches of recorded data, alone or in addition to experience from an env."""
+"""Operators that train on minibatches of recorded data, alone or mixed with experience from an env."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TrainOnData(Operator):
 
 
 class AddData(StatefulOperator):
-    """Appends rows of recorded data to each replay minibatch, with the replay index -1.
+    """Appends rows of recorded data to each minibatch from a replay buffer, with -1 as their index in the buffer.
 
     Args:
         data: Source of the rows, whose position is saved in checkpoints.
@@ -54,7 +54,7 @@ class AddData(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the position in the recorded data."""
+        """Returns the position in the recorded data, for checkpoints."""
         return self.data.state()
 
     @override
@@ -63,7 +63,7 @@ class AddData(StatefulOperator):
 
 
 class DropDataPriorities(Operator):
-    """Drops the new replay priorities of rows from recorded data, since these rows are not in the replay buffer."""
+    """Removes rows of recorded data from the new replay priorities, since these rows are not in the replay buffer."""
 
     @override
     def __call__(self, item: TrainedMinibatch) -> TrainedMinibatch:

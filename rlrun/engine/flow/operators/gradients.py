@@ -1,4 +1,4 @@
-"""Asynchronous gradients (A3C): computed on the workers, applied in the trial's process."""
+"""Operators for asynchronous gradients (A3C), which workers compute and the trial's process applies."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class ComputeGradients(WorkerOperator):
     """Computes the gradient of the losses on a worker, at the weights that collected the batch (A3C).
 
     The worker creates a learner, and imports torch for it. Schedules arrive with the weights, and are evaluated at the
-    env steps of the weights plus those of the batch.
+    trial's env steps when the weights were sent, plus the env steps of the batch.
 
     Args:
         make_learner: Picklable function that creates a learner.
-        whole_fragments: Whether losses are over whole fragments (T steps of B env slots) with closing observations,
-            [B, T + 1], instead of single steps.
+        whole_fragments: Whether the losses need sequences [B, T + 1] (whole fragments of T steps in B env slots, and
+            the observation after them) instead of single steps.
         seq_len: Steps per sequence of a recurrent policy; None for single steps.
     """
 
@@ -68,7 +68,7 @@ class ComputeGradients(WorkerOperator):
 
     @property
     def env_steps(self) -> int:
-        """Number of env steps that the trial had taken when the worker's current weights were created."""
+        """Number of env steps that the trial had taken when it sent the worker's current weights."""
         return 0 if self._weights is None else self._weights.env_steps
 
     @override
@@ -110,9 +110,9 @@ class ComputeGradients(WorkerOperator):
 
 
 class ApplyGradients(Operator):
-    """Applies each worker's gradient by an optimizer step; takes pairs of worker index and gradient.
+    """Updates the parameters with each worker's gradient; takes pairs (worker index, gradient).
 
-    `gradient_share/worker_<index>` in the results is a worker's fraction of an iteration's gradients.
+    The metric `gradient_share/worker_<index>` is a worker's fraction of the gradients in an iteration.
     """
 
     learns = True
@@ -141,7 +141,7 @@ class ApplyGradients(Operator):
 
     @override
     def metrics(self) -> dict[str, float]:
-        """Returns each worker's share of the gradients since the last call."""
+        """Returns each worker's fraction of the gradients since the last call."""
         applied, self._applied = self._applied, Counter()
         total = max(applied.total(), 1)
         return {f"gradient_share/worker_{index}": applied[index] / total for index in self.trainee.workers.indices}

@@ -24,7 +24,7 @@ class TrainedMinibatch(NamedTuple):
 
     Attributes:
         indices: Indices of the minibatches' rows in the replay buffer.
-        priorities: New priorities of the rows; empty if the loss has none, or after several minibatches.
+        priorities: New priorities of the rows; empty if the loss computes none, or for several minibatches.
         number: Number of minibatches.
     """
 
@@ -34,12 +34,13 @@ class TrainedMinibatch(NamedTuple):
 
 
 class TrainOnMinibatch(Operator):
-    """Takes one SGD step on each replay minibatch, and reports the number of minibatches per env step.
+    """Takes one SGD step on each replay minibatch; its metric is the number of minibatches per env step.
 
     Args:
         trainee: The policy in training.
         objectives: Names of the losses to minimize on these minibatches; None for all.
-        minibatch_size: Rows of a minibatch, if items may contain several minibatches; None if each is one.
+        minibatch_size: Rows of a minibatch, if one item may contain several minibatches; None if each item is one
+            minibatch.
     """
 
     learns = True
@@ -80,7 +81,7 @@ class TrainOnMinibatch(Operator):
 
 
 class UpdateTargetNetwork(StatefulOperator):
-    """Moves the target network towards the learned parameters after every `every` items that pass.
+    """Moves the target network towards the learned parameters each time that `every` items have passed.
 
     The update is target <- (1 - tau) * target + tau * parameters.
 
@@ -105,7 +106,7 @@ class UpdateTargetNetwork(StatefulOperator):
 
     @property
     def items_left(self) -> int:
-        """Number of items until the next update of the target network."""
+        """Number of items that must still pass before the next update of the target network."""
         return self.every - self._items % self.every
 
     @override
@@ -117,7 +118,7 @@ class UpdateTargetNetwork(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the number of items since the last update of the target network."""
+        """Returns the number of items since the last update of the target network, for checkpoints."""
         return {"items": self._items}
 
     @override

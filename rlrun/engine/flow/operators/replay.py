@@ -1,4 +1,4 @@
-"""Operators around a replay buffer: storing fragments, normalizing minibatches, updating priorities."""
+"""Operators of replay buffers: they store fragments, normalize minibatches, and update priorities."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ a considerable part of the time of a small network's SGD step."""
 
 
 class StoreToReplay(StatefulOperator):
-    """Stores each fragment in the replay buffer; takes pairs of worker index and fragment.
+    """Stores each fragment in a replay buffer; takes pairs (worker index, fragment).
 
-    Backpressure: no fragments are pulled while the replay buffer or the learner is too slow. The operator also
-    checkpoints the replay buffer and ends its processes.
+    It pulls no fragments while the replay buffer or the learner lags behind (backpressure). It also saves the replay
+    buffer in checkpoints, and ends the buffer's processes.
     """
 
     declared_metrics = (GIGABYTES,)
@@ -44,7 +44,7 @@ class StoreToReplay(StatefulOperator):
 
     @override
     def metrics(self) -> dict[str, float]:
-        """Returns the replay buffer's metrics, such as its allocated memory or disk space."""
+        """Returns the replay buffer's metrics, such as the memory or disk space that it uses."""
         return self.replay.metrics()
 
     @override
@@ -79,7 +79,7 @@ class StoreToReplay(StatefulOperator):
     @property
     @override
     def unsaved(self) -> str:
-        """Reason why a resumed run would differ: checkpoints without the stored experience; "" if they hold it."""
+        """Reason why a resumed run would differ: checkpoints do not hold the whole replay buffer; "" if they do."""
         return "" if self.replay.is_saved else "the replay buffer is not saved whole"
 
     @override
@@ -93,7 +93,7 @@ class StoreToReplay(StatefulOperator):
 
 
 class NormalizeObservations(Operator):
-    """Normalizes a minibatch's raw observations by their current running mean and variance."""
+    """Normalizes a minibatch's raw observations by the policy's running mean and variance."""
 
     def __init__(self, trainee: Trainee) -> None:
         self.trainee = trainee

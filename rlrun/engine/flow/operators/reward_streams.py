@@ -1,4 +1,4 @@
-"""Operators on costs (a constraint's Lagrange multiplier) and on intrinsic rewards (scaled rewards of curiosity)."""
+"""Operators for rewards besides the env's own: intrinsic rewards, and costs of a constraint (Lagrange multiplier)."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class LagrangianAdvantages(StatefulOperator):
 
     The combined advantages are (A - m * C) / (1 + m), with reward advantages A, cost advantages C and multiplier m.
 
-    The multiplier rises while the cost of an episode is above the limit, and falls, to 0 at the least, while it is
-    below: m' = max(0, m + rate * (J - limit)). J is the sum of costs since the last update divided by the number of
+    The multiplier rises while the cost of an episode is above the limit, and falls (but not below 0) while it is under
+    the limit: m' = max(0, m + rate * (J - limit)). J is the sum of costs since the last update divided by the number of
     episodes that ended since then; if none ended, there is no update.
 
     Args:
@@ -51,8 +51,8 @@ class LagrangianAdvantages(StatefulOperator):
         rate: Step of the multiplier per unit of cost.
 
     Source:
-        Ray, Achiam, Amodei, "Benchmarking safe exploration in deep reinforcement learning", 2019; the divisor is
-        that of Stooke et al., arXiv:2007.03964.
+        Ray, Achiam, Amodei, "Benchmarking safe exploration in deep reinforcement learning", 2019; the divisor 1 + m is
+        from Stooke et al., arXiv:2007.03964.
     """
 
     def __init__(self, column: str, limit: float, rate: float) -> None:
@@ -90,7 +90,7 @@ class LagrangianAdvantages(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the multiplier, and the costs and episodes since its last update."""
+        """Returns the Lagrange multiplier, and the costs and number of episodes since its last update."""
         return {"multiplier": self.multiplier, "paid": self._paid, "ended": self._ended}
 
     @override
@@ -104,7 +104,7 @@ def with_constraint(learned: Flow[Any], bound: ConstraintConfig, algorithm: str)
 
     Args:
         learned: The algorithm's dataflow.
-        bound: Settings of the constraint.
+        bound: Settings of the constraint, such as the limit of costs.
         algorithm: Name of the algorithm, for messages.
 
     Raises:
@@ -122,15 +122,17 @@ def with_constraint(learned: Flow[Any], bound: ConstraintConfig, algorithm: str)
 
 
 class IntrinsicRewards(StatefulOperator):
-    """Adds intrinsic rewards and the curiosity networks' inputs to fragments; takes pairs (worker index, fragment).
+    """Adds intrinsic rewards, and the inputs of the networks that compute them, to fragments.
 
-    Observations are normalized by running moments, and clipped to [-5, 5]. Rewards are divided by the running standard
-    deviation of their discounted returns, which continue across episode ends, with a separate running return for each
-    env slot of each worker. Entries without a step are ignored.
+    Takes pairs (worker index, fragment).
+
+    Observations are normalized by running moments, and clipped to [-5, 5]. Intrinsic rewards are divided by the running
+    standard deviation of their discounted returns. These returns are not reset at the end of an episode, and are
+    separate for each env slot of each worker. Entries without a step are ignored.
 
     Args:
-        trainee: The policy in training, which has curiosity's networks.
-        config: Settings of curiosity.
+        trainee: The policy in training, which holds the networks for intrinsic rewards.
+        config: Settings of the intrinsic rewards.
 
     Source:
         Burda et al., arXiv:1810.12894, sections 2.3 and 2.4.
@@ -198,7 +200,7 @@ class IntrinsicRewards(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the running statistics of observations and of discounted intrinsic returns."""
+        """Returns the running statistics of observations and of discounted intrinsic returns, for checkpoints."""
         return {
             "observations": {name: moments.state() for name, moments in self._moments.items()},
             "returns": self._returns.state(),

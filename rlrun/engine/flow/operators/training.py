@@ -22,10 +22,9 @@ class TrainOnBatch(Operator):
         trainee: The policy in training.
         num_epochs: Passes over the batch.
         minibatch_size: Steps in a minibatch; None for the whole batch.
-        whole_fragments: Whether losses are over whole fragments with their closing observations, [B, T + 1], instead of
-            single steps.
-        seq_len: Steps per sequence of a recurrent policy, see `sequence_rows`; it divides `minibatch_size`. None for
-            single steps.
+        whole_fragments: Whether the losses need sequences [B, T + 1] (whole fragments of T steps in B env slots, and
+            the observation after them) instead of single steps.
+        seq_len: Steps per sequence of a recurrent policy, a divisor of `minibatch_size`; None for single steps.
         stop: Early stopping (statistic, bound): stops after an epoch in which the statistic's mean exceeds the bound.
         objectives: Names of the losses to minimize; None for all.
     """

@@ -1,4 +1,4 @@
-"""Metrics of the value function: mean value and explained variance."""
+"""Metrics of the value function: mean value estimate and explained variance."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VALUE_METRICS = (
 
 
 class MeasureValues(Operator):
-    """Reports the mean value estimate, and the explained variance of the value targets.
+    """Reports, as metrics, the mean value estimate and the explained variance of the value targets.
 
     Both are computed over all batches of an iteration, with the values estimated when each batch was collected.
     """
@@ -60,7 +60,7 @@ def value_moments(batch: SampleBatch) -> Moments:
 
 
 def value_metrics(moments: Moments) -> dict[str, float]:
-    """Computes the mean value and explained variance from the statistics of `value_moments`; empty without steps."""
+    """Computes mean value and explained variance from the result of `value_moments`; empty without steps."""
     if not moments.count:
         return {}
     (value_mean, target_mean, _), (_, variance, error_variance) = moments.mean, moments.variance

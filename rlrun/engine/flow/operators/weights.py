@@ -1,4 +1,4 @@
-"""Sends weights to the workers, and merges the observation and reward statistics that workers collect."""
+"""Operators that send weights to the workers, and merge the observation and return statistics of the workers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class MergeFilters(Operator):
-    """Merges the workers' new observation and reward statistics into those of the policy in training."""
+    """Merges the workers' new statistics of observations and returns into those of the policy in training."""
 
     def __init__(self, trainee: Trainee) -> None:
         self.trainee = trainee
@@ -28,7 +28,7 @@ class MergeFilters(Operator):
 
 
 class BroadcastWeights(Operator):
-    """Sends the current weights and observation statistics to all workers whenever an item passes."""
+    """Sends the current weights and observation statistics to all workers each time an item passes."""
 
     def __init__(self, trainee: Trainee) -> None:
         self.trainee = trainee
@@ -40,14 +40,14 @@ class BroadcastWeights(Operator):
 
 
 class SendWeights(StatefulOperator):
-    """Sends the current weights to the worker that delivered the item; takes pairs of worker index and item.
+    """Sends the current weights to the worker that delivered the item; takes pairs (worker index, item).
 
     A resumed run starts all workers with the current weights, and sends later weights at the same items as an
     uninterrupted run.
 
     Args:
         trainee: The policy in training, whose weights are sent to its workers.
-        every: A worker gets new weights after this number of batches was learned since its last weights.
+        every: Number of batches that must be learned before a worker gets new weights again.
     """
 
     def __init__(self, trainee: Trainee, every: int = 1) -> None:
@@ -75,13 +75,13 @@ class SendWeights(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the version of the weights that each worker received last, as pairs (worker index, version)."""
+        """Returns, for checkpoints, pairs (worker index, version of the weights that this worker received last)."""
         return {"sent": [[worker, version] for worker, version in self._sent.items()]}
 
     @property
     @override
     def unsaved(self) -> str:
-        """Reason why a resumed run would differ: workers that had older weights start with the current ones."""
+        """Reason why a resumed run would differ: workers with older weights start with the current ones; else ""."""
         version = self.trainee.learner.weights_version
         lag = any(sent != version for sent in self._sent.values())
         return "workers acted with older weights than those they resume with" if lag else ""

@@ -1,4 +1,4 @@
-"""Operators on multi-agent fragments: selection of one policy's batch, and concatenation over time."""
+"""Operators on multi-agent fragments: extraction of one policy's batch, and concatenation over time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlrun.engine.flow.flow import Operator, StatefulOperator
 
 
 class SelectPolicy(Operator):
-    """Extracts one policy's batch from a multi-agent fragment, which is a dict of batches by policy."""
+    """Extracts one policy's batch from a multi-agent fragment, which is a dict of batches by policy name."""
 
     def __init__(self, policy: str) -> None:
         self.policy = policy
@@ -31,16 +31,16 @@ class SelectPolicy(Operator):
 
 
 class JoinFragments(StatefulOperator):
-    """Concatenates successive fragments of a worker along time; takes pairs of worker index and fragment.
+    """Concatenates successive fragments of a worker along time; takes pairs (worker index, fragment).
 
-    With this operator, one algorithm can learn from short fragments while another learns from longer ones. Waiting
-    fragments are dropped if the next fragment does not start at their last observation, for example after the loss of a
-    worker.
+    With this operator, one algorithm can learn from short fragments while another learns from longer ones. Fragments
+    that wait to be joined are dropped if the worker's next fragment does not start where they end, for example after a
+    restart of the worker.
 
     Args:
         fragments: Number of fragments to join.
-        normalized: Whether observations are normalized, differently in each fragment; gaps, which are found
-            by comparing observations, are then not detected.
+        normalized: Whether observations are normalized, by other statistics in each fragment; the ends of fragments
+            then cannot be compared, and no fragment is dropped.
     """
 
     def __init__(self, fragments: int, *, normalized: bool) -> None:
@@ -69,7 +69,7 @@ class JoinFragments(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns, for each worker, the fragments that wait until the number to be joined is complete."""
+        """Returns, for each worker, the fragments that wait to be joined with later ones, for checkpoints."""
         return {"waiting": [[worker, [dict(part) for part in parts]] for worker, parts in self._waiting.items()]}
 
     @override

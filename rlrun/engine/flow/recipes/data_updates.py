@@ -1,4 +1,4 @@
-"""Off-policy updates from data sets, alone or together with experience from an env."""
+"""Update loops of off-policy methods on data sets, alone or mixed with experience from an env."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class DataUpdateSettings(ReplayUpdateSettings, Protocol):
 
     @property
     def input(self) -> Sequence[InputConfig] | None:
-        """Data sets to learn from, with the share of each in the minibatches."""
+        """Data sets to learn from, each with its share of the minibatches."""
 
     @property
     def gamma(self) -> float:
@@ -61,7 +61,7 @@ class DataUpdateSettings(ReplayUpdateSettings, Protocol):
 
 
 def data_transitions(trainee: Trainee, config: DataUpdateSettings) -> Flow[SampleBatch]:
-    """Flow of minibatches of transitions from data sets, with the same columns as those of a replay buffer.
+    """Returns a flow of minibatches of transitions from data sets, with the columns of a replay buffer.
 
     Args:
         trainee: The policy in training.
@@ -71,7 +71,7 @@ def data_transitions(trainee: Trainee, config: DataUpdateSettings) -> Flow[Sampl
 
 
 def transitions(config: DataUpdateSettings) -> Any:
-    """Returns the function that views a data set as n-step transitions, given an algorithm's settings."""
+    """Returns a function that reads a data set as n-step transitions, with an algorithm's settings."""
     return partial(
         Transitions,
         gamma=config.gamma,
@@ -82,10 +82,10 @@ def transitions(config: DataUpdateSettings) -> Any:
 
 
 def updates_from_data(minibatches: Flow[SampleBatch], trainee: Trainee, config: DataUpdateSettings) -> Flow[Any]:
-    """Update loop on recorded data alone: takes SGD steps, and updates the target network.
+    """Off-policy update loop on recorded data alone: takes SGD steps, and updates the target network.
 
     Args:
-        minibatches: Flow of minibatches from data, such as that of `data_transitions`.
+        minibatches: Flow of minibatches from data sets, such as the result of `data_transitions`.
         trainee: The policy in training, whose learner has a target network.
         config: Settings of target network updates.
     """
@@ -95,7 +95,7 @@ def updates_from_data(minibatches: Flow[SampleBatch], trainee: Trainee, config: 
 
 
 def rows_of_data(config: MinibatchSettings) -> int:
-    """Number of rows in a minibatch that come from data sets rather than from the replay buffer.
+    """Returns how many rows of a minibatch come from data sets rather than from the replay buffer.
 
     Raises:
         UsageError: The shares leave no rows for the data or for the replay.
@@ -109,13 +109,13 @@ def rows_of_data(config: MinibatchSettings) -> int:
 def minibatches_with_data(
     replay: Replay, trainee: Trainee, config: ReplayAndDataSettings, view: ViewFactory
 ) -> Flow[SampleBatch]:
-    """Flow of replay minibatches whose last rows come from data sets, in the configured shares.
+    """Returns a flow of minibatches from a replay buffer, in which a fixed share of rows comes from data sets.
 
     Args:
         replay: Replay buffer with experience from the env.
         trainee: The policy in training.
-        config: Settings: data sets with shares, minibatch size and replay ratio.
-        view: How the data sets are read, for example as n-step transitions.
+        config: Settings of the data sets' shares, the minibatch size and the replay ratio.
+        view: Function that defines how a data set is read, for example as n-step transitions.
 
     Raises:
         UsageError: The shares leave no rows for the data or for the replay.

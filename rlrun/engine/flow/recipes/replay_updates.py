@@ -35,7 +35,7 @@ class ReplayUpdateSettings(Protocol):
 
     @property
     def target_update_interval(self) -> int:
-        """Number of minibatches between two updates of the target network."""
+        """Number of minibatches from one update of the target network to the next."""
 
     @property
     def tau(self) -> float:
@@ -59,13 +59,14 @@ def replay_updates(
 ) -> Flow[TrainedMinibatch]:
     """Creates the off-policy update loop: sample a minibatch, take an SGD step, update priorities and target network.
 
-    Minibatches that are due at the same time and need nothing in between, such as new priorities, form one item.
+    Consecutive minibatches that are due at the same time form one item of the flow, unless something must happen
+    between them, such as an update of priorities.
 
     Args:
         replay: Replay buffer from which minibatches are sampled.
         trainee: The policy in training, whose learner has a target network.
-        config: Settings: minibatch size, replay ratio, and target network updates.
-        most_together: Maximum number of minibatches in an item; 1 if other flows take turns with this one.
+        config: Settings of the minibatch size, the replay ratio, and the updates of the target network.
+        most_together: Maximum number of minibatches in an item; must be 1 if the flow alternates with others.
         has_target: Whether there is a target network.
     """
     update_target = UpdateTargetNetwork(trainee, config.target_update_interval, config.tau)

@@ -1,4 +1,4 @@
-"""Source of minibatches that are drawn from data sets."""
+"""Source of minibatches for a dataflow, drawn from data sets."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class MinibatchSettings(Protocol):
 
     @property
     def input(self) -> Sequence[InputConfig] | None:
-        """Data sets to learn from, with the share of each in the minibatches."""
+        """Data sets to learn from, each with its share of the minibatches."""
 
     @property
     def minibatch_size(self) -> int:
@@ -55,12 +55,12 @@ class MinibatchSettings(Protocol):
 
 
 def data_minibatches(trainee: Trainee, config: MinibatchSettings, view: ViewFactory) -> Flow[SampleBatch]:
-    """Creates a flow of minibatches from data sets, with actions in the policy's own representation.
+    """Creates a flow of minibatches from data sets, with env actions converted to the policy's representation.
 
     Args:
         trainee: The policy in training.
         config: Settings of the algorithm.
-        view: How the data sets are read, for example as n-step transitions.
+        view: Function that defines how a data set is read, for example as n-step transitions.
     """
     measures = config.normalize_observations
     flow = from_items(DataMinibatches(trainee, config.input, view, config.minibatch_size, measures=measures))
@@ -68,17 +68,17 @@ def data_minibatches(trainee: Trainee, config: MinibatchSettings, view: ViewFact
 
 
 class DataMinibatches(StatefulSource[SampleBatch]):
-    """Draws minibatches from data sets, uniformly with replacement, in the ratio of the sets' shares.
+    """Draws minibatches from data sets, uniformly with replacement, each set according to its share.
 
-    A remote set that is too large to copy is sampled through a shuffle window. A checkpoint holds the state of the
-    random draws and the digests of the data sets, not their rows.
+    A remote data set that is too large to copy is sampled from a moving window of its files. A checkpoint holds the
+    state of the random draws and hashes of the data sets, not their rows.
 
     Args:
         trainee: The policy in training.
         parts: The data sets with their shares; None raises an error at the first minibatch.
-        view: How the data sets are read, for example as n-step transitions.
+        view: Function that defines how a data set is read, for example as n-step transitions.
         minibatch_size: Number of transitions, or sequences, in a minibatch.
-        measures: Whether to normalize observations by the mean and variance of the data sets.
+        measures: Whether to take the data sets' mean and variance of observations for the policy's normalization.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class DataMinibatches(StatefulSource[SampleBatch]):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the state of the random draws, and digests of the data sets, for a checkpoint."""
+        """Returns the state of the random draws, and hashes that identify the data sets, for a checkpoint."""
         self._open()
         return {
             "sets": [identity(data) for data in self._sets],
@@ -166,7 +166,7 @@ class DataMinibatches(StatefulSource[SampleBatch]):
 
     @override
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the state of the random draws from `state()`.
+        """Restores the state of the random draws from the result of `state()`.
 
         Raises:
             DataSetError: A data set was altered since the state was saved.
@@ -180,14 +180,14 @@ class DataMinibatches(StatefulSource[SampleBatch]):
 
 
 def observation_moments(data: DataSet, leaves: Any) -> dict[str, Moments]:
-    """Count, mean and variance of each observation entry in a data set, by the entry's name in the normalizer.
+    """Returns count, mean and variance of each observation entry in a data set, by the name that normalization uses.
 
     Args:
         data: The data set.
         leaves: Observation entries and how each is encoded.
 
     Raises:
-        UsageError: The data set lacks the moments of an entry, for example since its sums overflow.
+        UsageError: The data set lacks the moments of an entry, for example because its sums overflowed.
     """
     names = [name for _, name in named_leaves(ObservationFilter(leaves).names) if name]
     moments, found = data.moments(), {}
@@ -201,14 +201,13 @@ def observation_moments(data: DataSet, leaves: Any) -> dict[str, Moments]:
 
 
 class ViewedSet(DataSet):
-    """Data set whose observations include past steps, as the policy sees them when acting.
+    """Data set whose observations are extended by past steps, as a policy with such inputs sees them when acting.
 
-    Past steps are those of the same episode, padded before its first row. Rows with final observations
-    include past steps too.
+    Past steps belong to the same episode; before its start they are padded. Final observations are extended too.
 
     Args:
         data: The data set.
-        leaves_of: Network inputs made of the current observation and past steps, a tree of `ObservationLeaf`.
+        leaves_of: The network's inputs (current observation and past steps), a tree of `ObservationLeaf`.
         action_space: The policy's action space, which converts between its own actions and those of the env.
     """
 

@@ -1,4 +1,4 @@
-"""Sources of a flow that deliver the items of an iterable, or of an iterator whose position is saved."""
+"""Sources of dataflows that deliver the items of an iterable, or of an iterator whose position is saved."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class StatefulSource(Iterator[T_co], ABC):
-    """Base class of iterators that can be the source of a flow and whose position checkpoints save.
+    """Base class of iterators that serve as the source of a flow, and whose position checkpoints save.
 
     Printing a plan creates the iterator too, so it should not open files before the first item is pulled.
 
@@ -53,23 +53,24 @@ class StatefulSource(Iterator[T_co], ABC):
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
-        """Returns the iterator's position, as dicts, lists, texts, numbers, None and NumPy arrays."""
+        """Returns the iterator's position, made of dicts, lists, strings, numbers, None and NumPy arrays."""
 
     @abstractmethod
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the iterator's position from `state()`."""
+        """Restores the iterator's position from the result of `state()`."""
 
 
 def from_items(items: Iterable[T]) -> Flow[T]:
     """Creates a flow over the items of an iterable, which is consumed lazily.
 
-    The position in the iterable is saved only for a `StatefulSource`, which plans show by its class name.
+    Checkpoints save the position only if the iterable is a `StatefulSource`, which printed plans show by its class
+    name.
     """
     return Flow(StatefulItems(items) if isinstance(items, StatefulSource) else ItemSource(items))
 
 
 class ItemSource(Source):
-    """Graph node that delivers the items of an iterable, whose position is not saved."""
+    """Source of a dataflow: delivers the items of an iterable, whose position is not saved in checkpoints."""
 
     def __init__(
         self, items: Iterable[object], name: str = "from_items", settings: Mapping[str, Any] | None = None
@@ -85,7 +86,7 @@ class ItemSource(Source):
 
 
 class StatefulItems(ItemSource):
-    """Graph node that delivers the items of a `StatefulSource`, whose position checkpoints save."""
+    """Source of a dataflow: delivers the items of an iterator (`StatefulSource`) whose position checkpoints save."""
 
     def __init__(self, source: StatefulSource[object]) -> None:
         super().__init__(source, type(source).__name__, source.settings())

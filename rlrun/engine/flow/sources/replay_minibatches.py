@@ -1,4 +1,4 @@
-"""Source of minibatches from a replay buffer, sampled at a fixed ratio to env steps."""
+"""Source of minibatches from a replay buffer, sampled at a fixed ratio to the number of env steps."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def replay_minibatches(
     normalize_observations: bool = False,
     at_most: Callable[[], int] = lambda: 1,
 ) -> Flow[SampleBatch]:
-    """Creates a flow of replay minibatches: `training_intensity` of them for each step that is stored.
+    """Creates a flow of minibatches from a replay buffer, `training_intensity` of them per step that is stored.
 
     Args:
         replay: The replay buffer.
-        trainee: The policy in training, whose step counts the replay's schedules follow.
+        trainee: The policy in training, by whose step counts the replay buffer's schedules are evaluated.
         minibatch_size: Rows in each minibatch.
         training_intensity: Minibatches per step stored after `learning_starts`.
         learning_starts: Number of steps stored before the first minibatch.
         normalize_observations: Whether observations, stored raw, are normalized by their running mean and variance.
-        at_most: Function that returns the maximum number of minibatches, with consecutive rows, in the next item.
+        at_most: Function that returns how many minibatches, one after another in its rows, the next item may hold.
     """
     ratio = ReplayRatio(training_intensity, learning_starts)
     minibatches: Flow[SampleBatch] = Flow(ReplayMinibatches(replay, trainee, minibatch_size, ratio, at_most))
@@ -44,7 +44,7 @@ def replay_minibatches(
 
 
 class ReplayMinibatches(Source):
-    """Graph node that samples replay minibatches at a fixed ratio to the number of stored steps."""
+    """Source of a dataflow that samples minibatches from a replay buffer, at a fixed ratio to the stored steps."""
 
     def __init__(
         self, replay: Replay, trainee: Trainee, minibatch_size: int, ratio: ReplayRatio, at_most: Callable[[], int]

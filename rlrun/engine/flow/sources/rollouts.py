@@ -1,4 +1,4 @@
-"""Sources of fragments from rollout workers: in synchronous rounds, or in the order of completion."""
+"""Sources of dataflows that deliver workers' fragments, in synchronous rounds or in the order of completion."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RolloutMode = Literal["sync", "async"]
 class RolloutSource(Source):
     """Base class of sources that deliver fragments of rollout workers.
 
-    Checkpoints hold the fragments that were received and not yet pulled.
+    Checkpoints hold the fragments that have been received but not pulled.
 
     Items are batches of one policy, or dicts of batches by policy.
     """
@@ -48,7 +48,7 @@ class RolloutSource(Source):
         self.here: deque[Delivered] = deque()
 
     def receive(self, rollout: Rollout) -> None:
-        """Counts a fragment that a worker has sent, and queues its batch."""
+        """Adds a fragment from a worker to the counters, and queues its batch."""
         self.workers.counts.count(rollout)
         if isinstance(self.policy, str):
             item = self._item(rollout, self.policy)
@@ -70,7 +70,7 @@ class RolloutSource(Source):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the queued batches, with Ray references replaced by their content."""
+        """Returns the queued batches, with Ray references replaced by the batches behind them."""
         batches = (fetched(delivered) for delivered in self.here)
         return {"here": saved_items(delivered for delivered in batches if delivered.value is not None)}
 
@@ -80,15 +80,16 @@ class RolloutSource(Source):
 
 
 def fetched(delivered: Delivered) -> Delivered:
-    """Returns the batch behind a Ray reference; None if it was lost with its worker."""
+    """Returns the batch behind a Ray reference; None if the batch was lost with its worker."""
     value = delivered.value
     return Delivered(value.fetch(), delivered.worker) if isinstance(value, BatchRef) else delivered
 
 
 class SyncRollouts(RolloutSource):
-    """Source that delivers fragments in rounds: one from every worker, or from the fastest workers.
+    """Source that delivers fragments in rounds, each with one fragment from every worker or from the fastest workers.
 
-    A worker that misses a round continues to collect; its late fragment is dropped, and its next one counts.
+    If only the fastest workers are awaited, the fragment of a worker that misses a round is dropped when it arrives,
+    and the worker then collects its next one for the current round.
     """
 
     def __init__(self, workers: WorkerSet, policy: str | Sequence[str], on_workers: Any) -> None:
@@ -100,7 +101,7 @@ class SyncRollouts(RolloutSource):
     def next_item(self) -> Polled:
         """Returns the next batch of a complete round of fragments.
 
-        Without one, requests a round and returns the conditions to wait for.
+        If no round is complete, requests the missing fragments and returns the conditions to wait for.
         """
         if self.here:
             return self.here.popleft()
@@ -132,7 +133,7 @@ class SyncRollouts(RolloutSource):
 
     @override
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the queued batches from `state()`; a round that was not complete is collected again."""
+        """Restores the queued batches from the result of `state()`; an incomplete round is collected again."""
         super().load_state(state)
         self._round = None
         self._late = set()
@@ -141,11 +142,11 @@ class SyncRollouts(RolloutSource):
 class AsyncRollouts(RolloutSource):
     """Source that delivers each fragment as soon as its worker has collected it.
 
-    Each worker has `in_flight` requested or undelivered fragments at a time: a new fragment is requested whenever one
-    has been pulled. This bounds the queue even if the consumer is slow.
+    For each worker, `in_flight` fragments are requested or queued at any time: a new one is requested whenever one has
+    been pulled. This bounds the queue even if the consumer is slow.
 
-    With aggregators between the workers and the trial, items are their batches. The trial then exchanges messages
-    (request, answer, weights) once per batch instead of once per fragment.
+    With aggregators (actors that concatenate the fragments of several workers), items are the aggregators' batches. The
+    trial then exchanges messages once per batch instead of once per fragment.
 
     Args:
         workers: The workers.
@@ -172,7 +173,7 @@ class AsyncRollouts(RolloutSource):
 
     @override
     def next_item(self) -> Polled:
-        """Requests a fragment in place of the one pulled last, and returns the next batch that is ready."""
+        """Requests a fragment to replace the one pulled last, and returns the next batch that is ready."""
         for worker in list(self.workers.deliverers) * self.in_flight if self._to_ask is None else self._to_ask:
             self.workers.request(worker)
         self._to_ask = []
@@ -205,12 +206,12 @@ class AsyncRollouts(RolloutSource):
     @property
     @override
     def unsaved(self) -> str:
-        """Reason why a resumed run would differ: checkpoints lack fragments that remote workers are collecting."""
+        """Reason why a resumed run would differ: remote workers collect unfinished fragments again; else ""."""
         return "fragments in progress are collected again" if self.workers.num_workers else ""
 
     @override
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the queued batches from `state()`, and requests again the fragments that were being collected."""
+        """Restores the queued batches from the result of `state()`; requests unfinished fragments again."""
         super().load_state(state)
         known = self.workers.deliverers
         self.here = deque(Delivered(value, worker if worker in known else None) for value, worker in self.here)

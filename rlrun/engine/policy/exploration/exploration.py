@@ -125,7 +125,7 @@ class Exploration(ABC):
         return {}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the state that the exploration keeps between steps from `state()`."""
+        """Restores the state that the exploration keeps between steps from the result of `state()`."""
         return
 
 

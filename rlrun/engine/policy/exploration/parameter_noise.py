@@ -86,7 +86,7 @@ class ParameterNoise(ABC):
         return {}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the state of the noise from `state()`."""
+        """Restores the state of the noise from the result of `state()`."""
         return
 
 
@@ -225,7 +225,7 @@ class AdaptiveNoise(ParameterNoise):
 
     @override
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the noise's seed and standard deviation from `state()`."""
+        """Restores the noise's seed and standard deviation from the result of `state()`."""
         self._draw, self.std = float(state["draw"]), float(state["std"])
 
 

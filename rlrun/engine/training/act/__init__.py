@@ -1,1 +1,1 @@
-"""Acting with the current weights of a training: actions for observations, evaluation episodes, games."""
+"""Use of a training's current weights: actions for observations, evaluation episodes, and games."""

@@ -1,4 +1,4 @@
-"""Acting and evaluation with the current weights of a training."""
+"""Acting and evaluation with the current weights of a training's policies."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ class Acting:
     Args:
         description: The training's env, policies and seed.
         policies: Policies with current weights, by name.
-        league: Frozen opponents in a multi-agent world; None if there are none.
-        has_episodes: Function that returns whether training episodes are in progress.
+        league: Frozen opponents in a multi-agent env; None if there are none.
+        has_episodes: Whether training episodes are in progress, which an evaluation in the same env object would
+            disturb.
     """
 
     def __init__(
@@ -80,13 +81,13 @@ class Acting:
             )
 
     def search(self, simulations: int) -> None:
-        """Enables Monte Carlo tree search before each action of all policies, including in evaluations and games.
+        """Makes all policies run a Monte Carlo tree search before each action, also in evaluations and games.
 
         Args:
             simulations: Simulations of each search; 0 for none.
 
         Raises:
-            UsageError: The env of a policy provides no game to search in.
+            UsageError: The env of a policy has no game model, which the search needs.
         """
         for policy in self._policies.values():
             policy.search(simulations)
@@ -105,16 +106,16 @@ class Acting:
         Args:
             episodes: Number of episodes, whose seeds depend only on `seed`.
             seed: Seed of the episodes.
-            actions: Whether actions are greedy or sampled; None for the training's own kind.
-            env: Evaluation environment; None for that of the training's evaluations, or the training environment with
-                its `evaluation_kwargs`.
-            draw: Callback with an image [height, width, 3] of the world at each step, or None without an image; for
-                multi-agent worlds only, whose episodes then run one after the other.
+            actions: Whether actions are greedy or sampled; None for the training's default.
+            env: Evaluation environment; None for the training's own evaluation environment (by default the training
+                environment with its `evaluation_kwargs`).
+            draw: Callback that receives an image [height, width, 3] of each step, or None if the env renders none; only
+                for multi-agent envs, whose episodes then run one after the other.
 
         Raises:
             SpecError: `env` is invalid; the error lists all mistakes.
-            UsageError: The policy does not fit the environment, there is no environment, or it is an instance that is
-                in use for training.
+            UsageError: The policy does not fit the environment, there is none, or it is an object that the training is
+                stepping.
         """
         described, policies = self._description, self._description.policies
         with described.hangs_fail():
@@ -135,13 +136,14 @@ class Acting:
             )
 
     def other_kind(self, actions: ActionKind | None = None, env: EnvConfig | None = None) -> ActionKind | None:
-        """Returns the kind of actions (greedy or sampled) that an evaluation should be compared with; None for none.
+        """Returns the kind of actions, greedy or sampled, to compare an evaluation with; None for no comparison.
 
-        A comparison is made for policies that sample discrete actions with learned probabilities, except in external
-        envs, whose clients play each episode only once.
+        The kind differs from that of the evaluation. A comparison is made for policies that sample discrete actions
+        with learned probabilities, except in external envs (clients of a server), where each episode can be played only
+        once.
 
         Args:
-            actions: Kind of the evaluation's actions; None for the training's own kind.
+            actions: Kind of the evaluation's actions; None for the training's default.
             env: Evaluation environment; None for the training environment.
         """
         if (env or self._description.env).external is not None:
@@ -152,18 +154,18 @@ class Acting:
     def evaluate_other_kind(
         self, episodes: int, *, seed: int = 0, actions: ActionKind | None = None, env: EnvConfig | None = None
     ) -> EvaluationResult | None:
-        """Evaluates greedy actions if an evaluation sampled them, and vice versa, for a quarter of its episodes.
+        """Repeats an evaluation with the other kind of actions (greedy or sampled), for a quarter of its episodes.
 
-        At least 5 episodes are run, from the same seed.
+        At least 5 episodes are run. The seed is the same.
 
         Args:
             episodes: Number of episodes of the evaluation.
             seed: Seed of the evaluation's episodes.
-            actions: Kind of the evaluation's actions; None for the training's own kind.
+            actions: Kind of the evaluation's actions; None for the training's default.
             env: Evaluation environment; None for the training environment.
 
         Returns:
-            Result with the other kind of actions; None if there is nothing to compare, see `other_kind`.
+            Result with the other kind of actions; None where no such comparison is made, see `other_kind`.
         """
         other = self.other_kind(actions, env)
         if other is None:

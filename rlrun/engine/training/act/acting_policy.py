@@ -1,4 +1,4 @@
-"""Policy with the current weights of a training, for acting outside of its rollout workers."""
+"""Policy for acting with the current weights of a training, separate from its rollout workers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ActingPolicy:
 
     @cached_property
     def privileged(self) -> PrivilegedParts:
-        """Entries of the observation that only critics see, so that acting does not need them."""
+        """Entries of the observation that only critics see; acting does not need them."""
         parts: PrivilegedParts = load_internal(PRIVILEGED_PARTS)(self.trainee.spaces.observation, self.trainee.model)
         return parts
 
@@ -53,20 +53,21 @@ class ActingPolicy:
 
     @property
     def samples_choices(self) -> bool:
-        """Whether sampled actions contain discrete choices that are drawn with learned probabilities.
+        """Whether sampled actions include discrete choices, drawn with learned probabilities.
 
-        Greedy actions may then behave differently. Epsilon-greedy policies, for instance, sample no such choices.
+        If so, greedy and sampled actions may behave differently. This is false for epsilon-greedy policies, for
+        instance.
         """
         kinds = [kind_of(part) for part in leaves(space_tree(self.trainee.spaces.action))]
         has_choices = any(kind is not None and kind.meaning != "numbers" for kind in kinds)
         return has_choices and self._behavior.samples_policy
 
     def refresh(self) -> None:
-        """Makes the next action use new weights after a change other than an SGD step, such as a restore."""
+        """Makes the next action use the learner's weights, after a change other than an SGD step, such as a restore."""
         self._sgd_steps = -1
 
     def behavior(self) -> BehaviorPolicy:
-        """Returns the acting side of the policy, with the learner's current weights."""
+        """Returns the object with which the policy acts, with the learner's current weights loaded."""
         learner = self.trainee.learner
         if self._sgd_steps != learner.sgd_steps:
             self._behavior.load(self.trainee.weights())
@@ -74,13 +75,13 @@ class ActingPolicy:
         return self._behavior
 
     def search(self, simulations: int) -> None:
-        """Enables Monte Carlo tree search before each action.
+        """Makes the policy run a Monte Carlo tree search before each action.
 
         Args:
             simulations: Simulations of each search; 0 for none.
 
         Raises:
-            UsageError: The policy's env provides no game to search in.
+            UsageError: The policy's env has no game model, which the search needs.
         """
         try:
             self.behavior().search(simulations)
@@ -95,11 +96,11 @@ class ActingPolicy:
         episode_start: bool = False,
         prev_reward: float = 0.0,
     ) -> Any:
-        """Returns the action for one observation; the policy itself remembers the episode.
+        """Returns the action for one observation; the policy remembers the steps of the episode.
 
         Args:
             observation: The env's observation.
-            actions: Whether the action is greedy or sampled; None for the policy's own kind.
+            actions: Whether the action is greedy or sampled; None for the policy's default.
             episode_start: Whether the observation starts an episode; used only by policies that remember earlier steps.
             prev_reward: Reward of the last action; used only by policies that see past rewards.
         """
@@ -114,9 +115,9 @@ class ActingPolicy:
     def sampled(
         self, observation: Any, *, episode_start: bool = False, prev_reward: float = 0.0
     ) -> tuple[Any, float | None]:
-        """Samples an action for one observation; returns it with its log-probability, None if that is unknown.
+        """Samples an action for one observation; returns it with its log-probability, or None if that is unknown.
 
-        For a continuous action this is the log-density in the env's units.
+        For a continuous action, the log-probability is the log-density in the env's units.
         """
         from rlrun.engine.policy.log_probs_in_env import behavior_log_probs
 
@@ -148,15 +149,15 @@ class ActingPolicy:
         prev_reward: float = 0.0,
         prev_action: Any = None,
     ) -> tuple[Any, Mapping[str, Any]]:
-        """Returns the action for one observation, and the policy's memory, which the caller passes to the next call.
+        """Returns the action for one observation and the policy's memory of the episode, an argument of the next call.
 
-        The memory is plain data: the recurrent state, and the last observations, actions and rewards that `model.views`
-        show. With separate memories, any number of episodes can run in parallel.
+        The memory is plain data: the recurrent state, and the past observations, actions and rewards that are inputs of
+        the network (setting `model.views`). With separate memories, any number of episodes can run in parallel.
 
         Args:
             memory: The memory returned for the last observation; None at an episode's start.
             observation: The env's observation.
-            actions: Whether the action is greedy or sampled; None for the policy's own kind.
+            actions: Whether the action is greedy or sampled; None for the policy's default.
             prev_reward: Reward of the last action.
             prev_action: The last action that the env executed, if it differs from the returned one.
         """
@@ -175,7 +176,7 @@ def actions_from(
     prev_reward: float = 0.0,
     executed: Any = None,
 ) -> tuple[Any, Mapping[str, Any]]:
-    """Returns the action for an observation of one episode, and the policy's memory of the episode after it.
+    """Returns a policy's action for one observation of an episode, and its memory of the episode after this step.
 
     Args:
         behavior: The policy that acts.
@@ -193,10 +194,7 @@ def actions_from(
 def resume_episode(
     behavior: BehaviorPolicy, memory: Mapping[str, Any] | None, prev_reward: float = 0.0, executed: Any = None
 ) -> None:
-    """Loads the memory of one episode into a policy, so that it can act on the episode's next observation.
-
-    The memory comes from `actions_from`.
-    """
+    """Loads an episode's memory, which `actions_from` returned, into a policy that acts on the next observation."""
     if memory is not None:
         behavior.memory.load_state(memory)
         if executed is not None:

@@ -1,4 +1,4 @@
-"""Games of trained policies against opponents, in worlds with two sides."""
+"""Games of trained policies against opponents, in multi-agent envs with two sides."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
 
 class Games:
-    """Plays games between a training's policies and opponents, in a multi-agent world with two sides.
+    """Plays games between a training's policies and opponents, in a multi-agent env with two sides.
 
-    The sides are called `first` and `second`. A policy plays a side if the mapping assigns the side's agents to it.
+    The sides are called `first` and `second`. A policy plays a side if the training's mapping of agents to policies
+    assigns the side's agents to it.
 
     Args:
         description: The training's env, policies and seed.
@@ -46,14 +47,14 @@ class Games:
         policy: str = "",
         opponent_policy: str = "",
     ) -> dict[str, Outcomes]:
-        """Plays games against an opponent; returns wins, draws and losses by the side of the training's policy.
+        """Plays games against an opponent; returns wins, draws and losses for each side that this training plays.
 
         Args:
-            opponent: `Games` of another training, or package.module:Name of a scripted opponent.
+            opponent: `Games` of another training, or the import path `package.module:Name` of a scripted opponent.
             episodes: Number of games, half of them on each side; rounded up to an even number if both sides are played.
             seed: Seed of the games.
-            actions: Whether actions are greedy or sampled; None for the training's own kind. With greedy actions, all
-                games in a deterministic world are equal.
+            actions: Whether actions are greedy or sampled; None for the training's default. With greedy actions, all
+                games in a deterministic env are equal.
             policy: Name of the policy that plays; "" for the first learning policy of each side.
             opponent_policy: Name of the opponent's policy; "" for the first learning policy of each side.
 
@@ -82,7 +83,7 @@ class Games:
         }
 
     def player(self, side: str, *, policy: str = "") -> BehaviorPolicy:
-        """Returns the policy for one side of this world, with current weights.
+        """Returns the policy that plays one side of the game, with current weights.
 
         Args:
             side: `first` or `second`, as in `play`.

@@ -1,4 +1,4 @@
-"""Step-by-step playing of a policy's episodes for rendering; an evaluation with the same seed has the same episodes."""
+"""Playing of a policy's episodes step by step, for rendering; an evaluation with the same seed has equal episodes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TEXT = "ansi"
 
 
 class Played(NamedTuple):
-    """State of an episode that is being played, after its reset or a step.
+    """State of an episode that is being played, after its reset or one of its steps.
 
     Attributes:
         total: Sum of the rewards so far.
@@ -46,15 +46,15 @@ def played(
     *,
     actions: ActionKind | None,
 ) -> Iterator[Played]:
-    """Plays episodes of a policy in an env, one after the other; yields after each reset and each step.
+    """Plays episodes of a policy one after the other; yields the episode's state after each reset and each step.
 
     Args:
         policy: The policy.
         config: Settings of the env.
-        env: The env, which stays open.
+        env: The env, which is left open.
         episodes: Number of episodes.
         seed: Seed of the episodes; an evaluation with the same seed plays the same episodes.
-        actions: Whether actions are greedy or sampled; None for the policy's own kind.
+        actions: Whether actions are greedy or sampled; None for the policy's default.
     """
     seeds = EvaluationSeeds(run_seed=seed, worker_index=0, stream=1)
     place = EpisodePosition(0, seeds.seed(0, 0), 0)
@@ -81,14 +81,14 @@ def played(
 def episodes_as_text(
     policy: ActingPolicy, config: EnvConfig, episodes: int, seed: int, *, actions: ActionKind | None = None
 ) -> list[str]:
-    """Plays episodes and returns a text for each: its return, and the env's text rendering after the last step.
+    """Plays episodes; returns a text for each, with its return and the env's text rendering after the last step.
 
     Args:
         policy: The policy.
         config: Settings of the env.
         episodes: Number of episodes.
         seed: Seed of the episodes.
-        actions: Whether actions are greedy or sampled; None for the policy's own kind.
+        actions: Whether actions are greedy or sampled; None for the policy's default.
 
     Raises:
         EnvironmentUnusable: The env renders no text.

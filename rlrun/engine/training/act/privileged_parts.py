@@ -1,4 +1,4 @@
-"""Entries of an observation that only critics see: available in training, but not to a saved policy (NumPy)."""
+"""Observation entries that only critics see: available in training, but not needed to act with a policy (NumPy)."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class PrivilegedParts:
         return Dict({key: part for key, part in space.items() if key not in self.placeholders})
 
     def completed(self, observations: Any, rows: int) -> Any:
-        """Adds placeholders for the entries that only critics see to observations [rows, ...] of the actor."""
+        """Adds placeholders for the entries that only critics see to the actor's observations [B, ...]."""
         if not self.placeholders:
             return observations
         return {**map_tree(lambda leaf: leaf.repeat(rows, axis=0), dict(self.placeholders)), **observations}
 
 
 def privileged_parts(space: gymnasium.Space[Any], model: ModelConfig) -> PrivilegedParts:
-    """Returns the observation entries that the actor does not see; none if `model.actor_sees` is null."""
+    """Returns the observation entries that only critics see; none if the setting `model.actor_sees` is null."""
     if model.actor_sees is None or not isinstance(space, Dict):
         return PrivilegedParts()
     masks = {setting.mask for key, setting in model.observations.items() if key in model.actor_sees}

@@ -1,4 +1,4 @@
-"""Assembly of a training: learners, rollout workers and dataflow, for one or several policies."""
+"""Creation of a training's learners, rollout workers and dataflow, for one or several policies."""
 
 from __future__ import annotations
 
@@ -80,13 +80,13 @@ def assemble(
         env: The environment, or the multi-agent world.
         policies: The policies, with their algorithms and settings.
         seed: Root seed.
-        announce: Callback with a message before a slow operation.
+        announce: Callback for a message before a slow operation.
         update_executor: Backend of parameter updates.
         actions: Whether policies act greedily or sample, in evaluations.
-        copied: By checkpoint path, frozen opponents that a saved run holds copies of; others are loaded from their
-            paths.
-        for_plan: Whether the dataflow is only built for printing; only a world is then created, to read its spaces.
-        output: Folder of the data set of the collected steps; None for none.
+        copied: Frozen opponents by the path of their checkpoint, of which a resumed run saved copies; other opponents
+            are loaded from their paths.
+        for_plan: Whether the dataflow is built only for printing; then no policies are created.
+        output: Folder to which the collected steps are written as a data set; None for none.
         hooks: Settings of each hook by its import path.
 
     Raises:
@@ -341,7 +341,7 @@ class _TraineeFactory:
 
 
 def goal_env(env: EnvConfig) -> GoalFunctions:
-    """Creates an env whose goal functions recompute the rewards of transitions with replaced goals (HER)."""
+    """Creates an env whose goal functions compute rewards for replaced goals, in hindsight experience replay (HER)."""
     made: GoalFunctions = load_internal(PARTS["goals"])(env)
     return made
 
@@ -365,7 +365,7 @@ def _local_replay(
 
 
 def rewards_of(config: AlgorithmConfig) -> RewardSettings:
-    """Settings of an algorithm's reward processing: discount factor, clipping and normalization."""
+    """Returns an algorithm's settings of reward processing: discount factor, clipping and scaling."""
     return RewardSettings(config.gamma, config.clip_rewards, config.normalize_rewards)
 
 

@@ -1,4 +1,4 @@
-"""Curriculum learning: a user's function from the training's metrics to the env's keyword arguments."""
+"""Curriculum learning by a user's function, which maps the training's metrics to keyword arguments of the env."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class Curriculum:
     """User's function that computes the env's keyword arguments from the metrics of each iteration.
 
     The function is called at the end of each iteration. If its result changes, each env is recreated with the new
-    arguments at its next episode. The function should be pure: checkpoints hold only its last result.
+    arguments at its next episode. The function should keep no state, since checkpoints hold only its last result.
 
     Args:
-        path: Import path of the function, package.module:function.
+        path: Import path of the function, `package.module:function`.
 
     Attributes:
         kwargs: Current keyword arguments of envs, the function's last result; empty in the first iteration.
@@ -31,10 +31,10 @@ class Curriculum:
         self._function: Callable[[Mapping[str, Any]], Any] = load_object(path, "curriculum")
 
     def advance(self, metrics: Mapping[str, Any]) -> bool:
-        """Computes new env arguments from an iteration's metrics; returns whether they have changed.
+        """Calls the user's function with an iteration's metrics; returns whether the env's arguments have changed.
 
         Args:
-            metrics: Flat result of the iteration.
+            metrics: Result of the iteration, a flat dict.
 
         Raises:
             TrainingFailed: The function's result is not a mapping of keyword arguments.

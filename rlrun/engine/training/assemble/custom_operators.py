@@ -1,4 +1,4 @@
-"""Users' own operators, which the setting `before_learning` inserts into a dataflow before the learning step."""
+"""Users' operators, which the setting `before_learning` inserts into a dataflow before the operator that trains."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 def custom_operator_class(path: str, settings: Mapping[str, Any]) -> type[Operator]:
-    """Imports a user's operator class, and validates that it accepts the given arguments.
+    """Imports a user's dataflow operator class, and validates that it accepts the given arguments.
 
     Args:
-        path: `package.module:Class`.
-        settings: Arguments of the class, after the policy in training.
+        path: Import path of the class, `package.module:Class`.
+        settings: Keyword arguments of the class, besides the policy in training.
 
     Raises:
         UsageError: There is no such class, it is not an operator, or it does not accept the arguments.
@@ -33,11 +33,11 @@ def custom_operator_class(path: str, settings: Mapping[str, Any]) -> type[Operat
 
 
 def custom_operator(path: str, settings: Mapping[str, Any], trainee: Trainee) -> Operator:
-    """Creates one of the user's operators that the setting `before_learning` names.
+    """Creates a user's dataflow operator, which the setting `before_learning` names.
 
     Args:
-        path: `package.module:Class`.
-        settings: Arguments of the class, after the policy in training.
+        path: Import path of the class, `package.module:Class`.
+        settings: Keyword arguments of the class, besides the policy in training.
         trainee: The policy in training.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Description of a training before its start: plan, metrics, networks, and validation."""
+"""Description of a training, available before it starts: dataflow, metrics, networks, and validation."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ ANY_ENV = EnvConfig(id="CartPole-v1")
 
 @dataclass(frozen=True)
 class Description:
-    """Description of a training that need not have started: env or multi-agent world, policies and seed.
+    """Description of a training, started or not: its env or multi-agent world, policies and seed.
 
     Attributes:
         env: The environment, or the multi-agent world.
         policies: The policies, with their algorithms and settings.
         seed: Root seed.
-        actions: Kind of actions, greedy or sampled, in evaluations and inference.
-        output: Folder of the data set of the collected steps; None for none.
+        actions: Default kind of actions, greedy or sampled, in evaluations and inference.
+        output: Folder to which the collected steps are written as a data set; None for none.
         hooks: Settings of each hook by its import path.
         evaluation_env: The environment of evaluations; None for `env` with its `evaluation_kwargs`.
     """
@@ -88,16 +88,16 @@ class Description:
 
         Args:
             env: The environment, or the multi-agent world; None to learn from data alone.
-            learns: The algorithm with its settings; for a multi-agent world, the policies with theirs.
+            learns: The algorithm with its settings; for a multi-agent world, the policies with their algorithms.
             seed: Root seed.
-            actions: Kind of actions, greedy or sampled, in evaluations and inference.
+            actions: Default kind of actions, greedy or sampled, in evaluations and inference.
             kwargs: Keyword arguments of the env.
             eval_env: The environment of evaluations; None for `env`.
 
         Raises:
             SpecError: `env` or `eval_env` is invalid; the error lists all mistakes.
-            UsageError: There is neither an env nor data, an instance is given keyword arguments, or `learns` is a
-                class.
+            UsageError: There is neither an env nor data, keyword arguments are given for an env object, or `learns` is
+                a class.
             EnvError: A function that creates the env raised.
         """
         if isinstance(learns, type):
@@ -129,7 +129,7 @@ class Description:
 
     @property
     def in_code(self) -> str:
-        """The algorithms with their settings, the env and the seed, as Python source code."""
+        """Python source code that creates the algorithms with their settings, the env and the seed."""
         return f"{self.policies.in_code} in {self.env.id}, seed {self.seed}"
 
     def to_data(self) -> dict[str, Any]:
@@ -138,7 +138,7 @@ class Description:
         return {**self.policies.to_data(), "env": self.env.to_data(), "seed": self.seed, **judged_in}
 
     def plan(self) -> Flow[Any]:
-        """Plan of the training's dataflow, without starting workers or learners."""
+        """Describes each operator of the training's dataflow, without starting workers or learners."""
         return assemble(self.env, self.policies, self.seed, silent, update_executor="eager", for_plan=True).flow
 
     def assembled(
@@ -165,7 +165,7 @@ class Description:
         return metric_table(self.policies, self.hooks, has_many_agents=self.env.has_many_agents)
 
     def networks(self, spaces: Mapping[str, Spaces]) -> list[str]:
-        """Describes each policy's network in lines of text: settings chosen for its spaces, and observation encodings.
+        """Describes each policy's network in lines of text: settings chosen automatically, and observation encodings.
 
         Args:
             spaces: Spaces of each policy.
@@ -181,7 +181,7 @@ class Description:
         return lines
 
     def without_effect(self, spaces: Mapping[str, Spaces]) -> list[str]:
-        """Returns a warning for each policy that has a setting without effect on its observations.
+        """Returns a warning for each policy with a setting that has no effect on its kind of observations.
 
         Args:
             spaces: Spaces of each policy.
@@ -204,11 +204,11 @@ class Description:
         return {policy: found[policy] for policy in self.policies.algorithms}
 
     def world_of_evaluation(self) -> EnvConfig:
-        """Config of the env in which evaluations run."""
+        """Config of the single- or multi-agent env in which evaluations run."""
         return self.env.in_evaluation() if self.evaluation_env is None else self.evaluation_env
 
     def matches(self) -> Matches:
-        """Runner of games between the two sides of this multi-agent world.
+        """Creates the object that plays games between the two sides of this multi-agent env.
 
         Raises:
             UsageError: The env has one agent, or its agents do not form two sides.
@@ -235,11 +235,11 @@ class Description:
             self.plan()  # refuses algorithms that cannot learn side by side
 
     def check_fits(self, env: EnvConfig, trained: Mapping[str, Spaces]) -> None:
-        """Validates that the policies' spaces match the spaces of another env, such as the evaluation env.
+        """Validates that another env, such as that of evaluations, has the spaces that the policies are trained with.
 
         Args:
             env: The other env.
-            trained: The spaces that each policy is trained with.
+            trained: The spaces with which each policy is trained.
 
         Raises:
             UsageError: The spaces differ.
@@ -257,7 +257,7 @@ class Description:
                 check_same_spaces(whose, spaces, trained[policy])
 
     def require_one_process(self) -> None:
-        """Validates that an env which was passed as an object is stepped in this process only.
+        """Validates, for an env that was passed as an object, that no other process has to step it.
 
         Raises:
             UsageError: The env is an object, and the settings require more processes.
@@ -270,7 +270,7 @@ class Description:
             )
 
     def hangs_fail(self) -> AbstractContextManager[None]:
-        """Context manager that raises an error if env code hangs in this process for `worker_timeout_s` seconds."""
+        """Context manager that raises an error if the env hangs in this process for `worker_timeout_s` seconds."""
         return hangs_fail_after(self.policies.sampling.worker_timeout_s)
 
 

@@ -1,4 +1,4 @@
-"""Spaces of a training that learns from data sets and steps no env."""
+"""Stand-in for the env of a training that learns from data sets and steps no env; it has the data's spaces."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def check_input(config: AlgorithmConfig | None, to_come: Collection[str] = ()) -
 
     Args:
         config: The settings; None if they are not valid.
-        to_come: Paths of data sets that are not written yet; an env is then required, whose spaces they will have.
+        to_come: Paths of data sets that other runs will write before this one starts; an env is then required, whose
+            spaces they will have.
 
     Returns:
         Spaces of the first data set, in which unbounded actions have the range of the data; None if the settings name
@@ -50,7 +51,7 @@ def check_data_fits(config: AlgorithmConfig, spaces: Spaces) -> None:
 
 
 def env_of_data(config: AlgorithmConfig) -> EnvConfig:
-    """Config of a stand-in env that has the spaces of the data sets from which an algorithm learns.
+    """Creates the config of a stand-in env, with the spaces of the data sets from which an algorithm learns.
 
     Raises:
         UsageError: The algorithm needs an env, or names no data.

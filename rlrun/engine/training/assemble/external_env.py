@@ -1,4 +1,4 @@
-"""Settings for external envs, whose clients may choose actions themselves."""
+"""Settings for external envs, which clients of a server step, and whose actions clients may choose themselves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def with_logged_actions(env: EnvConfig, algorithms: Mapping[str, Algorithm[Any]]) -> EnvConfig:
-    """Fills in an external env's setting `logged_actions`: whether to learn from actions that clients chose themselves.
+    """Sets `logged_actions` of an external env: whether policies learn from actions that clients chose themselves.
 
     Args:
         env: The env.

@@ -24,7 +24,7 @@ def learning_together(
     trained: tuple[str, ...],
     length: int,
 ) -> tuple[dict[str, Branch], Flow[Any]]:
-    """Builds the dataflow of each policy, and the joint flow in which all learn from the same rollout workers.
+    """Builds the dataflow of each policy, and a joint dataflow in which all learn from the same rollout workers.
 
     The policies learn from copies of one stream of joint rollouts. No policy is ahead of another by more than one
     fragment, so that each learns from recent fragments.
@@ -51,9 +51,9 @@ def learning_together(
 def learning_in_turn(
     algorithms: Mapping[str, Algorithm[Any]], trainees: Mapping[str, Trainee], trained: tuple[str, ...]
 ) -> tuple[dict[str, Branch], Flow[Any]]:
-    """Builds a dataflow for each policy with its own source, such as data sets, and alternates between them.
+    """Builds a dataflow for each policy with its own source, such as data sets, and lets the policies learn in turn.
 
-    The first policy's turn is last in each round, so that all have learned equally often after it.
+    The first policy comes last in each round, so that all policies have learned equally often after its turn.
     """
     flows = {policy: learning_alone(algorithms[policy], trainees[policy]) for policy in trained}
     branches = {policy: Branch(trainee, flows.get(policy)) for policy, trainee in trainees.items()}

@@ -1,4 +1,4 @@
-"""Picklable functions that create learners, and the choice of the backend for parameter updates."""
+"""Functions that create learners and can be pickled, and the choice of the backend for parameter updates."""
 
 from __future__ import annotations
 
@@ -56,16 +56,16 @@ CONTINUE_PLAINLY = "or let it continue with plain updates (--eager; the last dig
 
 
 def silent(message: str) -> None:
-    """Callback that ignores its message, for learners in separate processes."""
+    """Ignores a message; used as the callback of learners in other processes."""
 
 
 def made_policy(algorithm: Algorithm[Any], spaces: Spaces, world: WorldView | None, seed: int) -> Policy:
-    """Creates an algorithm's policy for the learner, with networks for intrinsic rewards if these are enabled.
+    """Creates an algorithm's policy, with additional networks for intrinsic rewards if these are enabled.
 
     Args:
         algorithm: The algorithm.
         spaces: Observation and action space.
-        world: What the policy needs to know about its multi-agent world; None for single-agent envs.
+        world: Properties of the multi-agent env (state space, number of agents, ...); None for single-agent envs.
         seed: Seed of the initial parameters.
 
     Raises:
@@ -90,7 +90,7 @@ def made_policy(algorithm: Algorithm[Any], spaces: Spaces, world: WorldView | No
 
 
 def all_objectives(algorithm: Algorithm[Any], policy: Policy) -> list[Objective]:
-    """Returns the algorithm's losses with their optimizers, followed by the loss of its curiosity networks, if any."""
+    """Returns the algorithm's losses with their optimizers, and the loss of networks for intrinsic rewards, if any."""
     own = [*objectives_of(algorithm, policy)]
     if algorithm.config.reward_streams.curiosity is not None:
         own += load_internal(PARTS["objectives of curiosity"])(algorithm.config)
@@ -99,14 +99,14 @@ def all_objectives(algorithm: Algorithm[Any], policy: Policy) -> list[Objective]
 
 @dataclass(frozen=True)
 class AlgorithmLearnerFactory:
-    """Picklable function that creates learners of an algorithm, which are identical in all processes.
+    """Creates learners for an algorithm; can be pickled, so that other processes create identical learners.
 
     Attributes:
         algorithm: The algorithm, which defines policy, objectives and settings.
         env: The environment whose spaces the policy is built for, or the spaces themselves.
         seed: Root seed of the trial.
         update_executor: Backend of parameter updates.
-        world: What the policy needs to know about its multi-agent world; None for single-agent envs.
+        world: Properties of the multi-agent env (state space, number of agents, ...); None for single-agent envs.
     """
 
     algorithm: Algorithm[Any]
@@ -117,7 +117,7 @@ class AlgorithmLearnerFactory:
 
     @cached_property
     def spaces(self) -> Spaces:
-        """Observation and action space of the policy; creates an env to read them if only its config is given."""
+        """Observation and action space of the policy; read from a temporary env if only the env's config is known."""
         return self.env if isinstance(self.env, Spaces) else spaces_of(self.env)
 
     def policy(self) -> Policy:
@@ -165,8 +165,8 @@ def started_learner(
 
     Args:
         factory: Function that creates a learner.
-        announce: Callback with a message before a slow operation.
-        cpus_of_others: CPUs reserved for learner processes of other policies.
+        announce: Callback for a message before a slow operation.
+        cpus_of_others: Number of CPUs needed for learner processes of other policies.
     """
     config = factory.algorithm.config
     if not config.num_learners:
@@ -195,7 +195,8 @@ def chosen_update_executor(
     Args:
         algorithm: The algorithm with its settings.
         total_env_steps: Planned env steps of the run; None if unknown.
-        why_no_kernels: Reason why the run's machines cannot use C kernels, "" if they can; None to check this machine.
+        why_no_kernels: Reason why the machines of the run cannot use C kernels; "" if they can, None to check this
+            machine.
 
     Raises:
         CompilerMissing: The settings require compiled updates, but there is no compiler.
@@ -225,12 +226,13 @@ def chosen_update_executor(
 def common_update_executor(
     algorithms: Iterable[Algorithm[Any]], total_env_steps: int | None, why_no_kernels: str | None = None
 ) -> UpdateExecutor:
-    """Chooses one backend of parameter updates that serves all policies.
+    """Chooses one backend of parameter updates (C kernels, compiled code, ...) for all policies of a run.
 
     Args:
         algorithms: Algorithms of the policies.
         total_env_steps: Planned env steps of the run; None if unknown.
-        why_no_kernels: Reason why the run's machines cannot use C kernels, "" if they can; None to check this machine.
+        why_no_kernels: Reason why the machines of the run cannot use C kernels; "" if they can, None to check this
+            machine.
 
     Raises:
         CompilerMissing: The settings require compiled updates, but there is no compiler.
@@ -242,15 +244,15 @@ def common_update_executor(
 
 
 def may_have_kernels(algorithm: Algorithm[Any]) -> bool:
-    """Whether the settings allow NumPy or C kernels for parameter updates: in float32 on the CPU.
+    """Whether settings allow parameter updates by NumPy or C kernels, which need float32 on the CPU.
 
-    Whether each operation has a kernel is known only when the update is traced.
+    Only tracing of an update shows whether each of its operations has a kernel.
     """
     return algorithm.config.precision == "float32" and not algorithm.config.num_gpus
 
 
 def runs_own_code(algorithm: Algorithm[Any]) -> bool:
-    """Whether parameter updates involve users' code: an algorithm, network or encoder that is not rlrun's."""
+    """Whether parameter updates run users' code: a custom algorithm, network or encoder."""
     model = algorithm.config.model
     named = [algorithm.name(), algorithm.policy_family, model.module or "", *model.encoders.values()]
     return any(":" in name and not name.startswith("rlrun.") for name in named)
@@ -261,7 +263,7 @@ def continued_executor(update_executor: UpdateExecutor, *, eager: bool = False) 
 
     Args:
         update_executor: The run's original backend.
-        eager: Whether a run that started with a compiler may continue without one.
+        eager: Whether a run that started with compiled updates may continue with eager torch.
 
     Raises:
         CompilerMissing: The backend needs a compiler, and there is none.

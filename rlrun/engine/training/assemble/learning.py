@@ -1,4 +1,4 @@
-"""Dataflow of one policy: the algorithm's own, extended by operators for additional rewards and by users' operators."""
+"""Dataflow of one policy: the algorithm's, extended by operators for additional rewards and by users' operators."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PARTS = {
 
 
 def learning_alone(algorithm: Algorithm[Any], trainee: Trainee) -> Flow[Any]:
-    """Builds the dataflow of a policy with its own source, from rollouts or data to updates."""
+    """Builds the complete dataflow of a single policy, from its own rollouts or data to updates."""
     collected = require(algorithm.collect(trainee), Flow, algorithm, "collect")
     return learning(algorithm, collected, trainee)
 
@@ -30,8 +30,9 @@ def learning_alone(algorithm: Algorithm[Any], trainee: Trainee) -> Flow[Any]:
 def learning(algorithm: Algorithm[Any], items: Flow[Any], trainee: Trainee) -> Flow[Any]:
     """Builds an algorithm's dataflow, extended by operators for additional rewards and by users' operators.
 
-    Intrinsic rewards are computed on the workers' fragments before `learn`, and so are visible to the user's operators.
-    The operator for the constraint follows `ConcatBatches`, since it updates its Lagrange multiplier once per batch.
+    Intrinsic rewards are added to the workers' fragments before the algorithm's own operators, so users' operators see
+    them. The operator for a cost constraint follows `ConcatBatches`, since it updates its Lagrange multiplier once per
+    batch.
 
     Args:
         algorithm: The algorithm.

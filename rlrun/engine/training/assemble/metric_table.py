@@ -1,4 +1,4 @@
-"""Table of all metrics in a training's results, from the declarations of its parts."""
+"""Table of all metrics in a training's results, collected from the declarations of its parts."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _learned(algorithm: Algorithm[Any]) -> list[Metric]:
 
 
 def operator_metrics(algorithm: Algorithm[Any]) -> list[Metric]:
-    """Returns the metrics of an algorithm's operators, including operators that its settings insert before learning."""
+    """Returns the metrics of an algorithm's operators, including users' operators that its settings insert."""
     config, streams = algorithm.config, algorithm.config.reward_streams
     own: list[Metric] = [] if streams.curiosity is streams.constraint is None else [*streams.metrics]
     for plugin in config.before_learning:
@@ -129,7 +129,7 @@ def check_operator_metrics(algorithm: Algorithm[Any], declared: Sequence[Metric]
         declared: Metrics that the operators declare.
 
     Raises:
-        UsageError: Some are missing.
+        UsageError: Some metrics are not declared.
     """
     named = operator_metrics(algorithm)
     if missing := [metric.name for metric in declared if metric not in named]:
@@ -149,7 +149,9 @@ def _without_duplicates(table: list[Metric], algorithm: Algorithm[Any]) -> list[
 
 
 def refuse_undeclared(names: Iterable[str], table: Sequence[Metric], policies: Policies) -> None:
-    """Validates that all metrics in a result are declared; `stop`, `best` and hyperparameter searches rely on this.
+    """Validates that all metrics in a result are declared.
+
+    Stop conditions, the choice of the best checkpoint and hyperparameter searches rely on declarations.
 
     Args:
         names: Names of the metrics in results.

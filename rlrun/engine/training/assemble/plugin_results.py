@@ -1,4 +1,4 @@
-"""Type checks of the values that users' algorithms return; error messages name the algorithm."""
+"""Type checks of the values that users' algorithms return, with error messages that name the algorithm."""
 
 from __future__ import annotations
 

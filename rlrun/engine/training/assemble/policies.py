@@ -26,19 +26,19 @@ POLICY_SPEC = "rlrun.engine.training.assemble.policy_spec:PolicySpec"
 
 @dataclass(frozen=True)
 class Policies:
-    """Policies of a training, with their algorithms and the mapping of agents to policies.
+    """The policies of a training: their algorithms, which agents they act for, and which of them learn.
 
     Attributes:
-        algorithms: Algorithms with their settings, by policy. Their own settings for collecting
-            experience are ignored: `sampling` replaces them.
+        algorithms: Algorithms with their settings, by policy. `sampling` overrides their settings of how experience is
+            collected.
         sampling: Settings of how experience is collected, for all policies.
-        slots: Maximum number of simultaneous agents of each policy in a world; by default the number of possible agents
-            mapped to the policy.
-        mapping: Policies by pattern of agent ids, or `module:function`; see `rlrun.engine.worlds.mapping`. None if one
-            policy acts for all agents.
+        slots: Maximum number of simultaneous agents of each policy in a multi-agent env; by default the number of
+            possible agents mapped to the policy.
+        mapping: Policy names by pattern of agent ids, or the import path `module:function` of a function from agent ids
+            to policies. None if one policy acts for all agents.
         train: Names of the policies that learn, by default all; other policies act with their initial weights.
-        seats: Groups of the world's agents for which frozen opponents act: past policies and scripts.
-        league: Settings of the league (pool and ratings of frozen opponents), for worlds with seats.
+        seats: Groups of agents for which frozen opponents act (past policies and scripts), with their settings.
+        league: Settings of the league (pool and ratings of frozen opponents); used if there are seats.
     """
 
     algorithms: Mapping[str, Algorithm[Any]]
@@ -74,7 +74,7 @@ class Policies:
 
     @classmethod
     def alone(cls, algorithm: Algorithm[Any]) -> Self:
-        """Creates the policies of a single-agent training: one policy, with sampling settings in its config."""
+        """Creates the object for one policy, whose algorithm's config includes the settings for sampling experience."""
         return cls({DEFAULT_POLICY: algorithm}, algorithm.config)
 
     @classmethod
@@ -87,7 +87,7 @@ class Policies:
         seats: Mapping[str, SeatSettings],
         league: LeagueSettings,
     ) -> Self:
-        """Creates the policies from a validated spec."""
+        """Creates the policies that a validated spec (experiment description) defines."""
         return cls(
             {policy: spec.learns_by() for policy, spec in specs.items()},
             sampling,
@@ -100,10 +100,10 @@ class Policies:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """Restores policies from plain data of `to_data`, or from a trial's spec.
+        """Restores policies from the plain data that `to_data` returned, or from a trial's spec.
 
         Raises:
-            KeyError: A key is missing in the data.
+            KeyError: The data lacks a key.
             SpecError: The data is not valid.
             UsageError: There is no such algorithm, or settings name no existing policy.
         """
@@ -149,7 +149,7 @@ class Policies:
 
     @property
     def is_alone(self) -> bool:
-        """Whether there is a single policy for all agents, with the sampling settings in its algorithm's config."""
+        """Whether one policy acts for all agents; its algorithm's config then includes the sampling settings."""
         return self.sampling is self.first.config and len(self.algorithms) == 1 and not self.seats
 
     @property
@@ -159,13 +159,13 @@ class Policies:
 
     @property
     def in_code(self) -> str:
-        """The algorithms with their settings, as Python source code."""
+        """Python source code that creates the algorithms with their settings."""
         if self.is_alone:
             return repr(self.first)
         return ", ".join(f"{policy}: {algorithm!r}" for policy, algorithm in self.algorithms.items())
 
     def described(self) -> list[str]:
-        """Describes in lines of text which policy acts for which agents, which do not learn, and the league."""
+        """Describes in lines of text which policy acts for which agents, which ones do not learn, and the league."""
         lines = []
         if self.mapping is not None:
             patterns = self.mapping.items() if isinstance(self.mapping, Mapping) else ()
@@ -176,7 +176,7 @@ class Policies:
         return [*lines, f"league: {self.league.described()}"] if self.seats else lines
 
     def differ_in_schedules_alone(self, others: Policies) -> bool:
-        """Whether other policies are equal to these except for scheduled settings, such as learning rates."""
+        """Whether other policies differ from these only in scheduled settings, such as learning rates."""
         if list(self.algorithms) != list(others.algorithms) or self.is_alone != others.is_alone:
             return False
         if (self.roles, self.seats, self.league) != (others.roles, others.seats, others.league):
@@ -191,12 +191,12 @@ class Policies:
 
     @property
     def roles(self) -> tuple[Any, ...]:
-        """Roles of the policies (slots, mapping, which ones learn), which must be compatible when a run resumes."""
+        """Roles of the policies (slots, mapping of agents, which ones learn), which a resumed run must not change."""
         selves = {seat: settings.selves for seat, settings in self.seats.items()}
         return self.slots, self.mapping, self.train, selves
 
     def sampling_together(self) -> dict[str, Algorithm[Any]]:
-        """Returns the algorithms by policy, with shared settings for collecting experience in place of their own."""
+        """Returns the algorithms by policy, with the common settings for collecting experience in their configs."""
         if self.is_alone or self.is_offline:
             return dict(self.algorithms)
         shared = self.sampling.model_dump(exclude={"rollout_fragment_length"})
@@ -208,7 +208,7 @@ class Policies:
         return algorithms
 
     def learning_in_process(self) -> Policies:
-        """Copy of the policies whose learners run in this process on the CPU, which suffices for acting."""
+        """Returns a copy of the policies whose learners run in this process on the CPU, as suffices for acting."""
         algorithms = {policy: _learning_in_process(algorithm) for policy, algorithm in self.algorithms.items()}
         sampling = next(iter(algorithms.values())).config if self.is_alone else self.sampling
         return replace(self, algorithms=algorithms, sampling=sampling)
@@ -220,7 +220,7 @@ class Policies:
 
     @property
     def steps_per_iteration(self) -> int:
-        """Minimum number of steps per iteration: env steps, or SGD steps when learning from recorded data alone."""
+        """Minimum number of steps per iteration: env steps, or SGD steps if policies learn from recorded data alone."""
         return steps_per_iteration(self.algorithms[self.trained[0]].config if self.is_offline else self.sampling)
 
     def check_input(self) -> None:
@@ -250,21 +250,21 @@ class Policies:
             )
 
     def agent_mapping(self) -> PolicyMapping:
-        """Returns the mapping of a multi-agent world's agents to policies and frozen opponents."""
+        """Returns the mapping from a multi-agent env's agents to policies and frozen opponents."""
         return PolicyMapping(self.acting, self.mapping)
 
     @property
     def trained(self) -> tuple[str, ...]:
-        """Names of the policies that learn, rather than act with fixed weights."""
+        """Names of the policies that learn; the others act with fixed weights."""
         return self.train or tuple(self.algorithms)
 
     @property
     def acting(self) -> tuple[str, ...]:
-        """Names to which agents can be mapped: the policies, and the seats of frozen opponents."""
+        """Names to which agents can be mapped: policies, and seats (groups of agents played by frozen opponents)."""
         return (*self.algorithms, *self.seats)
 
     def reported_policies(self, env: EnvConfig) -> tuple[str, ...]:
-        """Names of the policies with separate metrics in results: the policies of a multi-agent world."""
+        """Names of the policies that have separate metrics in results: all in a multi-agent env, else none."""
         return tuple(self.algorithms) if env.has_many_agents else ()
 
     @property
@@ -291,12 +291,12 @@ def learns_offline(config: AlgorithmConfig) -> bool:
 
 
 def clock_unit_of(algorithm: Algorithm[Any]) -> ClockUnit:
-    """Unit of an algorithm's schedules and iterations: SGD steps if it learns from data alone, else env steps."""
+    """Returns the unit of an algorithm's schedules and iterations: SGD steps if it steps no env, else env steps."""
     return "sgd_steps" if learns_offline(algorithm.config) else algorithm.clock_unit
 
 
 def steps_per_iteration(config: AlgorithmConfig) -> int:
-    """Minimum number of steps per iteration: env steps, or SGD steps when learning from recorded data alone."""
+    """Minimum number of steps per iteration: env steps, or SGD steps if policies learn from recorded data alone."""
     if isinstance(config, DataSettings) and config.is_offline:
         return config.sgd_steps_per_iteration
     return config.min_env_steps_per_iteration

@@ -1,4 +1,4 @@
-"""Spaces and agents of each policy, as read from an env or a multi-agent world."""
+"""Spaces and agents of each policy, as read from a single- or multi-agent env."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PoliciesInWorld:
-    """Observation and action spaces, and numbers of agents, of each policy in an env or a multi-agent world.
+    """Observation and action space, and number of agents, of each policy in a single- or multi-agent env.
 
     Attributes:
         spaces: Observation and action space of each policy's agents.
-        views: Properties of the world by policy (state space, number of agents, clock, game); empty for single-agent
-            envs.
-        slots: Agent slots of each policy in one world.
-        agents: Possible agents of a multi-agent world; empty for single-agent envs.
+        views: By policy, properties of the multi-agent env (state space, number of agents, clock, game) that networks
+            and losses depend on; empty for single-agent envs.
+        slots: Maximum number of simultaneous agents of each policy in one env.
+        agents: Ids of the possible agents of a multi-agent env; empty for single-agent envs.
     """
 
     spaces: Mapping[str, Spaces]
@@ -35,7 +35,7 @@ class PoliciesInWorld:
 
 
 def policies_in_world(env: EnvConfig, mapping: PolicyMapping, slots: Mapping[str, int]) -> PoliciesInWorld:
-    """Creates one env or multi-agent world, and reads the spaces and agents of its policies."""
+    """Creates a single- or multi-agent env, and reads the spaces and agents of its policies from it."""
     world = make_vector_world(env, env.fixed_num_envs or 1, EpisodeSeeds(0, 0), mapping, slots)
     try:
         game = game_of(env)
@@ -51,5 +51,5 @@ def policies_in_world(env: EnvConfig, mapping: PolicyMapping, slots: Mapping[str
 
 
 def placeholder(policy: str) -> PoliciesInWorld:
-    """Stand-in for a single-agent env that has not been created: one agent, and no spaces yet."""
+    """Creates the object for a single-agent env that has not been created: one agent of the policy, and no spaces."""
     return PoliciesInWorld({}, {}, {policy: 1}, ())

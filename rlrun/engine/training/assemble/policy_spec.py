@@ -1,4 +1,4 @@
-"""Spec of one policy in a multi-agent world: its algorithm and settings."""
+"""Description of one policy in a multi-agent env, from the spec: its algorithm and settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlrun.engine.settings.registry import algorithm_class
 
 
 class PolicySpec(ConfigModel):
-    """Spec of one policy in a multi-agent world: algorithm, settings and number of agent slots."""
+    """Description of one policy in a multi-agent env: algorithm, settings and maximum number of simultaneous agents."""
 
     algorithm: NonEmptyText
     """Name or import path of the policy's algorithm."""
@@ -33,11 +33,11 @@ class PolicySpec(ConfigModel):
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any], *, path: str = "") -> Self:
-        """Creates a policy's spec from plain data, after validating it.
+        """Creates a policy's description from plain data, after validating it.
 
         Args:
             data: Plain data.
-            path: Path of the policy in the spec, a prefix of each problem's path.
+            path: Path of the policy in the spec, with which error messages begin.
 
         Raises:
             SpecError: The data is not valid.

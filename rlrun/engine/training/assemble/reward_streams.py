@@ -1,4 +1,4 @@
-"""Networks and losses for additional rewards: intrinsic rewards of curiosity, and costs of a constraint (torch)."""
+"""Networks and losses for intrinsic rewards of curiosity methods, and value heads for additional rewards (torch)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def with_curiosity(policy: Policy, algorithm: Algorithm[Any], spaces: Spaces, seed: int) -> Policy:
-    """Adds curiosity networks, and value heads for their rewards, to an actor-critic policy if settings ask for them.
+    """Adds networks for intrinsic rewards to an actor-critic policy, if settings enable these rewards.
 
     Args:
         policy: The algorithm's policy.
@@ -46,7 +46,7 @@ def with_curiosity(policy: Policy, algorithm: Algorithm[Any], spaces: Spaces, se
 
 
 def objectives_of_curiosity(config: AlgorithmConfig) -> list[Objective]:
-    """Losses that train the curiosity networks; empty for kinds of curiosity that train none.
+    """Returns the losses that train the networks for intrinsic rewards; none for kinds that have nothing to train.
 
     Args:
         config: The algorithm's settings.
@@ -61,6 +61,6 @@ def objectives_of_curiosity(config: AlgorithmConfig) -> list[Objective]:
 
 
 def novelty_loss(outputs: CuriousOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-    """Mean loss of the curiosity networks over the valid steps of a batch of sequences."""
+    """Mean loss of the networks for intrinsic rewards, over the valid steps of a batch of sequences."""
     loss = masked_mean(outputs.novelty_losses(), batch["valid"].float())
     return Loss(total=loss, statistics={"loss": loss})

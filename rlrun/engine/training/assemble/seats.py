@@ -1,4 +1,4 @@
-"""Frozen opponents in a multi-agent world, and the league that chooses them."""
+"""Frozen opponents that act for groups of agents (seats) in a multi-agent env, and the league that chooses them."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ if TYPE_CHECKING:
 
 
 class Seats:
-    """Seats of a multi-agent world: groups of agents, for each of which frozen opponents act.
+    """Seats of a multi-agent env: groups of agents for which frozen opponents act.
 
     Opponents are past versions of trained policies, scripts, and policies from checkpoints.
 
     Args:
         policies: The policies, with the settings of the seats.
-        world: Spaces of the policies and seats, and facts about the world.
-        start_learners: By policy, a function that returns the learner, which is started by the first call.
-        copied: By checkpoint path, opponents that a saved run holds copies of; others are loaded from their paths.
+        world: Spaces of the policies and seats, and properties of the env.
+        start_learners: By policy, a function that returns the learner, and starts it at the first call.
+        copied: Opponents by the path of their checkpoint, of which a resumed run saved copies; others are loaded from
+            their paths.
 
     Raises:
         CheckpointError: There is no such checkpoint, or it cannot be used.
@@ -52,11 +53,11 @@ class Seats:
         self._saved = _saved_opponents(policies.seats, world, copied)
 
     def behaviors(self) -> dict[str, SeatBehavior]:
-        """Creates, for each seat, the policy that lets frozen opponents act for the seat's agents."""
+        """Creates, for each seat, an acting policy that lets frozen opponents act for the seat's agents."""
         return {seat: self._seat(seat) for seat in self._policies.seats}
 
     def league(self, env: EnvConfig, trainees: Mapping[str, Trainee], seed: int) -> League:
-        """Creates the league: opponent pool, ratings and matches of the learning policies."""
+        """Creates the league, which keeps opponents and ratings, and chooses the learning policies' opponents."""
         policies = self._policies
         return League(
             policies.league,

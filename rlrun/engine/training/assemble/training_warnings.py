@@ -1,4 +1,4 @@
-"""Warnings about trainings that run but cannot learn."""
+"""Warnings about trainings that run without errors but cannot learn."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 
 class TrainingWarnings:
-    """Warns if a dataflow never sends weights to the workers, which then act with old ones.
+    """Warns if a dataflow takes SGD steps but never sends weights to the workers, which then act with old ones.
 
     Args:
-        announce: Callback with the warning.
-        workers: The rollout workers, as seen by the policy in training.
+        announce: Callback for the warning.
+        workers: The policy's access to the rollout workers, which counts how often weights were sent.
     """
 
     def __init__(self, announce: Callable[[str], None], workers: PolicyWorkers) -> None:
@@ -26,8 +26,7 @@ class TrainingWarnings:
     def begin(self, sendings: int, sgd_steps: int, *, is_resumed: bool) -> None:
         """Prepares the check when a training starts or resumes.
 
-        A dataflow may send weights rarely, so a resumed run may send none for a while. A new run is checked from its
-        start.
+        Only new runs are checked: some dataflows send weights rarely, so a resumed run may send none for a while.
 
         Args:
             sendings: Number of times that weights were sent before the dataflow ran.

@@ -1,4 +1,4 @@
-"""Calls of a trial's hooks (results, evaluations, checkpoints), and the metrics and stop requests that they return."""
+"""Calls of users' hooks in the trial's process, and the metrics and requests to stop that hooks return."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class TrialHooks:
     Args:
         hooks: Settings of each hook by its import path.
         seed: Root seed of the trial.
-        announce: Callback with a warning.
+        announce: Callback for a warning.
 
     Attributes:
-        answers: Metrics and stop requests returned by all hooks, including those in workers.
+        answers: Metrics and requests to stop that all hooks returned, including those in workers.
         seconds: Seconds spent in hooks so far.
     """
 
@@ -42,7 +42,7 @@ class TrialHooks:
         return self.answers.stop
 
     def on_result(self, iteration: int, result: Mapping[str, Any]) -> dict[str, Any]:
-        """Calls the hooks with an iteration's result, and returns all hooks' metrics, None for those without a value.
+        """Calls the hooks with an iteration's result; returns the metrics of all hooks, None for those without a value.
 
         Args:
             iteration: Number of the iteration.
@@ -54,11 +54,11 @@ class TrialHooks:
         return {**measured, HOOK_SECONDS.name: spent}
 
     def on_evaluation(self, iteration: int, evaluation: Mapping[str, Any]) -> dict[str, float]:
-        """Calls the hooks with an evaluation, and returns the metrics that they return."""
+        """Calls the hooks with the result of an evaluation, and returns the metrics that they return."""
         return self._measured("on_evaluation", iteration, evaluation)
 
     def on_checkpoint(self, iteration: int) -> None:
-        """Calls the hooks before a checkpoint is captured; metrics that they return count towards the next result."""
+        """Calls the hooks before a checkpoint is written; metrics that they return become part of the next result."""
         self._deliver("on_checkpoint", iteration, iteration)
 
     def _measured(self, event: str, iteration: int, argument: Mapping[str, Any]) -> dict[str, float]:
@@ -84,10 +84,10 @@ class TrialHooks:
             self.seconds += time.perf_counter() - began
 
     def state(self) -> dict[str, Any]:
-        """Returns the state of the hooks, with the metrics that no result has included yet."""
+        """Returns the hooks' state, and the metrics that no result has included yet, for checkpoints."""
         return {"hooks": self._hooks.state(), "answers": self.answers.state()}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the hooks from `state()`."""
+        """Restores the hooks from the result of `state()`."""
         self._hooks.load_state(state["hooks"])
         self.answers.load_state(state["answers"])

@@ -1,1 +1,1 @@
-"""Results of iterations, and data sets that a run writes."""
+"""Results of iterations (metrics), and data sets that a run writes."""

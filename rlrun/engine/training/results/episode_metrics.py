@@ -1,4 +1,4 @@
-"""Metrics of episodes: means of returns, lengths and info numbers over the last 100 episodes."""
+"""Metrics of episodes: means of returns, lengths and numbers from infos over the last 100 episodes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ In larger worlds the metrics of policies tell mean, minimum and maximum over the
 
 
 class EpisodeMetrics:
-    """Number of episodes, and mean return, length and info numbers of the last 100 episodes.
+    """Number of episodes, and means of return, length and numbers from infos over the last 100 episodes.
 
     Args:
         announce: Callback for warnings, at most one of each kind: too many numbers in infos, or names that no metric
@@ -92,7 +92,7 @@ class EpisodeMetrics:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the episode counts and recent episodes from `state()`."""
+        """Restores the episode counts and recent episodes from the result of `state()`."""
         self.episodes = as_count(state["episodes"])
         self._last.clear()
         for total, length, info, *columns in state["last"]:  # columns are newer than checkpoints
@@ -101,13 +101,13 @@ class EpisodeMetrics:
 
 
 class AgentMetrics:
-    """Metrics of agents' episodes in a multi-agent world, for each policy and each possible agent.
+    """Metrics of agents' episodes in a multi-agent env, for each policy and for each possible agent.
 
     Args:
         policies: Names of the policies.
-        agents: Ids of the possible agents. Other agents, such as those born in an episode, count only in their policy's
-            metrics, and so do all agents if there are more than `MOST_AGENTS`.
-        announce: Callback for warnings about infos, at most one of each kind per policy; see `EpisodeMetrics`.
+        agents: Ids of the possible agents. Other agents, such as those created during an episode, count only in their
+            policy's metrics. The same holds for all agents if there are more than `MOST_AGENTS`.
+        announce: Callback for warnings about unusable numbers in infos, at most one of each kind per policy.
     """
 
     def __init__(
@@ -125,15 +125,15 @@ class AgentMetrics:
                 self._of_agents[episode.agent].add([episode])
 
     def of_policy(self, policy: str) -> dict[str, float | int | None]:
-        """Metrics of the episodes of a policy's agents, by name."""
+        """Returns the metrics of the episodes of a policy's agents, by name."""
         return self._of_policies[policy].result()
 
     def of_policies(self, policies: Iterable[str]) -> dict[str, float | None]:
-        """Returns return and length metrics of several policies together, from the last 100 episodes of each."""
+        """Returns joint metrics of return and length of several policies, over the last 100 episodes of each policy."""
         return returns_of([episode for policy in policies for episode in self._of_policies[policy].last])
 
     def of_agents(self) -> dict[str, float | int | None]:
-        """Returns the mean return of each possible agent, by metric name; None before its first episode ends.
+        """Returns the mean return of each possible agent, by metric name; None before its first episode has ended.
 
         Empty if there are more than `MOST_AGENTS` agents.
         """
@@ -150,10 +150,10 @@ class AgentMetrics:
         }
 
     def load_state(self, state: Mapping[str, Any], new: Collection[str] = ()) -> None:
-        """Restores the metrics from `state()`; policies and agents that it lacks start without episodes.
+        """Restores the metrics from the result of `state()`; policies and agents that it lacks start without episodes.
 
         Args:
-            state: State from `state`.
+            state: Result of `state()`.
             new: Policies that have replaced others of the same names, and start without episodes.
         """
         for kind, owned in (("policies", self._of_policies), ("agents", self._of_agents)):
@@ -163,7 +163,7 @@ class AgentMetrics:
 
 
 def returns_of(episodes: Collection[Episode]) -> dict[str, float | None]:
-    """Mean, minimum and maximum return, and mean length, of episodes; None without episodes."""
+    """Returns mean, minimum and maximum return, and mean length, of episodes; each is None without episodes."""
     returns = [episode.episode_return for episode in episodes]
     return {
         "episode_return_mean": _mean(returns),

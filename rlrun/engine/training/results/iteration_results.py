@@ -1,4 +1,4 @@
-"""Results of iterations: counts, episodes, times, and metrics of learners and operators."""
+"""Results of iterations: step counts, episode metrics, times, and metrics of learners and operators."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 class IterationResults:
-    """Collects the metrics of an iteration into one flat dict, its result.
+    """Collects the metrics of an iteration into a flat dict, the iteration's result.
 
     Args:
         workers: The rollout workers.
         branches: Policies in training with their dataflows, by name.
         flow: Joint dataflow of all policies.
         announce: Callback for warnings about probably unintended settings.
-        agents: Possible agents of a multi-agent world; empty for single-agent envs.
-        league: Frozen opponents in a multi-agent world; None if there are none.
+        agents: Ids of the possible agents of a multi-agent env; empty for single-agent envs. league: Frozen opponents
+            in a multi-agent env; None if there are none.
 
     Attributes:
         episodes: Metrics of the last episodes.
@@ -58,7 +58,7 @@ class IterationResults:
         self._waited_s = self._flow.waited_s
 
     def take_episodes(self) -> None:
-        """Moves newly finished episodes from the workers into the episode metrics."""
+        """Moves newly finished episodes from the workers' counters to the episode metrics."""
         counts = self._workers.counts
         self.episodes.add(counts.take_episodes())
         if self.agents is not None:
@@ -70,8 +70,9 @@ class IterationResults:
 
         Args:
             iteration: Number of the iteration.
-            seconds: Duration of the iteration.
-            since_last_s: Seconds since the last iteration, such as for an evaluation, that count towards this one.
+            seconds: Duration of the iteration in seconds.
+            since_last_s: Seconds between the previous iteration and this one, for example for an evaluation; they are
+                added to the duration in the result.
             time_total_s: Total seconds of all iterations.
         """
         counts = self._workers.counts
@@ -99,7 +100,7 @@ class IterationResults:
         return {**counted, **times, **restarts, **self._of_policies(self.agents), **ending}
 
     def reset_counts(self) -> None:
-        """Forgets metrics of earlier steps after a restore, so that the next result covers new steps only."""
+        """Discards the operators' metrics of steps before a restore, so that the next result covers new steps only."""
         self._flow.metrics()
 
     def _agent_returns(self) -> dict[str, float | None]:

@@ -28,7 +28,7 @@ def begin_output(folder: Path, *, is_own: bool) -> None:
 
     Args:
         folder: The folder.
-        is_own: Whether data sets in an existing folder belong to the run; these are removed.
+        is_own: Whether data sets in an existing folder belong to this run; they are then removed.
 
     Raises:
         UsageError: The folder exists, but does not belong to the run.
@@ -44,11 +44,11 @@ def begin_output(folder: Path, *, is_own: bool) -> None:
 class RunOutput:
     """Writes the steps that a run collects to data sets: one per policy, or a single one in the folder itself.
 
-    Rollouts are recorded in the order in which they are counted, so that an exact resume writes equal bytes.
+    Rollouts are written in the order in which they are received, so that an exactly resumed run writes the same bytes.
 
     Args:
-        folder: Folder of the data set, or of those of several policies.
-        env: The env, which the data sets' manifests name.
+        folder: Folder of the data set, or parent folder of several policies' data sets.
+        env: The env, whose name the data sets record.
         trainees: Policies in training, by name.
     """
 
@@ -59,7 +59,7 @@ class RunOutput:
         self._writers: dict[str, SetWriter] = {}
 
     def record(self, rollout: Rollout) -> None:
-        """Writes the raw rows of a fragment to the data sets.
+        """Writes the steps of a fragment to the data sets.
 
         Raises:
             UsageError: The folder has other contents.
@@ -81,7 +81,7 @@ class RunOutput:
         return SetWriter(folder, *self._trainees[policy].spaces, further=further, about=about)
 
     def state(self) -> dict[str, Any]:
-        """Returns the write positions in the data sets and the rows of running episodes, for checkpoints."""
+        """Returns the write positions in the data sets and the steps of episodes in progress, for checkpoints."""
         return {
             policy: {"has_log_probs": LOGP in writer.further, "set": writer.state()}
             for policy, writer in self._writers.items()
@@ -101,7 +101,7 @@ class RunOutput:
             self._writers[policy].load_state(own["set"])
 
     def close(self) -> None:
-        """Closes the data sets; running episodes are kept as incomplete episodes."""
+        """Closes the data sets; episodes in progress are written as incomplete episodes."""
         for writer in self._writers.values():
             writer.close()
 

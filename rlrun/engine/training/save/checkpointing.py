@@ -1,4 +1,4 @@
-"""Reading of a training's checkpoint: its versioned sections, policies, optimizers and settings."""
+"""Reading of a training's checkpoint: its sections, policies, optimizers and settings."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def league_table(content: Content) -> dict[str, Any] | None:
 
 
 def trainee_sections_of(sections: Mapping[str, Any], trainee: str) -> dict[str, Any]:
-    """Returns the parts of a checkpoint that belong to one policy: learner, statistics and dataflow.
+    """Returns the parts of a checkpoint that belong to one policy: learner, observation statistics and dataflow.
 
     Raises:
         CheckpointError: The sections are missing.
@@ -65,13 +65,13 @@ def trainee_sections_of(sections: Mapping[str, Any], trainee: str) -> dict[str, 
 
 @contextmanager
 def refusing(part: str) -> Iterator[None]:
-    """Context manager that turns errors from malformed checkpoint data into CheckpointError.
+    """Context manager that turns exceptions caused by malformed data into CheckpointError.
 
     Args:
-        part: Name, in the message, of the data that is loaded.
+        part: Description of the data that is loaded, for the error message.
 
     Raises:
-        CheckpointError: The state contains a value of an unexpected kind or shape.
+        CheckpointError: The data contains a value of an unexpected type or shape.
     """
     try:
         yield
@@ -81,13 +81,13 @@ def refusing(part: str) -> Iterator[None]:
 
 
 def has_other_kernels(manifest: Mapping[str, Any], update_executor: UpdateExecutor | None) -> bool:
-    """Whether this machine's C kernels may round differently than those of the run that wrote a checkpoint."""
+    """Whether this machine's C kernels may round differently from those of the run that wrote a checkpoint."""
     written = {name: manifest.get(name) for name in ("update_executor", "kernels")}
     return written["update_executor"] == update_executor == "c" and written != executor_record(update_executor)
 
 
 def update_executor_of(manifest: Mapping[str, Any]) -> UpdateExecutor:
-    """Returns the backend of parameter updates that a checkpoint's manifest names.
+    """Returns the backend of parameter updates (C kernels, compiled code, ...) that a checkpoint's manifest names.
 
     Raises:
         CheckpointError: The backend is missing or unknown.
@@ -126,8 +126,8 @@ def load_policy(trainee: Trainee, content: Content) -> None:
 def load_policy_in_part(trainee: Trainee, content: Content) -> None:
     """Loads only the parameters that a checkpoint and the policy have in common, by name.
 
-    For example, a cloned policy can become the policy of an actor-critic, whose value network keeps its initial
-    parameters. A target network without parameters in the checkpoint starts as a copy.
+    For example, an actor-critic can start from a policy trained by behavior cloning, while its value network keeps its
+    initial parameters. A target network without parameters in the checkpoint starts as a copy of the network.
 
     Raises:
         CheckpointError: There is no common parameter, or a common one has a different shape or is not finite.
@@ -190,11 +190,11 @@ def load_optimizer(trainee: Trainee, content: Content) -> None:
 
 
 def finite_tensors(content: Content, stem: str) -> dict[str, NDArray[np.float32]]:
-    """Returns the tensors in a checkpoint's file, after validating that they are float32 and finite.
+    """Returns the tensors in one file of a checkpoint, after validating that they are float32 and finite.
 
     Raises:
         KeyError: There is no such file.
-        ValueError: A tensor is not of 32-bit floats, or has numbers that are not finite.
+        ValueError: A tensor is not float32, or has numbers that are not finite.
     """
     return {name: finite(tensor, f"{stem}: {name}") for name, tensor in content.tensors[stem].items()}
 
@@ -204,7 +204,7 @@ def finite(tensor: NDArray[Any], name: str) -> NDArray[np.float32]:
 
     Args:
         tensor: Tensor that was loaded.
-        name: Name of the tensor in error messages.
+        name: Name of the tensor, for error messages.
 
     Raises:
         ValueError: The tensor is not float32, or has numbers that are not finite.
@@ -217,7 +217,7 @@ def finite(tensor: NDArray[Any], name: str) -> NDArray[np.float32]:
 
 
 def sections_of(content: Content) -> dict[str, Any]:
-    """Returns a checkpoint's sections, after validating that its tensors belong to them.
+    """Returns a checkpoint's sections, after validating that each of its tensors belongs to one of the policies.
 
     Raises:
         CheckpointError: The state is malformed, or tensors belong to none of the policies.
@@ -240,8 +240,8 @@ class SavedTraining:
         policies: The policies, with their algorithms and settings.
         env: The environment, or the multi-agent world.
         seed: Root seed.
-        actions: Kind of actions, greedy or sampled, in evaluations and inference.
-        evaluation_env: The environment of evaluations; None for `env`.
+        actions: Default kind of actions, greedy or sampled, in evaluations and inference.
+        evaluation_env: The environment in which evaluations run; None for `env`.
     """
 
     policies: Policies
@@ -253,11 +253,11 @@ class SavedTraining:
 
 @contextmanager
 def loading(path: object, undo: Callable[[], None]) -> Iterator[None]:
-    """Context manager around the loading of a checkpoint; adds the checkpoint's path to errors.
+    """Context manager for loading a checkpoint, which adds the checkpoint's path to errors.
 
     Args:
         path: Path of the checkpoint.
-        undo: Function called after any failure.
+        undo: Function called if loading fails.
 
     Raises:
         CheckpointError: The checkpoint or its spec cannot be used.
@@ -292,7 +292,7 @@ def saved_training(
     Args:
         content: The checkpoint.
         path: Path of the checkpoint, for messages.
-        trained_by: Required class of the algorithms.
+        trained_by: Class that the saved algorithms must have.
         trust: Whether code and files beyond the allowlist of harmless ones may be used.
         env: Replacement of the saved env; None for the saved env.
         eval_env: Replacement of the saved evaluation env; None for the saved one.
@@ -333,7 +333,7 @@ def saved_training(
 
 
 def action_kind_of(manifest: Mapping[str, Any]) -> ActionKind:
-    """Returns whether a saved training acts greedily or samples, as its checkpoint's manifest records.
+    """Returns the default kind of actions, greedy or sampled, that a checkpoint's manifest records.
 
     Raises:
         ValueError: The kind is missing or unknown.
@@ -345,7 +345,7 @@ def action_kind_of(manifest: Mapping[str, Any]) -> ActionKind:
 
 
 def saved_policies(spec: Mapping[str, Any]) -> Policies:
-    """Reads the policies, with algorithms and settings, from a checkpoint's spec.
+    """Reads the policies, with their algorithms and settings, from the spec in a checkpoint.
 
     Raises:
         CheckpointError: The settings are missing, or contain absurdly large numbers.
@@ -358,11 +358,11 @@ def saved_policies(spec: Mapping[str, Any]) -> Policies:
 
 
 def evaluation_env(spec: Mapping[str, Any]) -> EnvConfig | None:
-    """Returns the evaluation env of a spec; None if evaluation uses the training env.
+    """Returns the evaluation env that a saved spec names; None if evaluations use the training env.
 
     Raises:
         SpecError: The env is invalid.
-        ValueError: The section is malformed.
+        ValueError: The spec's section on evaluations is malformed.
     """
     evaluation = spec.get("evaluation") or {}
     if not isinstance(evaluation, Mapping):
@@ -388,7 +388,7 @@ LARGEST_NUMBER = 2**53
 
 
 def refuse_huge_numbers(value: Any) -> None:
-    """Validates that no integer in settings exceeds `LARGEST_NUMBER`.
+    """Validates that no integer in settings exceeds `LARGEST_NUMBER`, beyond which a checkpoint is not trusted.
 
     Raises:
         CheckpointError: A larger integer was found.

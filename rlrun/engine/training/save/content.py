@@ -1,4 +1,4 @@
-"""Content of a training's checkpoint: one section per component, each with a separate version number.
+"""Content of a training's checkpoint: a section for each part of the training, each with a version number.
 
     tensors   policies/<trainee>, targets/<trainee>, optimizers/<trainee>
     state     training       iteration, seconds, episodes
@@ -6,7 +6,7 @@
               league         only with frozen opponents: pool, pay-offs, and copies of other runs' policies
               trainees       by name: learner, filters and flow
 
-A new component adds a section without changing the others.
+A new part adds a section without changing the others.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def content_of(
 
     Args:
         running: The running training.
-        spec: Spec of the training, for the checkpoint.
+        spec: Description of the training as plain data, stored in the checkpoint.
         description: Description of the training.
         update_executor: Backend of the training's parameter updates.
 
@@ -107,7 +107,7 @@ def _flow_state(branch: Branch) -> dict[str, Any]:
 
 
 def trainee_tensors(trainee: Trainee) -> dict[str, dict[str, Any]]:
-    """Returns the tensors of one policy, its target network and its optimizers, by the name of their file."""
+    """Returns the tensors of one policy, its target network and its optimizers, by file name."""
     learner, parameters = trainee.learner, trainee.policy.parameters
     tensors: dict[str, dict[str, Any]] = {
         f"policies/{trainee.name}": parameters.named(learner.flat()),
@@ -119,7 +119,7 @@ def trainee_tensors(trainee: Trainee) -> dict[str, dict[str, Any]]:
 
 
 def trainee_sections(trainee: Trainee, flow: Mapping[str, Any]) -> dict[str, Any]:
-    """Captures one policy's state for a checkpoint: learner, observation statistics and dataflow."""
+    """Captures one policy's state for a checkpoint: its learner, observation statistics and dataflow."""
     return {
         "learner": section("learner", trainee.learner.state()),
         "filters": section("filters", trainee.filters.state()),

@@ -1,4 +1,4 @@
-"""Frozen opponents from checkpoints of other runs, copied into the checkpoints of the current run."""
+"""Frozen opponents loaded from other runs' checkpoints, and saved in the checkpoints of the current run."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SavedOpponent:
-    """Frozen opponent from a checkpoint, as plain data and arrays: algorithm, settings, weights and statistics.
+    """Frozen opponent read from a checkpoint, as plain data and arrays: algorithm, settings, weights and statistics.
 
     Attributes:
-        algorithm: Name of the opponent's algorithm, an installed one.
+        algorithm: Name of the opponent's algorithm, which must be installed.
         config: The algorithm's settings.
         tensors: Parameters of the policy by name.
         filters: Running statistics of observations by name.
@@ -58,13 +58,13 @@ class SavedOpponent:
         }
 
     def in_world(self, spaces: Spaces, view: WorldView | None) -> FrozenPolicy:
-        """Creates the frozen policy for agents of a multi-agent world, or for a single-agent env.
+        """Creates the opponent as a policy that acts for agents of a multi-agent env, or in a single-agent env.
 
         Only code of installed algorithms runs; settings that name other code are refused.
 
         Args:
             spaces: Observation and action space of the agents.
-            view: What the policy needs to know about its multi-agent world; None for a single-agent env.
+            view: Properties of the multi-agent env (state space, number of agents, ...); None for a single-agent env.
 
         Raises:
             CheckpointError: The settings contain absurdly large numbers.
@@ -122,9 +122,9 @@ def read_opponent(named: str) -> SavedOpponent:
 
 
 def saved_spaces(named: str) -> tuple[str, str] | None:
-    """Returns the observation and action space of a checkpoint's policy as text, without loading the policy.
+    """Returns, as text, the spaces of a policy in a checkpoint, without loading the policy.
 
-    None for a checkpoint of an older version, which does not record each policy's spaces.
+    The result is None for a checkpoint of an older version, which does not record each policy's spaces.
 
     Raises:
         CheckpointError: There is no such checkpoint.
@@ -137,7 +137,7 @@ def saved_spaces(named: str) -> tuple[str, str] | None:
 
 
 def copied_opponents(sections: Mapping[str, Any]) -> dict[str, SavedOpponent]:
-    """Returns the copies of frozen opponents that a checkpoint contains.
+    """Returns the frozen opponents whose copies a checkpoint contains.
 
     Raises:
         CheckpointError: The section is malformed.

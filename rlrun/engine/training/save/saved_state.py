@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def new_policies(policies: Policies, spec: Mapping[str, Any]) -> frozenset[str] | None:
-    """Returns the policies that a checkpoint lacks or that another algorithm had trained.
+    """Returns the names of policies that a checkpoint lacks, or that another algorithm had trained in it.
 
-    None if the policies and the mapping of agents to them are the same as in the checkpoint.
+    The result is None if the policies and the mapping of agents to them are the same as in the checkpoint.
 
     Args:
         policies: Policies of the current training.
@@ -50,14 +50,15 @@ def load(
 ) -> None:
     """Restores a training from a checkpoint.
 
-    If policies have changed since the checkpoint, new ones keep their initial state, and all worlds begin new episodes.
-    A dataflow is then restored only if its plan is unchanged.
+    If the set of policies has changed since the checkpoint, new policies keep their initial state, and all envs begin
+    new episodes. A dataflow is then restored only if it consists of the same operators.
 
     Args:
         start: Function that starts the training's workers and learners.
         policies: Policies of the training.
         content: The checkpoint.
-        for_training: Whether the training continues; else workers and dataflow are not restored, and no worker starts.
+        for_training: Whether the training will continue; if False, workers and dataflow are not restored, and no worker
+            starts.
 
     Raises:
         CheckpointError: The checkpoint does not fit this env or network.
@@ -176,15 +177,15 @@ def load_weights(
 
 
 def freeze_filters(running: RunningTraining) -> None:
-    """Stops updating the observation statistics of all policies; their present values remain in use."""
+    """Stops updating the observation statistics of all policies; normalization continues with their current values."""
     for branch in running.branches.values():
         branch.trainee.filters.is_frozen = True
 
 
 def adopt(running: RunningTraining, content: Content) -> None:
-    """Copies weights, optimizers, statistics and counters from another run, as population-based training does.
+    """Takes over weights, optimizers, statistics and counters from another run, for population-based training.
 
-    Envs, random number generators, iteration count and elapsed time of this run are kept.
+    This run keeps its envs, random number generators, iteration count and elapsed time.
 
     Args:
         running: The running training.

@@ -1,4 +1,4 @@
-"""Sections of a training's checkpoint, each with a version number, and its record of the update backend."""
+"""Sections of a training's checkpoint, with version numbers, and the record of its backend for updates."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KERNELS_KEY = "rlrun.engine.kernels.library:key"
 
 
 def section(owner: str, state: Any) -> dict[str, Any]:
-    """Returns the state of a component as a checkpoint section, with its version number."""
+    """Wraps the state of a part of the training as a checkpoint section, with the part's version number."""
     return {"version": SECTION_VERSIONS[owner], "state": state}
 
 
@@ -36,7 +36,7 @@ def section_state(sections: Mapping[str, Any], owner: str) -> dict[str, Any]:
     """Returns the state in a checkpoint section, after checking the section's version.
 
     Raises:
-        CheckpointError: The section is missing, malformed, or written in another version.
+        CheckpointError: The section is missing or malformed, or has another version.
     """
     try:
         found = sections[owner]
@@ -54,7 +54,7 @@ def section_state(sections: Mapping[str, Any], owner: str) -> dict[str, Any]:
 
 
 def executor_record(update_executor: UpdateExecutor | None) -> dict[str, Any]:
-    """Entries of a checkpoint's manifest: the backend of updates and, for C kernels, what determines their rounding."""
+    """Returns manifest entries: the backend of parameter updates and, for C kernels, what their rounding depends on."""
     if update_executor != "c":
         return {"update_executor": update_executor}
     return {"update_executor": update_executor, "kernels": load_internal(KERNELS_KEY)()}

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-
 from rlrun.plugin import (
     Algorithm,
     BroadcastWeights,
@@ -42,9 +41,9 @@ class AWRConfig(OnPolicyConfig):
     gae_lambda: Fraction = 0.95
     """Weight between one-step (0) and Monte Carlo (1) advantages."""
     temperature: PositiveFloat = 0.5
-    """Advantages, in their standard deviations, are divided by this before they become weights."""
+    """Divisor of the standardized advantages before they become weights."""
     kl_target: PositiveFloat = 0.01
-    """Mean KL divergence of an update's policies from the one before it, which the learning rate is adapted to."""
+    """Mean KL divergence of an update that the learning rate is adapted to."""
     max_weight: PositiveFloat = 20.0
     """Bound of the weights."""
     vf_loss_coeff: NonNegativeFloat = 0.5
@@ -70,16 +69,18 @@ class ExponentialWeights(Operator):
     def __call__(self, item: SampleBatch) -> SampleBatch:
         """Returns the batch with one column more."""
         exponents = item["advantages"] / self.temperature
-        weights = np.exp(np.minimum(exponents, np.log(self.max_weight))).astype(np.float32)
+        weights = np.exp(np.minimum(exponents, np.log(self.max_weight))).astype(
+            np.float32
+        )
         return SampleBatch(item, weights=weights)
 
 
 class AdaptLearningRate(StatefulOperator):
-    """Multiplies or divides the learning rate by 1.5 where the last update's KL divergence is far from a target.
+    """Changes the learning rate by a factor of 1.5 if the KL divergence is off.
 
     Args:
         trainee: Whose learning rate.
-        kl_target: It rises below half of this mean KL divergence, and falls above twice of it.
+        kl_target: Below half of this mean KL divergence it rises, above twice it falls.
     """
 
     def __init__(self, trainee: Trainee, kl_target: float) -> None:
@@ -92,7 +93,8 @@ class AdaptLearningRate(StatefulOperator):
 
     def __call__(self, item: SampleBatch) -> SampleBatch:
         """Returns the batch as it is."""
-        kl, lr = self.trainee.learner.last_statistics()["kl"], self.trainee.clock.value("lr")
+        kl = self.trainee.learner.last_statistics()["kl"]
+        lr = self.trainee.clock.value("lr")
         if kl > 2 * self.kl_target:
             self.trainee.clock.schedules["lr"] = max(lr / 1.5, 1e-5)
         elif kl < self.kl_target / 2:
@@ -109,19 +111,25 @@ class AdaptLearningRate(StatefulOperator):
 
 
 class AWR(Algorithm[AWRConfig]):
-    """Imitates its own actions, the better ones more, as in arXiv:1910.00177 but without a replay."""
+    """Imitates its own better actions (arXiv:1910.00177, without a replay)."""
 
     Config = AWRConfig
     learner_metrics = (
         Metric("policy_loss", "", "Negative weighted log-likelihood of the actions"),
         Metric("value_loss", "", "Mean squared error of the values"),
         Metric("entropy", "nats", "Mean entropy of the action distribution"),
-        Metric("kl", "nats", "Mean KL divergence of the present policy from the one before the update"),
+        Metric(
+            "kl",
+            "nats",
+            "Mean KL divergence of the present policy from the one before the update",
+        ),
         Metric("grad_norm", "", "Norm of the gradient before it is clipped"),
     )
 
-    def loss(self, outputs: Any, batch: SampleBatch, scheduled: Mapping[str, Any]) -> Loss:
-        """Weighted log-likelihood of the actions (eq. 10) and squared error of the values, over rows [S, L]."""
+    def loss(
+        self, outputs: Any, batch: SampleBatch, scheduled: Mapping[str, Any]
+    ) -> Loss:
+        """Weighted log-likelihood (eq. 10) and squared error of the values, [S, L]."""
         valid = batch["valid"].float()
         log_probs = outputs.distribution.log_prob(batch["actions"])
         policy_loss = -masked_mean(batch["weights"] * log_probs, valid)
@@ -134,7 +142,8 @@ class AWR(Algorithm[AWRConfig]):
                 "policy_loss": policy_loss,
                 **value_losses,
                 "entropy": masked_mean(outputs.distribution.entropy(), valid),
-                "kl": masked_mean(log_ratio.exp() - 1 - log_ratio, valid),  # http://joschu.net/blog/kl-approx.html, k3
+                # k3 of http://joschu.net/blog/kl-approx.html
+                "kl": masked_mean(log_ratio.exp() - 1 - log_ratio, valid),
             },
         )
 
@@ -142,11 +151,21 @@ class AWR(Algorithm[AWRConfig]):
         """PPO's dataflow with two operators of our own in it."""
         config = self.config
         return (
-            items.for_each(ComputeAdvantages(config.gamma, config.gae_lambda, config.reward_streams))
+            items.for_each(
+                ComputeAdvantages(
+                    config.gamma, config.gae_lambda, config.reward_streams
+                )
+            )
             .combine(ConcatBatches(config.train_batch_size))
             .for_each(Standardize("advantages"))
             .for_each(ExponentialWeights(config.temperature, config.max_weight))
-            .for_each(TrainOnBatch(trainee, num_epochs=config.num_epochs, minibatch_size=config.minibatch_size))
+            .for_each(
+                TrainOnBatch(
+                    trainee,
+                    num_epochs=config.num_epochs,
+                    minibatch_size=config.minibatch_size,
+                )
+            )
             .for_each(AdaptLearningRate(trainee, config.kl_target))
             .for_each(MergeFilters(trainee))
             .for_each(BroadcastWeights(trainee))

@@ -1,4 +1,4 @@
-"""An algorithm that collects nothing, with a custom source: behavior cloning from a file of demonstrations."""
+"""Behavior cloning: an algorithm on a custom source, which collects nothing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-
 from rlrun.plugin import (
     Algorithm,
     AlgorithmConfig,
@@ -28,25 +27,34 @@ from rlrun.plugin import (
 
 
 @defaults(lr=3e-3, model={"hiddens": (32, 32)}, min_env_steps_per_iteration=250)
-@fixed("no env is stepped in training", num_workers=0, num_envs_per_worker=1, rollout_fragment_length=1)
-@fixed("minibatches are learned from in one process", num_learners=0, num_parameter_servers=0)
+@fixed(
+    "no env is stepped in training",
+    num_workers=0,
+    num_envs_per_worker=1,
+    rollout_fragment_length=1,
+)
+@fixed(
+    "minibatches are learned from in one process",
+    num_learners=0,
+    num_parameter_servers=0,
+)
 @fixed("there are no rewards to learn from", normalize_rewards=False, clip_rewards=None)
 @fixed("its observations are learned from as they are", normalize_observations=False)
 class CloningConfig(AlgorithmConfig):
-    """Settings of behavior cloning; `min_env_steps_per_iteration` counts minibatches, as there are no env steps."""
+    """Settings; `min_env_steps_per_iteration` counts minibatches."""
 
     demonstrations: str = "demonstrations.npz"
-    """File that `rlrun demonstrate` has written, found from the current directory or beside the spec."""
+    """File from `rlrun demonstrate`, in the current directory or next to the spec."""
     minibatch_size: PositiveInt = 256
     """Steps in a minibatch."""
 
 
 class Minibatches(StatefulSource[SampleBatch]):
-    """Delivers minibatches of a file of demonstrations: passes over all steps, each in an order of its own.
+    """Delivers minibatches of demonstrations, shuffled anew in each pass over the file.
 
     Args:
         path: The file.
-        size: Steps in a minibatch; those that are left at the end of a pass are left out.
+        size: Steps in a minibatch; a pass drops the steps that fill no minibatch.
         seed: Seed of the orders.
     """
 
@@ -62,7 +70,7 @@ class Minibatches(StatefulSource[SampleBatch]):
         return {"path": self.path, "size": self.size}
 
     def __next__(self) -> SampleBatch:
-        """Returns the next minibatch, rows [S, 1]; the file is read for the first one."""
+        """Returns the next minibatch, rows [S, 1]; the first call reads the file."""
         if self._steps is None:
             self._steps = self._read()
         num_steps = len(self._steps["valid"])
@@ -85,7 +93,11 @@ class Minibatches(StatefulSource[SampleBatch]):
         valid = found.columns["valid"]
         actions = found.columns["actions"][valid] - found.about.get("first_action", 0)
         obs = found.observations[""][valid].astype(np.float32)
-        return SampleBatch(obs=obs[:, None], actions=actions[:, None], valid=np.ones((len(obs), 1), np.bool_))
+        return SampleBatch(
+            obs=obs[:, None],
+            actions=actions[:, None],
+            valid=np.ones((len(obs), 1), np.bool_),
+        )
 
 
 class Cloning(Algorithm[CloningConfig]):
@@ -94,7 +106,9 @@ class Cloning(Algorithm[CloningConfig]):
     Config = CloningConfig
     clock_unit = "sgd_steps"
     learner_metrics = (
-        Metric("loss", "nats", "Negative mean log-likelihood of the demonstrated actions"),
+        Metric(
+            "loss", "nats", "Negative mean log-likelihood of the demonstrated actions"
+        ),
         Metric("grad_norm", "", "Norm of the gradient before it is clipped"),
     )
     operator_metrics = TrainOnMinibatch.declared_metrics
@@ -102,13 +116,19 @@ class Cloning(Algorithm[CloningConfig]):
     def collect(self, trainee: Trainee) -> Flow[SampleBatch]:
         """Returns minibatches of the file in the place of experience."""
         config = self.config
-        return from_items(Minibatches(config.demonstrations, config.minibatch_size, trainee.seed))
+        return from_items(
+            Minibatches(config.demonstrations, config.minibatch_size, trainee.seed)
+        )
 
-    def loss(self, outputs: Any, batch: SampleBatch, scheduled: Mapping[str, Any]) -> Loss:
+    def loss(
+        self, outputs: Any, batch: SampleBatch, scheduled: Mapping[str, Any]
+    ) -> Loss:
         """Returns the negative log-likelihood of the actions over rows [S, 1]."""
-        loss = -masked_mean(outputs.distribution.log_prob(batch["actions"]), batch["valid"].float())
+        loss = -masked_mean(
+            outputs.distribution.log_prob(batch["actions"]), batch["valid"].float()
+        )
         return Loss(loss, {"loss": loss})
 
     def learn(self, items: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Trains on each minibatch; there are no workers that would need the weights."""
+        """Trains on each minibatch; no workers need the weights."""
         return items.for_each(TrainOnMinibatch(trainee))

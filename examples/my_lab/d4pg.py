@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from typing_extensions import override
-
 from rlrun.plugin import (
     DDPG,
     DDPGConfig,
@@ -19,11 +17,18 @@ from rlrun.plugin import (
     row_priorities,
     td_statistics,
 )
+from typing_extensions import override
 
 if TYPE_CHECKING:
+    from rlrun.plugin import (
+        CriticsModelConfig,
+        DeterministicNetworks,
+        NetworkSpec,
+        ObservationTree,
+        Policy,
+        Spaces,
+    )
     from torch import Tensor
-
-    from rlrun.plugin import CriticsModelConfig, DeterministicNetworks, NetworkSpec, ObservationTree, Policy, Spaces
 
 
 class D4PGConfig(DDPGConfig):
@@ -51,12 +56,18 @@ class D4PG(DDPG):
         return DeterministicPolicy(spaces, self.config, seed, critic=self.critic)
 
     def critic(
-        self, leaves: ObservationTree, model: CriticsModelConfig, num_values: int, action_size: int
+        self,
+        leaves: ObservationTree,
+        model: CriticsModelConfig,
+        num_values: int,
+        action_size: int,
     ) -> NetworkSpec:
         """Spec of each critic."""
         from rlrun.plugin import critic_spec
 
-        return critic_spec(leaves, model, num_values * self.config.num_atoms, action_size)
+        return critic_spec(
+            leaves, model, num_values * self.config.num_atoms, action_size
+        )
 
     def returns(self, logits: Tensor) -> Tensor:
         """The possible returns [K], next to logits [..., K]."""
@@ -65,26 +76,45 @@ class D4PG(DDPG):
         return config.v_min + ranks * ((config.v_max - config.v_min) / (number - 1))
 
     @override
-    def critics_loss(self, outputs: DeterministicNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Cross-entropy to the target critic's returns, discounted and projected (eq. 4), over rows [S, L]."""
+    def critics_loss(
+        self,
+        outputs: DeterministicNetworks,
+        batch: SampleBatch,
+        scheduled: Mapping[str, Tensor],
+    ) -> Loss:
+        """Cross-entropy to the target critic's projected returns (eq. 4), [S, L]."""
         valid = batch["valid"].float()
-        logits = outputs.values(outputs.present(batch), batch["actions"])  # [C, S, L, K]
+        # Logits are [C, S, L, K].
+        logits = outputs.values(outputs.present(batch), batch["actions"])
         possible = self.returns(logits)
         following = outputs.following(batch)
-        ahead = outputs.target_values(following, self.next_actions(outputs, batch))[0].softmax(-1)
-        moved = batch["rewards"].unsqueeze(-1) + batch["discounts"].unsqueeze(-1) * possible
+        next_actions = self.next_actions(outputs, batch)
+        ahead = outputs.target_values(following, next_actions)[0].softmax(-1)
+        rewards, discounts = batch["rewards"], batch["discounts"]
+        moved = rewards.unsqueeze(-1) + discounts.unsqueeze(-1) * possible
         targets = projected(ahead, moved, possible).detach()
         losses = cross_entropy(logits, targets)
         loss = masked_mean(losses.sum(0) * batch["weights"], valid)
         values = (logits.detach().softmax(-1) * possible).sum(-1)
         distance = (values - (targets * possible).sum(-1)).abs().mean(0)
-        return Loss(loss, td_statistics(loss, values[0], distance, valid), priorities=row_priorities(distance, valid))
+        return Loss(
+            loss,
+            td_statistics(loss, values[0], distance, valid),
+            priorities=row_priorities(distance, valid),
+        )
 
     @override
-    def actor_loss(self, outputs: DeterministicNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """DDPG's actor loss, with the mean of the possible returns as the value (eq. 5)."""
+    def actor_loss(
+        self,
+        outputs: DeterministicNetworks,
+        batch: SampleBatch,
+        scheduled: Mapping[str, Tensor],
+    ) -> Loss:
+        """DDPG's actor loss, with the mean return as the value (eq. 5)."""
         observations = outputs.present(batch)
-        logits = outputs.actor_values(self.config.actor_objective, observations, outputs.actions(observations))
+        logits = outputs.actor_values(
+            self.config.actor_objective, observations, outputs.actions(observations)
+        )
         values = (logits.softmax(-1) * self.returns(logits)).sum(-1)
         loss = -masked_mean(values, batch["valid"].float())
         return Loss(loss, {"loss": loss})

@@ -6,38 +6,47 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import override
-
 from rlrun.plugin import Rows, RowSampler
+from typing_extensions import override
 
 Indices = NDArray[np.int64]
 
 
 class EmphasizedRecent(RowSampler):
-    """Draws the k-th minibatch after new experience from the newest rows alone, from the fewer the larger k.
+    """Draws the k-th minibatch after new experience from the newest rows.
 
-    Of N rows, minibatch k of the K that are due takes the newest c_k = max(N eta^(1000 k / K), c_min). In the course of
-    the run eta rises to 1, so that the last minibatches are drawn uniformly from all rows.
+    Of N rows, minibatch k of the K that are due takes the newest
+    c_k = max(N eta^(1000 k / K), c_min), fewer for larger k. In the course of the run
+    eta rises to 1, and minibatches are drawn uniformly from all rows.
 
     Source:
-        Wang and Ross, "Boosting Soft Actor-Critic: Emphasizing Recent Experience without Forgetting the Past",
-        arXiv:1906.04009, section 4.1.
+        Wang and Ross, "Boosting Soft Actor-Critic: Emphasizing Recent Experience
+        without Forgetting the Past", arXiv:1906.04009, section 4.1.
 
     Args:
         rows: The rows of the replay.
-        updates: Minibatches K between two insertions of experience: steps of a fragment times `training_intensity`.
+        updates: Minibatches K between two insertions of experience: steps of a fragment
+            times `training_intensity`.
         anneal_steps: Env steps after which eta is 1.
         eta: The first eta.
         at_least: The fewest rows c_min that a minibatch is drawn from.
     """
 
-    def __init__(self, rows: Rows, updates: int, anneal_steps: int, eta: float = 0.996, at_least: int = 5000) -> None:
+    def __init__(
+        self,
+        rows: Rows,
+        updates: int,
+        anneal_steps: int,
+        eta: float = 0.996,
+        at_least: int = 5000,
+    ) -> None:
         self._rows = rows
         self._updates = updates
         self._anneal_steps = anneal_steps
         self._eta = eta
         self._at_least = at_least
-        # Indices in the order in which they were added, and the newest place of each index there; -1 if it is removed.
+        # Indices in the order in which they were added, and each index's newest place
+        # there; -1 if it is removed.
         self._order: Indices = np.zeros(rows.num_indices, np.int64)
         self._places: Indices = np.full(rows.num_indices, -1, np.int64)
         self._added = 0
@@ -57,22 +66,31 @@ class EmphasizedRecent(RowSampler):
         self._places[indices] = -1
 
     def num_recent(self, number: int, env_steps: int) -> int:
-        """Number c_k of the newest rows that minibatch k is drawn from, at most all (eq. 1)."""
+        """Number c_k of the newest rows for minibatch k, at most all (eq. 1)."""
         eta = self._eta + (1.0 - self._eta) * min(env_steps / self._anneal_steps, 1.0)
         num_rows = self._rows.num_ready
-        return min(max(int(num_rows * eta ** (1000 * number / self._updates)), self._at_least), num_rows)
+        return min(
+            max(int(num_rows * eta ** (1000 * number / self._updates)), self._at_least),
+            num_rows,
+        )
 
     @override
     def draw(
-        self, generator: np.random.Generator, batch_size: int, number: int, env_steps: int
+        self,
+        generator: np.random.Generator,
+        batch_size: int,
+        number: int,
+        env_steps: int,
     ) -> tuple[Indices, NDArray[np.float32]]:
-        """Draws uniformly from the newest rows; a place whose row is gone or was added again is drawn once more."""
+        """Draws uniformly from the newest rows; redraws places whose row is gone."""
         drawn: Indices = np.zeros((number, batch_size), np.int64)
         for minibatch in drawn:
             self._drawn += 1
-            num_recent, again = self.num_recent(self._drawn, env_steps), np.arange(batch_size)
+            num_recent = self.num_recent(self._drawn, env_steps)
+            again = np.arange(batch_size)
             while len(again):
-                places = self._added - 1 - generator.integers(num_recent, size=len(again))
+                drawn_ages = generator.integers(num_recent, size=len(again))
+                places = self._added - 1 - drawn_ages
                 minibatch[again] = self._order[places % len(self._order)]
                 again = again[self._places[minibatch[again]] != places]
         return drawn.reshape(-1), np.ones(drawn.size, np.float32)
@@ -84,7 +102,7 @@ class EmphasizedRecent(RowSampler):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the order of the rows, and how many minibatches were drawn since the last ones came."""
+        """Returns the order of the rows, and the minibatches since the last one."""
         arrays = {"order": self._order.copy(), "places": self._places.copy()}
         return {**arrays, "added": self._added, "drawn": self._drawn}
 

@@ -1,4 +1,4 @@
-"""An algorithm without gradients and with a worker of its own: evolution strategies (arXiv:1703.03864)."""
+"""Evolution strategies (arXiv:1703.03864): no gradients, and a custom worker."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
 from rlrun.plugin import (
     Algorithm,
     AlgorithmConfig,
@@ -46,25 +45,29 @@ class ESConfig(AlgorithmConfig):
 
 @dataclass(frozen=True)
 class EvaluationConfig(WorkerConfig):
-    """What an evaluation worker is made from: what a rollout worker is, and what to try."""
+    """Configuration of an evaluation worker: a rollout worker's, and what to try."""
 
     num_pairs: int = 0
     sigma: float = 0.0
 
 
-def perturbation(seed: int, generation: int, pair: int, size: int) -> NDArray[np.float32]:
-    """Returns the noise of a pair: numbers travel between the processes, never noise."""
-    return generator(seed, "perturbation", generation, pair).standard_normal(size, np.float32)
+def perturbation(
+    seed: int, generation: int, pair: int, size: int
+) -> NDArray[np.float32]:
+    """Returns the noise of a pair, which processes compute instead of sending it."""
+    return generator(seed, "perturbation", generation, pair).standard_normal(
+        size, np.float32
+    )
 
 
 class EvaluationWorker:
-    """Runs an episode with every perturbed policy of its share; see `rlrun.plugin.Worker`."""
+    """Runs an episode with each perturbed policy of its share."""
 
     def __init__(self, config: EvaluationConfig) -> None:
         self.config = config
         self.generation = config.first_fragment
         ((self.policy, behavior),) = config.behaviors.items()
-        assert isinstance(behavior, BehaviorPolicy)  # this is what `behavior()` of the policy returns
+        assert isinstance(behavior, BehaviorPolicy)  # what `behavior()` returns
         self.behavior = behavior
 
     def follow(self, orders: Orders) -> None:
@@ -75,21 +78,32 @@ class EvaluationWorker:
     def sample(self) -> Rollout:
         """Evaluates this worker's pairs of a generation."""
         config, weights = self.config, self.weights
-        pairs = list(range(max(config.worker_index - 1, 0), config.num_pairs, config.num_workers))
+        pairs = list(
+            range(max(config.worker_index - 1, 0), config.num_pairs, config.num_workers)
+        )
         episodes = []
         for pair in pairs:
-            noise = config.sigma * perturbation(config.seed, self.generation, pair, len(weights.acting))
-            for sign in (1, -1):  # both have the same episode, so that what differs is the policy's doing
-                self.behavior.load(replace(weights, acting=weights.acting + np.float32(sign) * noise))
+            noise = config.sigma * perturbation(
+                config.seed, self.generation, pair, len(weights.acting)
+            )
+            for sign in (1, -1):  # both in the same episode, with different policies
+                acting = weights.acting + np.float32(sign) * noise
+                self.behavior.load(replace(weights, acting=acting))
                 seed = child_seed(config.seed, "episode", self.generation, pair)
                 found = evaluate({self.policy: self.behavior}, config.env, 1, seed)
                 episodes.append(Episode(found.returns[0], found.lengths[0]))
         self.generation += 1
-        returns = np.array([episode.episode_return for episode in episodes]).reshape(-1, 2)
+        returns = np.array([episode.episode_return for episode in episodes])
         return Rollout(
             worker_index=config.worker_index,
             fragment=self.generation - 1,
-            batches={self.policy: {"generation": self.generation - 1, "pairs": np.array(pairs), "returns": returns}},
+            batches={
+                self.policy: {
+                    "generation": self.generation - 1,
+                    "pairs": np.array(pairs),
+                    "returns": returns.reshape(-1, 2),
+                }
+            },
             env_steps=sum(episode.length for episode in episodes),
             episodes=episodes,
         )
@@ -99,7 +113,7 @@ class EvaluationWorker:
         return {"generation": self.generation}
 
     def place(self) -> dict[str, int]:
-        """Returns the same with each generation, so that a worker that is lost is made anew there."""
+        """Returns the state with each generation, in case a worker is lost."""
         return self.state()
 
     def load_state(self, state: Mapping[str, int]) -> int:
@@ -112,7 +126,7 @@ class EvaluationWorker:
 
 
 class FollowReturns(Operator):
-    """Moves the parameters along the sum of perturbations times their standardised returns (algorithm 1)."""
+    """Moves parameters along perturbations times standardized returns (algorithm 1)."""
 
     learns = True
 
@@ -122,20 +136,29 @@ class FollowReturns(Operator):
 
     def __call__(self, item: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Works on what all workers have found of one generation."""
-        pairs, returns = (np.concatenate([share[name] for share in item]) for name in ("pairs", "returns"))
-        returns = returns[np.argsort(pairs)]  # added up in one order, whoever has found them
+        pairs, returns = (
+            np.concatenate([share[name] for share in item])
+            for name in ("pairs", "returns")
+        )
+        returns = returns[np.argsort(pairs)]  # in one order, for an exact sum
         scores = (returns - returns.mean()) / (returns.std() + 1e-8)
         ascent = np.zeros(len(self.trainee.learner.flat()), np.float32)
         for pair, (up, down) in enumerate(scores):
-            noise = perturbation(self.trainee.seed, item[0]["generation"], pair, len(ascent))
+            noise = perturbation(
+                self.trainee.seed, item[0]["generation"], pair, len(ascent)
+            )
             ascent += np.float32(up - down) * noise
-        gradient = np.append(-ascent / np.float32(returns.size * self.config.sigma), np.float32(1.0))
-        self.trainee.learner.apply_gradients(gradient, {"returns": ()}, scheduled=self.trainee.clock.scheduled())
+        gradient = np.append(
+            -ascent / np.float32(returns.size * self.config.sigma), np.float32(1.0)
+        )
+        self.trainee.learner.apply_gradients(
+            gradient, {"returns": ()}, scheduled=self.trainee.clock.scheduled()
+        )
         return item
 
 
 class ES(Algorithm[ESConfig]):
-    """Try perturbed policies on all workers, move towards those that did well, broadcast the weights, repeat."""
+    """Tries perturbed policies, moves towards good ones, broadcasts the weights."""
 
     Config = ESConfig
     learner_metrics = (Metric("grad_norm", "", "Norm of the estimated gradient"),)
@@ -143,13 +166,17 @@ class ES(Algorithm[ESConfig]):
 
     def worker_config(self, config: WorkerConfig) -> EvaluationConfig:
         """Returns what an evaluation worker is made from."""
-        return EvaluationConfig(**vars(config), num_pairs=self.config.num_pairs, sigma=self.config.sigma)
+        return EvaluationConfig(
+            **vars(config), num_pairs=self.config.num_pairs, sigma=self.config.sigma
+        )
 
     def objectives(self, policy: Policy) -> list[Objective]:
         """Returns an objective without a loss: its gradient comes from the dataflow."""
         return [Objective("returns", None)]
 
     def learn(self, items: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """All workers' returns of a generation, a step along them, new weights to everyone."""
+        """Collects a generation's returns, takes a step, and broadcasts the weights."""
         gathered = items.zip_with_worker().combine(GatherWorkers(trainee))
-        return gathered.for_each(FollowReturns(trainee, self.config)).for_each(BroadcastWeights(trainee))
+        return gathered.for_each(FollowReturns(trainee, self.config)).for_each(
+            BroadcastWeights(trainee)
+        )

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
 from rlrun.plugin import (
     ActionMask,
     Actions,
@@ -24,10 +23,10 @@ EXPLORES, ACTION, DURATION = range(3)
 
 
 class EZGreedy(Exploration):
-    """Epsilon-greedy that repeats a random action for some steps (arXiv:2006.01782, algorithm 1).
+    """Epsilon-greedy with repeated random actions (arXiv:2006.01782, algorithm 1).
 
-    Where it explores, an action is drawn from all alike and repeated for n steps, with P(n) proportional to n^-mu.
-    A repetition breaks off where an action mask forbids its action.
+    Where it explores, it draws an action uniformly and repeats it for n steps, with
+    P(n) proportional to n^-mu. It stops where an action mask forbids the action.
 
     Args:
         actions: The policy's actions, A of them.
@@ -35,12 +34,14 @@ class EZGreedy(Exploration):
         max_duration: Most steps of a repetition.
 
     Attributes:
-        epsilon: Probability that a repetition begins: the scheduled setting of this name.
+        epsilon: Probability that a repetition begins, a scheduled setting.
     """
 
     schedules = ("epsilon",)
 
-    def __init__(self, actions: DiscreteActions, mu: float = 2.0, max_duration: int = 100) -> None:
+    def __init__(
+        self, actions: DiscreteActions, mu: float = 2.0, max_duration: int = 100
+    ) -> None:
         self.num_actions = actions.num_outputs
         self.epsilon = 1.0
         cumulated = np.cumsum(np.arange(1, max_duration + 1) ** -mu)
@@ -52,7 +53,7 @@ class EZGreedy(Exploration):
         self.epsilon = value_at(weights.schedules["epsilon"], weights.env_steps)
 
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Draws three numbers from 0 to 1 for each step: whether to explore, by which action, for how long."""
+        """Draws three numbers in [0, 1) per step: whether to explore, how, how long."""
         return generator.random((length, slots, 3), np.float32)
 
     def explore(
@@ -63,23 +64,33 @@ class EZGreedy(Exploration):
         acts: NDArray[np.bool_] | None,
         mask: ActionMask | None,
     ) -> Actions:
-        """Returns the repeated action where a repetition is under way, elsewhere the best, [B]."""
+        """Returns the repeated action during a repetition, otherwise the best, [B]."""
         if len(self._left) != len(noise):
             self._left = self._repeated = np.zeros(len(noise), np.int64)
         left = np.where(episode_starts | self._is_forbidden(mask), 0, self._left)
         begins = (left == 0) & (noise[:, EXPLORES] < self.epsilon)
-        left = np.where(begins, 1 + np.searchsorted(self._durations, noise[:, DURATION]), left)
+        left = np.where(
+            begins, 1 + np.searchsorted(self._durations, noise[:, DURATION]), left
+        )
         repeated = np.where(begins, self._drawn(noise, mask), self._repeated)
         after = np.maximum(left - 1, 0)
         self._left = after if acts is None else np.where(acts, after, self._left)
-        self._repeated = repeated if acts is None else np.where(acts, repeated, self._repeated)
+        self._repeated = (
+            repeated if acts is None else np.where(acts, repeated, self._repeated)
+        )
         return np.where(left > 0, repeated, run()["outputs"].argmax(-1))
 
-    def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
-        """Explores for one step at a time: nothing is remembered outside of training."""
+    def sample(
+        self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None
+    ) -> Actions:
+        """Explores for one step at a time; only training remembers repetitions."""
         outputs = heads["outputs"]
         noise = self.noise(generator, 1, len(outputs))[0]
-        return np.where(noise[:, EXPLORES] < self.epsilon, self._drawn(noise, mask), outputs.argmax(-1))
+        return np.where(
+            noise[:, EXPLORES] < self.epsilon,
+            self._drawn(noise, mask),
+            outputs.argmax(-1),
+        )
 
     def state(self) -> dict[str, Any]:
         """Returns the repetitions that are under way."""
@@ -93,4 +104,8 @@ class EZGreedy(Exploration):
         return uniform_choices(noise[:, ACTION], self.num_actions, mask)
 
     def _is_forbidden(self, mask: ActionMask | None) -> NDArray[np.bool_] | bool:
-        return False if mask is None else np.take_along_axis(mask, self._repeated[:, None], -1)[:, 0] == 0
+        return (
+            False
+            if mask is None
+            else np.take_along_axis(mask, self._repeated[:, None], -1)[:, 0] == 0
+        )

@@ -1,4 +1,4 @@
-"""Hooks that measure a run and stop it, and an operator that shapes rewards before they are learned from."""
+"""Hooks that measure a run and stop it, and an operator that shapes rewards."""
 
 from __future__ import annotations
 
@@ -6,8 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-
-from rlrun.plugin import Answer, EpisodeStep, Hook, Metric, Operator, RunningEpisode, SampleBatch, Stop, Trainee
+from rlrun.plugin import (
+    Answer,
+    EpisodeStep,
+    Hook,
+    Metric,
+    Operator,
+    RunningEpisode,
+    SampleBatch,
+    Stop,
+    Trainee,
+)
 
 
 class PoleAngle(Hook):
@@ -15,7 +24,11 @@ class PoleAngle(Hook):
 
     declared_metrics = (
         Metric("pole_angle", "rad", "Mean angle of the pole over an episode"),
-        Metric("upright", "", "Part of an episode's steps in which the angle was below the bound"),
+        Metric(
+            "upright",
+            "",
+            "Part of an episode's steps in which the angle was below the bound",
+        ),
     )
 
     def __init__(self, bound: float = 0.05) -> None:
@@ -42,7 +55,11 @@ class PoleAngle(Hook):
 class Plateau(Hook):
     """Stops a run whose evaluations have not improved for some time."""
 
-    declared_metrics = (Metric("evaluations_without_gain", "evaluations", "Evaluations since the best one"),)
+    declared_metrics = (
+        Metric(
+            "evaluations_without_gain", "evaluations", "Evaluations since the best one"
+        ),
+    )
 
     def __init__(self, patience: int = 5) -> None:
         self.patience = patience
@@ -59,14 +76,16 @@ class Plateau(Hook):
         metrics = {"evaluations_without_gain": self.waited}
         if self.waited < self.patience:
             return metrics
-        return Stop(f"no evaluation was above {self.best:g} in the last {self.waited}", metrics)
+        return Stop(
+            f"no evaluation was above {self.best:g} in the last {self.waited}", metrics
+        )
 
 
 class KeepUpright(Operator):
-    """Adds potential-based shaping to the rewards of CartPole: the potential is minus the pole's angle.
+    """Adds potential-based shaping to CartPole; the potential is minus the angle.
 
-    The optimal policy stays (Ng, Harada and Russell 1999, theorem 1): r + gamma * potential(s') - potential(s), where
-    the potential of a terminal state is 0.
+    The optimal policy stays (Ng, Harada and Russell 1999, theorem 1):
+    r + gamma * potential(s') - potential(s), with a potential of 0 in terminal states.
 
     Args:
         trainee: The trainee.
@@ -74,13 +93,17 @@ class KeepUpright(Operator):
         gamma: Discount factor, that of the algorithm.
     """
 
-    def __init__(self, trainee: Trainee, weight: float = 1.0, gamma: float = 0.99) -> None:
+    def __init__(
+        self, trainee: Trainee, weight: float = 1.0, gamma: float = 0.99
+    ) -> None:
         self.weight = weight
         self.gamma = gamma
 
     def __call__(self, item: SampleBatch) -> SampleBatch:
-        """Returns a fragment [T, B] with shaped rewards; entries without a step are ignored later."""
+        """Returns a fragment [T, B] with shaped rewards."""
         potential = -self.weight * np.abs(item["obs"][..., 2])  # [T + 1, B]
         following = np.where(item["terminateds"], 0.0, potential[1:])
         shaping = self.gamma * following - potential[:-1]
-        return SampleBatch(item, rewards=(item["rewards"] + shaping).astype(item["rewards"].dtype))
+        return SampleBatch(
+            item, rewards=(item["rewards"] + shaping).astype(item["rewards"].dtype)
+        )

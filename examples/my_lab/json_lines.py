@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from typing_extensions import override
-
 from rlrun.plugin import TrialLogger
+from typing_extensions import override
 
 
 class JsonLines(TrialLogger):
@@ -26,8 +25,10 @@ class JsonLines(TrialLogger):
         self.trial = ""
 
     @override
-    def start(self, trial: Mapping[str, Any], directory: Path, known_as: str | None) -> str:
-        """Keeps the id of a resumed trial; a new one is known by its run and its name."""
+    def start(
+        self, trial: Mapping[str, Any], directory: Path, known_as: str | None
+    ) -> str:
+        """Keeps the id of a resumed trial; a new trial's is its run and its name."""
         self.trial = known_as or f"{directory.resolve().parent.name}/{trial['name']}"
         self.path.parent.mkdir(parents=True, exist_ok=True)
         return self.trial

@@ -8,9 +8,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import override
-
 from rlrun.plugin import Spaces, World, WorldStep
+from typing_extensions import override
 
 Observations = dict[str, NDArray[np.float32]]
 
@@ -33,8 +32,11 @@ class Meeting(World):
 
     @override
     def spaces(self, agent: str) -> Spaces:
-        """Returns what each agent observes, and its actions: a step back, none, a step ahead."""
-        return Spaces(gymnasium.spaces.Box(0.0, 1.0, (2 * self.size,)), gymnasium.spaces.Discrete(3))
+        """Returns each agent's observation space and actions: back, stay, ahead."""
+        return Spaces(
+            gymnasium.spaces.Box(0.0, 1.0, (2 * self.size,)),
+            gymnasium.spaces.Discrete(3),
+        )
 
     @override
     def reset(self, seed: int) -> Observations:
@@ -49,7 +51,8 @@ class Meeting(World):
         moves = [int(actions[agent]) - 1 for agent in self.possible_agents]
         self.places = (self.places + moves) % self.size
         self.time += 1
-        meets, is_over = float(self.places[0] == self.places[1]), self.time == self.length
+        meets = float(self.places[0] == self.places[1])
+        is_over = self.time == self.length
         return WorldStep(
             observations=self._observations(),
             rewards=dict.fromkeys(self.possible_agents, meets),
@@ -61,4 +64,7 @@ class Meeting(World):
 
     def _observations(self) -> Observations:
         here, there = np.eye(self.size, dtype=np.float32)[self.places]
-        return {"walker_0": np.concatenate([here, there]), "walker_1": np.concatenate([there, here])}
+        return {
+            "walker_0": np.concatenate([here, there]),
+            "walker_1": np.concatenate([there, here]),
+        }

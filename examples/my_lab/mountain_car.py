@@ -1,4 +1,4 @@
-"""A driver for MountainCar-v0: `rlrun demonstrate --policy my_lab.mountain_car:push_along --env MountainCar-v0`."""
+"""A driver for MountainCar-v0, for `rlrun demonstrate --policy`."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from numpy.typing import NDArray
 
 
 def push_along(observation: NDArray[Any]) -> np.int64:
-    """Pushes the way the car is moving already, which swings it up the hill in about 120 steps."""
+    """Pushes the way the car already moves, which takes it up in about 120 steps."""
     return np.int64(2 if observation[1] >= 0 else 0)

@@ -1,19 +1,18 @@
-"""A custom network for algorithms with a policy and a value, and a custom encoder of images for any algorithm."""
+"""A custom network with a policy and a value, and a custom encoder of images."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from torch import Tensor, nn
-
 from rlrun.plugin import ModelConfig
+from torch import Tensor, nn
 
 
 class ResidualNet(nn.Module):
     """A trunk of residual blocks with layer norm, shared by the policy and the value.
 
-    It is named by `model: {module: my_lab.nets:ResidualNet}`. `model.hiddens` says how wide the blocks are, which all
-    have the width of the first, and how many there are.
+    `model: {module: my_lab.nets:ResidualNet}` selects it. `model.hiddens` has an entry
+    for each block; its first is the width of all of them.
 
     Args:
         observation_space: What the env shows, here a Box of one dimension.
@@ -21,16 +20,19 @@ class ResidualNet(nn.Module):
         model: The section `model` of the settings.
     """
 
-    def __init__(self, observation_space: Any, num_outputs: int, model: ModelConfig) -> None:
+    def __init__(
+        self, observation_space: Any, num_outputs: int, model: ModelConfig
+    ) -> None:
         super().__init__()
         width = model.dense_widths[0]
         self.encoder = nn.Linear(observation_space.shape[0], width)
         self.blocks = nn.ModuleList(
-            nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width), nn.SiLU()) for _ in model.dense_widths
+            nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width), nn.SiLU())
+            for _ in model.dense_widths
         )
         self.policy = nn.Linear(width, num_outputs)
         self.value = nn.Linear(width, 1)
-        nn.init.normal_(self.policy.weight, std=0.01)  # the first actions depend on nothing but chance
+        nn.init.normal_(self.policy.weight, std=0.01)  # for almost uniform actions
 
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
         """Returns outputs [N, num_outputs] and values [N] for observations [N, D]."""

@@ -1,4 +1,4 @@
-"""A wrapper: an env that sometimes repeats the action before, so that nothing can be learned by heart."""
+"""A wrapper that sometimes repeats the previous action, against memorized episodes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import gymnasium
 
 
 class StickyActions(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # gymnasium is not typed here
-    """Repeats the action before with some probability (Machado et al., arXiv:1709.06009, section 5).
+    """Sometimes repeats the previous action (arXiv:1709.06009, section 5).
 
     Args:
         env: The env.
@@ -20,13 +20,15 @@ class StickyActions(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc
         self.probability = probability
         self.last: Any = None
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> Any:
         """Begins an episode, in which no action was taken yet."""
         self.last = None
         return super().reset(seed=seed, options=options)
 
     def step(self, action: Any) -> Any:
-        """Takes the action, or the one before; the env's own generator draws, which `reset(seed=...)` seeds."""
+        """Takes the action or the previous one, by the env's seeded generator."""
         if self.last is None or self.np_random.random() >= self.probability:
             self.last = action
         return super().step(self.last)

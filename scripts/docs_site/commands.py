@@ -12,6 +12,7 @@ from rlrun.cli.main import SECTIONS, cli
 from rlrun.engine.messages.errors import ExitCode
 from scripts.docs_site.page import Page, table
 
+COLUMNS = 88
 SHELL = re.compile(r"^```(?:sh|bash|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 MANY_EXAMPLES = 8
 CODES = ", ".join(f"`{int(code)}` {code.name.lower().replace('_', ' ')}" for code in ExitCode)
@@ -89,5 +90,26 @@ def examples(written: dict[str, Page]) -> dict[str, dict[str, str]]:
             for line in block.replace("\\\n", " ").splitlines():
                 call = re.match(r"(?:\$ )?(rlrun ([a-z][\w-]*)\b.*)", line)
                 if call and len(lines := found.setdefault(call[2], {})) < MANY_EXAMPLES:
-                    lines.setdefault(re.sub(r"  +", "  ", call[1]), f"[{page.title}](../{page.name}.md)")
+                    lines.setdefault(in_columns(call[1]), f"[{page.title}](../{page.name}.md)")
     return found
+
+
+def in_columns(call: str) -> str:
+    """Returns a call of a command in lines of at most 88 columns: a long comment is above it, options continue it.
+
+    Examples:
+        >>> print(in_columns("rlrun train spec.yaml  # " + "a" * 80))
+        # aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+        rlrun train spec.yaml
+    """
+    call, mark, comment = call.partition(" # ")
+    call, comment = " ".join(call.split()), mark.lstrip() + comment
+    if len(call) + len(comment) + 2 <= COLUMNS:
+        return f"{call}  {comment}".rstrip()
+    lines = [""]
+    for word in re.split(" (?=-)", call):
+        if len(lines[-1]) + len(word) + 3 > COLUMNS:
+            lines.append(f"  {word}")
+        else:
+            lines[-1] = f"{lines[-1]} {word}".lstrip()
+    return "\n".join([*([comment] if comment else []), " \\\n".join(lines)])

@@ -21,7 +21,7 @@ from rlrun.engine.rollout.rollout import Rollout
 from rlrun.engine.settings.registry import BUILT_IN
 from scripts.docs_site.agents import AGENTS, agents_text
 from scripts.docs_site.api import directive, docstring_below, plugin_names
-from scripts.docs_site.commands import command_named, command_page, command_pages
+from scripts.docs_site.commands import COLUMNS, command_named, command_page, command_pages
 from scripts.docs_site.contents import KEYWORDS, section_page
 from scripts.docs_site.curves import curve_picture
 from scripts.docs_site.docstrings import fields, rst
@@ -264,3 +264,21 @@ def test_formulas_become_mathml_without_a_rest_of_latex_and_no_code_is_indented(
 
 def test_names_of_functions_have_thin_spaces() -> None:
     assert '<mo lspace="0.167em" rspace="0.167em">log</mo><mi>x</mi>' in mathml(r"\log x", is_block=False)
+
+
+def test_code_of_pages_has_at_most_88_columns(written: dict[str, Page]) -> None:
+    """Output of programs, in blocks of the languages console and output, is as wide as they print it."""
+    pages = [*written.values(), *command_pages(written).values()]
+    blocks = [
+        (page.name, language, code)
+        for page in pages
+        for language, code in re.findall(r"^ *```(\w*)\n(.*?)^ *```$", page.markdown, re.MULTILINE | re.DOTALL)
+    ]
+    assert {"sh", "yaml", "python", "output"} <= {language for _, language, _ in blocks}
+    lines = [
+        (name, line)
+        for name, language, code in blocks
+        for line in code.splitlines()
+        if language not in ("console", "output")
+    ]
+    assert [(name, line) for name, line in lines if len(line) > COLUMNS] == []

@@ -123,6 +123,22 @@ def test_keywords_lead_to_pages_that_there_are_and_each_to_one(places: Places) -
     assert len(words) == len(set(words))
 
 
+@pytest.mark.parametrize(
+    ("query", "page"),
+    [
+        *(("custom environment", "custom_environments"), ("reward scaling", "custom_environments")),
+        *(("learning rate", "yaml"), ("early stopping", "yaml"), ("hyperparameter tuning", "searching")),
+        *(("save model", "checkpoints"), ("lstm", "recurrent_networks"), ("gpu", "scaling"), ("callback", "hooks")),
+        *(("normalize observations", "observations"), ("frame stack", "observations"), ("export onnx", "deploy")),
+        *(("multi-agent", "multi_agent"), ("tensorboard", "running"), ("wandb", "running")),
+    ],
+)
+def test_what_many_search_for_is_a_keyword_of_the_guide(query: str, page: str) -> None:
+    """An entry of the index that equals the query is Sphinx's first hit."""
+    keywords = yaml.safe_load(KEYWORDS.read_text())
+    assert query in [word.lower() for word in keywords[page]]
+
+
 def test_each_command_has_a_page_with_all_its_options(written: dict[str, Page]) -> None:
     pages = command_pages(written)
     assert set(pages) == {"commands", *(f"commands/{name}" for name in COMMANDS)}

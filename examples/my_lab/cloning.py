@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+
 from rlrun.plugin import (
     Algorithm,
     AlgorithmConfig,

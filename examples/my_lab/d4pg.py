@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
 from rlrun.plugin import (
     DDPG,
     DDPGConfig,
@@ -17,9 +19,10 @@ from rlrun.plugin import (
     row_priorities,
     td_statistics,
 )
-from typing_extensions import override
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from rlrun.plugin import (
         CriticsModelConfig,
         DeterministicNetworks,
@@ -28,7 +31,6 @@ if TYPE_CHECKING:
         Policy,
         Spaces,
     )
-    from torch import Tensor
 
 
 class D4PGConfig(DDPGConfig):

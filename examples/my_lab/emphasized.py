@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rlrun.plugin import Rows, RowSampler
 from typing_extensions import override
+
+from rlrun.plugin import Rows, RowSampler
 
 Indices = NDArray[np.int64]
 

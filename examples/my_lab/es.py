@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from rlrun.plugin import (
     Algorithm,
     AlgorithmConfig,

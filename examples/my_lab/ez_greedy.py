@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from rlrun.plugin import (
     ActionMask,
     Actions,

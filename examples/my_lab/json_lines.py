@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rlrun.plugin import TrialLogger
 from typing_extensions import override
+
+from rlrun.plugin import TrialLogger
 
 
 class JsonLines(TrialLogger):

@@ -8,8 +8,9 @@ from typing import Any
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
-from rlrun.plugin import Spaces, World, WorldStep
 from typing_extensions import override
+
+from rlrun.plugin import Spaces, World, WorldStep
 
 Observations = dict[str, NDArray[np.float32]]
 

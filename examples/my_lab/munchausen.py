@@ -32,8 +32,9 @@ from rlrun.plugin import (
 )
 
 if TYPE_CHECKING:
-    from rlrun.plugin import QNetworks
     from torch import Tensor
+
+    from rlrun.plugin import QNetworks
 
 
 @defaults(lr=5e-4, target_update_interval=250)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlrun.plugin import ModelConfig
 from torch import Tensor, nn
+
+from rlrun.plugin import ModelConfig
 
 
 class ResidualNet(nn.Module):

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
+
 from rlrun.plugin import (
     SAC,
     BroadcastWeights,
@@ -32,9 +34,10 @@ from rlrun.plugin import (
     generator,
     masked_mean,
 )
-from typing_extensions import override
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from rlrun.plugin import (
         CriticsModelConfig,
         NetworkSpec,
@@ -44,7 +47,6 @@ if TYPE_CHECKING:
         Spaces,
         SquashedNetworks,
     )
-    from torch import Tensor
 
 Floats = NDArray[np.float32]
 

@@ -1,1 +1,1 @@
-"""Exact solutions: optimal values, certificates, exploitability, and off-policy estimates from data."""
+"""Evaluation by exact values, exploitability, satisfaction of LTL tasks, and off-policy estimates from data."""

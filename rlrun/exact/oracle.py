@@ -1,4 +1,4 @@
-"""Optimal values of finite MDPs by dynamic programming, and gaps of learned values and policies.
+"""Optimal values of finite MDPs by dynamic programming, and errors of learned values and policies.
 
 Source:
     Kitamura and Yonetani, "ShinRL: A library for evaluating RL algorithms from theoretical and practical

@@ -89,8 +89,8 @@ def task_model(config: EnvConfig) -> TaskModel:
     """Creates the product of an env's tabular model and the automaton of its task.
 
     Raises:
-        UsageError: The env has no tabular model, other wrappers than those for labels and the task, settings that may
-            change the model, epsilon transitions, or too many states.
+        UsageError: The env has no tabular model; or it has wrappers other than those for labels and the task, settings
+            that may change the model, epsilon transitions, or too many states.
     """
     where = f"env {config.id}: no exact probability of its task"
     if [wrapper.id for wrapper in config.wrappers] != [STATE_LABELS, TASK]:

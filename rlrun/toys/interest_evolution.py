@@ -81,7 +81,7 @@ class InterestEvolution(gymnasium.Env[Observation, NDArray[np.int64]]):  # type:
         return self._show(len(self.action_space.nvec)), {}
 
     def step(self, action: NDArray[np.int64]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Shows a slate; returns 1 for a click, and the next candidates."""
+        """Shows a slate; the reward is 1 for a click, else 0, and new candidates are sampled."""
         shown = np.asarray(action)
         is_repeated = [item in shown[:i] for i, item in enumerate(shown)]
         logits = np.append(np.where(is_repeated, -np.inf, self._interests[self._topics[shown]]), 0.0)

@@ -52,8 +52,11 @@ def payoffs(game: str, k: float) -> Table:
 class MatrixGame(World):
     """One-shot matrix game: two agents act simultaneously, with rewards from a payoff table.
 
-    Observation: one number, always 0. Actions: Discrete(A), as many as in the table. Rewards: the table's entry for
-    the joint action. Ends: after the only step, for both. The state is the observation.
+    Observation: one number, always 0. Actions: Discrete(A), for a table of A x A. Rewards: the table's entry for
+    the joint action. Ends: after the only step, for both. The global state equals
+    the observation.
+
+    A table is given by its rows, each for an action of agent_0, with an entry for each action of agent_1.
 
     - `penalty`: 10/0/k, 0/2/0, k/0/10 for both (Claus and Boutilier, 1998). The best is 10, at (0, 0) and (2, 2).
     - `climbing`: 11/-30/0, -30/7/6, 0/0/5 for both (same paper). The best is 11, at (0, 0).
@@ -152,7 +155,7 @@ class TwoStepGame(World):
     QMIX, arXiv:1803.11485, section 5.
 
     Observation: one-hot of the first step, table A and table B, [3]; zeros at the end. Actions: Discrete(2). Rewards:
-    the same for both agents. Ends: after the second step, for both. The state is the observation.
+    the same for both agents. Ends: after the second step, for both. The global state equals the observation.
 
     Args:
         split: Whether each agent receives half of the common reward.

@@ -61,7 +61,7 @@ class KuhnPosition:
 
     Attributes:
         cards: Cards of both players, 0 to 2; () before the deal.
-        moves: Moves so far, one digit each.
+        moves: Moves so far, a digit each: 0 for pass and 1 for bet.
     """
 
     cards: tuple[int, ...] = ()
@@ -110,7 +110,7 @@ class LeducPosition:
 
     Attributes:
         ranks: Ranks of the first player's, the second player's and the public card, as far as they have been dealt.
-        rounds: Moves of each betting round so far, one digit each.
+        rounds: Moves of each betting round so far, a digit each: 0 for fold, 1 for call (or check) and 2 for raise.
     """
 
     ranks: tuple[int, ...] = ()

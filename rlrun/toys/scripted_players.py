@@ -178,8 +178,8 @@ class Minimax:
 
     The player prefers quick wins and late losses. Games on a board of up to 9 cells are solved exhaustively, with
     memoization. Larger games are searched to a fixed depth, with alpha-beta pruning (Knuth and Moore, 1975, "An
-    analysis of alpha-beta pruning"). Leaves are evaluated by open lines, or by the number of pieces missing to a
-    connection.
+    analysis of alpha-beta pruning"). Leaves are evaluated by the heuristic
+    `BoardRules.advantage` of the game.
 
     Args:
         seed: Seed of the choice among equally good moves.

@@ -176,5 +176,5 @@ class RandomMDP(gymnasium.Env[int, int]):  # type: ignore[misc]  # gymnasium is 
 
 
 def random_mdp(seed: int) -> dict[str, Any]:
-    """Samples a task for meta-RL: the reset option `mdp`, the seed of a `RandomMDP`."""
+    """Samples a task of `RandomMDP`: the reset option `mdp`, which is the seed of the MDP."""
     return {"reset_options": {MDP: int(np.random.default_rng([seed, FAMILY_DRAWS]).integers(2**31))}}

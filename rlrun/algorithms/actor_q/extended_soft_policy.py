@@ -1,4 +1,4 @@
-"""Maximum-entropy policies with the layers of SAC's presets, and quantile or jointly evaluated critics (torch)."""
+"""Maximum-entropy policies of SAC's presets: other layers, quantile critics, or no target networks (torch)."""
 
 from __future__ import annotations
 

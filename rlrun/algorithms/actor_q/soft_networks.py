@@ -142,7 +142,7 @@ class SquashedNetworks(SoftNetworks):
         return outputs.squeeze(-1)
 
     def kept_values(self, values: Tensor, batch: SampleBatch) -> Tensor:
-        """Values used in targets, selected from the values of all target critics [critics, rows, steps, ...]."""
+        """Combines the values [critics, rows, steps, ...] of all target critics for use in targets: their minimum."""
         return self.networks.target_minimum(values, batch)
 
 

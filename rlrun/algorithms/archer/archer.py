@@ -78,9 +78,9 @@ class Archer(Algorithm[ArcherConfig]):
         The target of Q is r + gamma V'(s') of the same pair. The target of V is the mean of Q'(s, u) over the current
         actor's utterances: the last choice of an utterance is replaced by the mean over all tokens, and the tokens
         before it are as replayed, weighted by min(1, pi / mu), where pi is their probability under the current actor,
-        and mu that under the actor that sampled them. V is then the value of a policy between the current and the
-        replayed one, as with V-trace's truncation (arXiv:1802.01561, eq. 3). V does not learn from data sets, whose mu
-        is unknown.
+        and mu their probability under the actor that sampled them. V is then the value of a policy between the current
+        and the replayed one, as with V-trace's truncation (arXiv:1802.01561, eq. 3). V does not learn from data sets,
+        whose mu is unknown.
         """
         ends, starts = batch["utterance_ends"].float(), batch["utterance_starts"]
         own, target = outputs.utterance_values(), outputs.target_utterance_values()

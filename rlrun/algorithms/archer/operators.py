@@ -163,9 +163,9 @@ def redrawn_advantages(
 class CopyActorToCritics(StatefulOperator):
     """Copies the layers below the actor's heads to the critics, once, before the first update.
 
-    An actor trained by cloning already encodes dialogues, which critics from scratch would have to learn from rewards
-    alone; in the paper, too, critics start from a trained language model. Layers of different shapes, as for privileged
-    critics, keep their initial parameters.
+    An actor trained by behavior cloning already encodes dialogues. Critics with random parameters would have to learn
+    this from rewards alone; in the paper, too, critics start from a trained language model. Layers whose shapes differ,
+    since the critics observe more than the actor, keep their initial parameters.
 
     Args:
         trainee: The policy in training, with an `ArcherPolicy`.

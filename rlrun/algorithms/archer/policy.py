@@ -31,8 +31,8 @@ class ArcherPolicy(ActorCriticPolicy):
     """Actor-critic policy whose critics are two pairs of Q and V functions of utterances.
 
     The critics' core reads the dialogue token by token. V is evaluated at an utterance's first token. Q is evaluated at
-    the utterance's last choice, as a value for each possible token: the observations show the earlier tokens, and later
-    tokens are forced.
+    the utterance's last choice, as a value for each possible token: the observations show the earlier tokens, and at
+    later tokens there is no choice.
 
     Args:
         spaces: Observation and action space.
@@ -134,7 +134,7 @@ class ArcherOutputs:
 
 
 def evaluated_tokens(outputs: ArcherOutputs, batch: SampleBatch) -> dict[str, Tensor]:
-    """The smaller of both critics' Q and V, and the actor's token probabilities; a function for `Learner.evaluate`.
+    """Minimum over both critics of Q and of V, and the actor's token probabilities; passed to `Learner.evaluate`.
 
     `q` and `probabilities` have an entry for each possible token at each step, [S, L, A]; `v` for each step, [S, L].
     """

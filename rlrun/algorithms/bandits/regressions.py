@@ -153,7 +153,7 @@ class RidgeRegressions:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """Creates regressions from the `state()` of other regressions."""
+        """Restores regressions from the result of `state()`."""
         number, features = np.shape(state["weighted_sums"])
         regressions = cls(number, features, ridge=1.0)
         regressions.roots[:] = state["roots"]

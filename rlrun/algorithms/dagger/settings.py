@@ -39,8 +39,8 @@ class DAggerModelConfig(ModelConfig):
 class DAggerConfig(OffPolicyConfig):
     """Settings of DAgger (Ross, Gordon and Bagnell, arXiv:1011.0686).
 
-    In a round, each worker collects a fragment of `rollout_fragment_length` * `num_envs_per_worker` env steps, and
-    training follows on `training_intensity` minibatches per collected step.
+    In a round, each worker collects a fragment of `rollout_fragment_length` * `num_envs_per_worker` env steps. The
+    learner then trains on `training_intensity` minibatches per collected step.
     """
 
     needed: ClassVar[Mapping[str, str]] = {"expert": "must name an expert to ask: dagger imitates it"}

@@ -62,7 +62,10 @@ class Gorila(DQN):
 
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
-        """Operators that run on workers: compute the gradients due after a fragment, none before learning starts."""
+        """Operators for workers: compute `training_intensity` gradients per env step from the local replay buffer.
+
+        Before learning starts, they compute none.
+        """
         config = self.config
         return (
             ComputeReplayedGradients(

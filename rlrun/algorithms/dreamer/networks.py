@@ -18,7 +18,7 @@ class TrainingRows(NamedTuple):
     """Training sequences of the world model: each observation's previous action, reward and continuation.
 
     Entry t holds observation t, and the action and outcome of step t - 1, which led to this observation. The final
-    observation of an episode has an entry of its own, although no step follows.
+    observation of an episode has an entry too, although no step follows.
 
     Attributes:
         counts: Mask of entries with an observation, [S, L + 1].
@@ -70,7 +70,7 @@ class DreamerNetworks:
     bins: Tensor
 
     def rows(self, batch: SampleBatch) -> TrainingRows:
-        """Aligns each observation with the action, reward and continuation of the step before it."""
+        """Creates training sequences of observations, each with the action, reward and continuation just before it."""
         valid = batch["valid"].float()
         none = torch.zeros_like(valid[:, :1])
         is_behind = torch.cat([none, valid], 1)

@@ -116,7 +116,7 @@ class CovarianceAdaptation:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the search from `state()`; the number of parameters must be equal.
+        """Restores the search from `state()` of a search over the same number of parameters.
 
         Raises:
             ValueError: The state has a different number of parameters, numbers that are not finite, or a step size of 0

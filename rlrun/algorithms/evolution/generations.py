@@ -86,10 +86,10 @@ class ReportReturns(Operator):
 def ranks_within_bounds(returns: NDArray[Any], overshoots: NDArray[Any]) -> NDArray[np.float64]:
     """Ranks [n], from 1 - n to 0, of returns minus a penalty for actions outside their bounds.
 
-    Since actions are clipped to the bounds, returns are constant outside, and candidates would not come back without a
-    penalty. The penalty is the overshoot divided by the overshoots' standard deviation, times half the interquartile
-    range of returns. The penalty vanishes with this range, so that actions at the bounds remain possible. Ties are
-    ranked by lower overshoot.
+    Since actions are clipped to the bounds, returns do not change beyond them, and the search would not return to
+    actions within the bounds without a penalty. The penalty is the overshoot divided by the overshoots' standard
+    deviation, times half the interquartile range of returns. The penalty vanishes with this range, so that actions at
+    the bounds remain possible. Ties are ranked by lower overshoot.
 
     Args:
         returns: Return of each candidate, [n].

@@ -240,7 +240,11 @@ def absorbing_share(steps: float, terminations: float, gamma: float) -> float:
 
 
 def absorbing_log_odds(expert_share: float, own_share: float) -> AbsorbingLogOdds:
-    """Log-odds by Bayes' rule, from the share of the absorbing state in the visits of expert and learner.
+    """Computes log-odds, by Bayes' rule, that a state is the expert's, for the absorbing state and for others.
+
+    Args:
+        expert_share: Share of the absorbing state in the expert's state visits.
+        own_share: Share of the absorbing state in the learner's state visits.
 
     Examples:
         >>> absorbing_log_odds(0.5, 0.5)

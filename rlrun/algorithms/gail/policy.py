@@ -106,5 +106,5 @@ class GAILOutputs(RewardingOutputs):
 
 
 def own_logits(outputs: GAILOutputs, batch: SampleBatch) -> Tensor:
-    """Log-odds that the steps of a batch are the expert's, [rows, steps]; a function for `Learner.evaluate`."""
+    """Log-odds that the steps of a batch are the expert's, [rows, steps]; passed to `Learner.evaluate`."""
     return outputs.own_logits()

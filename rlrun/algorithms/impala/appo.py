@@ -58,8 +58,8 @@ class APPO(Impala):
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Clipped surrogate (arXiv:1707.06347, eq. 7) on V-trace advantages over S sequences of T + 1 steps.
 
-        V-trace corrects for the difference between behavior and target policy, and the surrogate for that between
-        target and current policy.
+        V-trace corrects for the difference between behavior and target policy, and the surrogate for the difference
+        between target and current policy.
         """
         config, valid = self.config, batch["valid"].float()
         present = outputs.distribution.outputs

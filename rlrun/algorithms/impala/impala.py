@@ -131,8 +131,8 @@ class Impala(Algorithm[ImpalaConfig]):
             outputs: Actor-critic outputs for the sequences.
             batch: Columns [S, T + 1].
             log_ratios: Log importance ratios of the current to the behavior policy, [S, T + 1].
-            lambda_: Factor that multiplies the trace coefficients of the env's rewards; intrinsic rewards and costs
-                have separate factors.
+            lambda_: Factor that multiplies the trace coefficients of the env's rewards; additional reward streams have
+                separate factors.
         """
         config = self.config
         return corrected_values(

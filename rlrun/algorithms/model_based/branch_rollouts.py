@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 class BranchRollouts(StatefulOperator):
     """Branched rollouts: rolls the policy out in the ensemble from replayed states after every fit.
 
-    Its inputs are passed on unchanged. Rollouts run in parallel until termination or the rollout length; a random elite
-    member of the ensemble predicts each step.
+    The operator passes its inputs on unchanged. Rollouts run in parallel until termination or the rollout length; a
+    random elite member of the ensemble predicts each step.
 
     Args:
         trainee: The policy in training and its dynamics ensemble.
         fit: Operator that fits the ensemble to a replay buffer, from which initial states are sampled.
         imagined: Replay buffer of imagined transitions.
-        act: Function for `Learner.evaluate`: the actor's outputs [S, L, K] for a batch's `obs`.
+        act: Function that returns the actor's outputs [S, L, K] for a batch's `obs`; passed to `Learner.evaluate`.
         number: Number of rollouts after each fit.
         gamma: Discount factor.
         clip_rewards: Clip range of rewards from a known reward function; None for no clipping.

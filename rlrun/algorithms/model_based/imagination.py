@@ -43,7 +43,7 @@ def imagined_step(
     generator: np.random.Generator,
     clip_rewards: float | None,
 ) -> ImaginedStep:
-    """Samples predicted transitions on the learner; termination rules and reward functions are applied in this process.
+    """Samples predicted transitions from the ensemble; known termination rules and reward functions take precedence.
 
     Args:
         trainee: The policy in training and its dynamics ensemble.

@@ -151,6 +151,6 @@ class MBPO(ModelBased[MBPOConfig]):
 
 
 def actor_outputs(outputs: ModelBasedOutputs, batch: SampleBatch) -> Tensor:
-    """Outputs of SAC's actor for a batch's observations [rows, steps, ...]; a function for `Learner.evaluate`."""
+    """Outputs of SAC's actor for a batch's observations [rows, steps, ...]; passed to `Learner.evaluate`."""
     found: Tensor = outputs.agent.networks.actor_outputs(batch["obs"])
     return found

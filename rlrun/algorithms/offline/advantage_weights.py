@@ -31,9 +31,9 @@ def values_of(outputs: ActorCriticOutputs, batch: SampleBatch) -> Tensor:
 class WeighByAdvantage(StatefulOperator):
     """Adds the columns `value_targets` and `weights` = min(exp(beta A / c), max_weight) to a minibatch with returns.
 
-    The advantage is A = R + d V(s_T) - V(s), where R is the return until the final observation s_T, and d is 0
-    after a termination. The running mean square c^2 of advantages is updated with each minibatch:
-    c^2 <- c^2 + rate (mean A^2 - c^2).
+    The advantage is A = R + d V(s_T) - V(s), where R is the return until the final observation s_T, and d is the
+    discount of its value: 0 after a termination. The running mean square c^2 of advantages is updated with each
+    minibatch: c^2 <- c^2 + rate (mean A^2 - c^2).
 
     Source:
         Wang et al., "Exponentially Weighted Imitation Learning for Batched Historical Data" (MARWIL), NeurIPS 2018,

@@ -1,4 +1,4 @@
-"""Policies greedy with respect to critics, optionally among likely actions only, and the policy of CQL (torch)."""
+"""Policies that act greedily by Q values, as in BCQ (among likely actions only), and the policy of CQL (torch)."""
 
 from __future__ import annotations
 

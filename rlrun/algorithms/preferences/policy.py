@@ -123,10 +123,10 @@ class RewardModelOutputs(RewardingOutputs):
 
 
 def scores_and_reference(outputs: RewardModelOutputs, batch: SampleBatch) -> dict[str, Tensor]:
-    """Episode scores, and log-probabilities under the reference policy, [S, L]; for use by `Learner.evaluate`."""
+    """Episode scores, and log-probabilities under the reference policy, [S, L]; passed to `Learner.evaluate`."""
     return {"scores": outputs.scores(), "reference_logp": outputs.reference().log_prob(batch["actions"])}
 
 
 def score_margins(outputs: RewardModelOutputs, batch: SampleBatch) -> Tensor:
-    """Preferred minus other episode's score of each comparison, [rows]; for use by `Learner.evaluate`."""
+    """Score of the preferred minus the other episode in each comparison, [rows]; passed to `Learner.evaluate`."""
     return outputs.score_margins()

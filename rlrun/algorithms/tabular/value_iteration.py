@@ -127,7 +127,7 @@ class Sweep:
 
 
 class SweepingWorker:
-    """Worker that runs a sweep of Bellman backups over all states where others collect a rollout.
+    """Worker that runs sweeps of Bellman backups over all states instead of collecting rollouts.
 
     It implements `rlrun.engine.rollout.worker.Worker`.
     """

@@ -79,7 +79,10 @@ class LearnedValues:
 
     @property
     def value_gap(self) -> float:
-        """Mean absolute error of the estimated action values (or else state values) against the optimal values."""
+        """Mean absolute error of the estimated action values, or of the state values if only these are estimated.
+
+        The mean is over the reachable states.
+        """
         exact, counts = self.exact, self.exact.counts
         if self.q is not None:
             return float(np.abs(self.q - exact.q)[counts].mean())

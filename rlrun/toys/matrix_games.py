@@ -53,8 +53,7 @@ class MatrixGame(World):
     """One-shot matrix game: two agents act simultaneously, with rewards from a payoff table.
 
     Observation: one number, always 0. Actions: Discrete(A), for a table of A x A. Rewards: the table's entry for
-    the joint action. Ends: after the only step, for both. The global state equals
-    the observation.
+    the joint action. Ends: after the only step, for both. The global state equals the observation.
 
     A table is given by its rows, each for an action of agent_0, with an entry for each action of agent_1.
 

@@ -70,10 +70,9 @@ class TwoCameras(gymnasium.Env[dict[str, Any], int]):  # type: ignore[misc]
     """Two-image classification task: observations of two images of different sizes and a number.
 
     Observation: a Dict. `front`: uint8 image [24, 20, 3]. `rear`: uint8 image [36, 40, 1]. Each image is bright in the
-        left or in
-    the right half, and dark in the other half. `turned`: -1 or 1, [1]; 1 swaps left and right in the rear image.
-    Actions: Discrete(4), 2 f + r, where f and r are 1 if the front and the rear image are bright on the right. Rewards:
-    1/2 for each correct part, in episodes of 10 steps. The best return is 10; a random policy gets 5.
+    left or in the right half, and dark in the other half. `turned`: -1 or 1, [1]; 1 swaps left and right in the rear
+    image. Actions: Discrete(4), 2 f + r, where f and r are 1 if the front and the rear image are bright on the right.
+    Rewards: 1/2 for each correct part, in episodes of 10 steps. The best return is 10; a random policy gets 5.
     """
 
     def __init__(self, episode_len: int = 10) -> None:

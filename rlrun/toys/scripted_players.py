@@ -178,8 +178,7 @@ class Minimax:
 
     The player prefers quick wins and late losses. Games on a board of up to 9 cells are solved exhaustively, with
     memoization. Larger games are searched to a fixed depth, with alpha-beta pruning (Knuth and Moore, 1975, "An
-    analysis of alpha-beta pruning"). Leaves are evaluated by the heuristic
-    `BoardRules.advantage` of the game.
+    analysis of alpha-beta pruning"). Leaves are evaluated by the game's heuristic `BoardRules.advantage`.
 
     Args:
         seed: Seed of the choice among equally good moves.

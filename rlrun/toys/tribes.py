@@ -52,7 +52,7 @@ Flags = NDArray[np.bool_]
 
 
 class Tribes:
-    """Survival of two tribes of agents on a toroidal map of grass, forest, water and stone, larger than their view.
+    """Survival of two tribes on a toroidal map of grass, forest, water and stone, of which agents see a small part.
 
     An agent's food and water fall by `NEED` in each step. An agent eats on a tile of forest with food, which grows
     again after `REGROWTH_STEPS`, and drinks next to water. Health falls by `WANT` for each of the two that is 0, and
@@ -140,7 +140,10 @@ class Tribes:
         return ArrayStep(self._rows, self._over)
 
     def step(self, actions: Mapping[str, Any]) -> ArrayStep:
-        """Steps the worlds: agents strike, move, eat and drink; then levels fall, and agents die or are born."""
+        """Steps the worlds: agents strike, move, eat and drink; then food, water and health fall.
+
+        Agents without health die, and others are born.
+        """
         taken = np.concatenate([np.asarray(actions[tribe]).reshape(-1, 2) for tribe in TRIBES])
         living = self._alive.copy()
         before = self._food + self._water

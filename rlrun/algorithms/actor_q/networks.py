@@ -222,7 +222,7 @@ def run(
 def drawn_critics(
     generator: np.random.Generator, config: CriticEnsembleSettings, rows: int, length: int
 ) -> dict[str, NDArray[np.float32]]:
-    """Samples which `num_target_critics` of the critics form a minibatch's targets, as the mask `DRAWN_CRITICS`.
+    """Samples the mask `DRAWN_CRITICS` of the `num_target_critics` critics that form a minibatch's targets.
 
     The result is a dict with this column, or an empty dict if the targets use all critics.
 

@@ -1,4 +1,4 @@
-"""Objectives of actor-critics with Q functions: the losses of critics and actor, and their optimizers."""
+"""Objectives of actor-critics with Q functions: the losses of critics and actor, with the parameters they train."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ NetworkFactories = Mapping[str, Callable[[ObservationTree, CriticsModelConfig], 
 
 
 class ActorQConfig(PolicyConfig, Protocol):
-    """Interface of algorithm settings from which policies with critics take their settings."""
+    """Interface of algorithm configs from which policies with critics take their settings."""
 
     @property
     def exploration(self) -> str:

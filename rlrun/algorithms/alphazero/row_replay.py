@@ -26,7 +26,7 @@ class RowReplayConfig(ReplayConfig):
 
 
 class RowReplay:
-    """Circular replay buffer with uniform sampling; same interface as `ReplayBuffer`.
+    """Circular replay buffer with uniform sampling; it has the interface of `ReplayBuffer`.
 
     Each row is a complete training sample: there are no next observations, n-step returns or episodes.
 

@@ -61,13 +61,11 @@ def compared(first: SampleBatch, second: SampleBatch, is_first: NDArray[np.bool_
 
 
 class Comparisons:
-    """Comparisons of a data set's episodes in fixed random pairs; the episode with the higher return is preferred.
+    """Comparisons of a data set's episodes in fixed random pairs, with noisy preferences for higher returns.
 
-    Preferences are noisy: they follow the Bradley-Terry model of `preferred`.
-
-    If there are too few episodes for all pairs, each episode is in several pairs, with different partners and new
-    preferences. Episodes of held-out pairs are in no other pairs. A row has the 2 L steps of
-    both episodes of a pair; see `compared`.
+    Preferences are sampled by the Bradley-Terry model; see `preferred`. If there are too few episodes for all pairs,
+    each episode is in several pairs, with different partners and new preferences. Episodes of held-out pairs are in no
+    other pairs. A row has the 2 L steps of both episodes of a pair; see `compared`.
 
     Args:
         data: The data set.

@@ -78,7 +78,7 @@ class ValueIteration(Algorithm[ValueIterationConfig]):
 
 
 class LoadTable(Operator):
-    """Copies the action values that a sweep of value iteration computed to the learner's Q table."""
+    """Copies the action values computed by a sweep of value iteration into the learner's Q table."""
 
     learns = True
 

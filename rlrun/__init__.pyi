@@ -161,7 +161,7 @@ _PLACES: Mapping[str, str]
 def _algorithms() -> dict[str, str]: ...
 
 class A2C(_A2C):
-    """Synchronous advantage actor-critic: one policy-gradient step on a batch of short fragments (arXiv:1602.01783)."""
+    """Synchronous advantage actor-critic: one policy-gradient step per batch of short rollouts (arXiv:1602.01783)."""
     def __init__(
         self,
         config: A2CConfig | None = None,
@@ -199,7 +199,7 @@ class A2C(_A2C):
         vf_loss_coeff: float = 0.5,
         entropy_coeff: float | Sequence[Sequence[float]] = 0.0,
     ) -> None:
-        """Synchronous advantage actor-critic: one policy-gradient step on a batch of short fragments (arXiv:1602.01783).
+        """Synchronous advantage actor-critic: one policy-gradient step per batch of short rollouts (arXiv:1602.01783).
 
         Args:
             config: Parsed settings, instead of settings by name.
@@ -1677,7 +1677,7 @@ class DDPG(_DDPG):
         """
 
 class DDPPO(_DDPPO):
-    """Decentralized distributed PPO: workers learn from their own fragments by all-reduce (arXiv:1911.00357)."""
+    """Decentralized distributed PPO: workers learn from their own rollout fragments by all-reduce (arXiv:1911.00357)."""
     def __init__(
         self,
         config: DDPPOConfig | None = None,
@@ -1714,7 +1714,7 @@ class DDPPO(_DDPPO):
         kl_target: float | None = None,
         standardize_advantages: bool = True,
     ) -> None:
-        """Decentralized distributed PPO: workers learn from their own fragments by all-reduce (arXiv:1911.00357).
+        """Decentralized distributed PPO: workers learn from their own rollout fragments by all-reduce (arXiv:1911.00357).
 
         Args:
             config: Parsed settings, instead of settings by name.

@@ -49,7 +49,7 @@ class A2CConfig(OnPolicyConfig):
 
 
 class A2C(Algorithm[A2CConfig]):
-    """Synchronous advantage actor-critic: one policy-gradient step on a batch of short fragments (arXiv:1602.01783)."""
+    """Synchronous advantage actor-critic: one policy-gradient step per batch of short rollouts (arXiv:1602.01783)."""
 
     Config = A2CConfig
     policy_family = "rlrun.engine.policy.actor_critic:ActorCriticPolicy"
@@ -68,7 +68,7 @@ class A2C(Algorithm[A2CConfig]):
 
     @override
     def learn(self, fragments: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Builds the dataflow that computes the advantages in each fragment and takes one SGD step per batch."""
+        """Builds the dataflow that computes the advantages in each rollout and takes one SGD step per batch."""
         config = self.config
         batches = (
             fragments.for_each(ComputeAdvantages(config.gamma, config.gae_lambda, config.reward_streams))

@@ -111,7 +111,7 @@ class PPO(Algorithm[PPOConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Builds the dataflow that computes the advantages in each fragment and runs epochs of SGD on each batch.
+        """Builds the dataflow that computes the advantages in each rollout and runs epochs of SGD on each batch.
 
         Advantages are standardized over the whole batch. After each batch, all workers receive the new weights.
         """

@@ -32,8 +32,8 @@ class InterestEvolution(gymnasium.Env[Observation, NDArray[np.int64]]):  # type:
     At each step `num_candidates` documents are sampled, each with one of `num_topics` topics. The action selects a
     slate of `slate_size` documents; a duplicate counts once. The user clicks by a conditional logit model: the logit of
     a document is her interest in its topic, and the logit of no click is 0. A click gives a reward of 1, and watching
-    the document takes 4 minutes of her budget, of which a topic of high quality returns some. Her interest in the topic
-    increases with probability (interest + 1) / 2, else it decreases. An episode ends when the budget is used up.
+    the document takes 4 minutes of her budget; a topic of high quality gives some of them back. Her interest in the
+    topic increases with probability (interest + 1) / 2, else it decreases. An episode ends when the budget is used up.
 
     Interesting topics get clicks, but topics of high quality keep the user, so the slate with the most clicks is not
     the best one.

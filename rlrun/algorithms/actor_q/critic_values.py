@@ -28,7 +28,7 @@ class CriticValues(Recording):
 
     @override
     def load(self, flat: Floats) -> None:
-        """Loads the critic's weights from the flat vector of acting parameters."""
+        """Loads the critic's weights from the flat vector of parameters that workers receive."""
         self.critic.load(flat)
 
     @override

@@ -59,9 +59,9 @@ class ActorQPolicy(Policy):
     Args:
         config: Settings.
         leaves: Entries of the observation with their encodings: a tree of `ObservationLeaf`.
-        action_space: Action space of the acting network.
-        module: Critics and other networks.
-        acting: Name prefix of the acting network's parameters.
+        action_space: Action space of the network that acts.
+        module: Torch module of the critics and other networks.
+        acting: Name prefix of the parameters of the network that acts.
         networks: Function that creates the networks passed to losses, from the fields of `ActorQNetworks`.
         burn_in: Length of the burn-in of recurrent networks.
 

@@ -26,7 +26,7 @@ class NetworkPrediction:
     """Leaf evaluation by a policy-value network: prior probabilities of the actions, and tanh of the value head.
 
     Args:
-        network: Acting network with the heads `outputs` (logits of the actions) and `value`.
+        network: Network with the heads `outputs` (logits of the actions) and `value`.
         game: Rules of the game, with the observations of positions.
     """
 
@@ -45,7 +45,7 @@ class NetworkPrediction:
 
 
 class SearchingNetwork:
-    """Acting network whose outputs are the log visit counts of a tree search.
+    """Network for action selection whose outputs are the log visit counts of a tree search.
 
     The greedy action is then the most visited one, and sampling is proportional to the visits. Positions are
     reconstructed from observations; each search begins with an empty tree and has no root noise.
@@ -67,7 +67,7 @@ class SearchingNetwork:
         self.settings = settings
 
     def load(self, flat: Floats) -> None:
-        """Loads the acting parameters [num_parameters] of the policy-value network."""
+        """Loads the flat parameters [num_parameters] of the policy-value network."""
         self.prediction.network.load(flat)
 
     def __call__(
@@ -99,7 +99,7 @@ class SearchingBehavior(BehaviorPolicy):
     """Behavior policy that acts by Monte Carlo tree search.
 
     Args:
-        network: Acting network that runs the searches.
+        network: Network for action selection, which runs the searches.
         action_space: Conversion between policy actions and env actions.
         exploration: Rule that selects actions from log visit counts.
         leaves: Entries of the observation with their encodings: a tree of `ObservationLeaf`.

@@ -139,7 +139,7 @@ class Archer(Algorithm[ArcherConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Builds the dataflow in which the critics learn from a replay buffer, the actor from the newest fragments."""
+        """Builds the dataflow in which the critics learn from a replay buffer, the actor from the newest rollouts."""
         config = self.config
         # The replay's discounts only mark the ends of episodes: gamma is of utterances.
         replay = trainee.make_replay(config.replay, n_step=1, gamma=1.0, sequences=True)

@@ -91,7 +91,7 @@ class UtteranceAdvantages(Operator):
     Q is unknown for tokens not chosen), and the others get 0. Advantages are divided by the standard deviation of Q -
     V.
 
-    Tokens of utterances that are cut off at the start or end of the fragment are masked out of the losses.
+    Tokens of utterances that are cut off at the start or end of the rollout fragment are masked out of the losses.
 
     Args:
         trainee: The policy in training, with an `ArcherPolicy`.

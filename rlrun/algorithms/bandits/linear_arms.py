@@ -23,9 +23,10 @@ SPREADS = "spreads"
 
 
 class LinearArms:
-    """Acting network of a linear bandit: outputs x^T theta (mean reward) and S^T x (uncertainty) of each arm.
+    """Network for action selection in a linear bandit: outputs x^T theta (mean reward) and S^T x of each arm.
 
-    The features are x, the coefficients theta, the Gram matrix A, and its inverse S S^T; see `RidgeRegressions`.
+    The features are x, the coefficients theta, and the inverse Gram matrix S S^T, so S^T x gives the uncertainty of the
+    mean; see `RidgeRegressions`.
 
     With one shared regression, observations are features of each arm, [A, D]. With a regression per arm, they are a
     context [D], or a Discrete context encoded as one-hot.
@@ -48,7 +49,7 @@ class LinearArms:
         self._roots: Floats = np.zeros((regressions, features, features), np.float32)
 
     def load(self, flat: Floats) -> None:
-        """Loads the flat acting parameters of M regressions on D features: coefficients and roots, [M D + M D D]."""
+        """Loads the flat parameters of M regressions on D features: coefficients and roots, [M D + M D D]."""
         size = self._coefficients.size
         self._coefficients = flat[:size].reshape(self._coefficients.shape)
         self._roots = flat[size:].reshape(self._roots.shape)

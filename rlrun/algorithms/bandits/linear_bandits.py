@@ -52,7 +52,7 @@ def regressed_rewards(fragments: Flow[SampleBatch], trainee: Trainee, config: Li
     """Builds a linear bandit's dataflow: fits ridge regressions to batches of pulls, broadcasts the coefficients.
 
     Args:
-        fragments: Stream of the fragments (pulls with contexts and rewards) that workers collect.
+        fragments: Stream of the rollout fragments (pulls with contexts and rewards) that workers collect.
         trainee: The policy in training, with a `LinearBanditPolicy`.
         config: Settings of the linear bandit.
     """

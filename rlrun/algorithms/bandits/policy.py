@@ -23,7 +23,7 @@ from rlrun.engine.policy.policy import Policy
 
 
 class Regressions(nn.Module):
-    """Acting parameters of M ridge regressions: coefficients [M, D], and roots of inverse Gram matrices [M, D, D]."""
+    """Parameters of M ridge regressions: coefficients [M, D], and roots of inverse Gram matrices [M, D, D]."""
 
     def __init__(self, number: int, features: int, ridge: float) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class LinearBanditPolicy(Policy):
         exploration: Factory of the exploration, from the numbers of regressions M and features D.
 
     Attributes:
-        arms: Acting network over arms, used for its feature encoding.
+        arms: Network for action selection, whose encoding of features is used.
 
     Raises:
         UsageError: If actions are not Discrete, or observations are neither contexts nor arm features.
@@ -94,7 +94,7 @@ class LinearBanditPolicy(Policy):
 
 
 def linear_arms(observation_space: gymnasium.Space[Any], num_arms: int) -> LinearArms:
-    """Creates the acting network of a linear bandit for an observation space.
+    """Creates the network for action selection in a linear bandit with a given observation space.
 
     Raises:
         UsageError: Observations are neither a shared context nor features of each arm.

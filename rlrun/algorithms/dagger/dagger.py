@@ -75,6 +75,6 @@ class DAgger(Algorithm[DAggerConfig]):
 
 
 def labelled(fragment: SampleBatch) -> SampleBatch:
-    """Returns a copy of a fragment, in which the expert's actions replace the actions that were taken."""
+    """Returns a copy of a rollout fragment, in which the expert's actions replace the actions that were taken."""
     rest = {name: column for name, column in fragment.items() if name != EXPERT_ACTIONS}
     return SampleBatch(rest, actions=fragment[EXPERT_ACTIONS])

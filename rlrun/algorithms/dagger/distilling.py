@@ -34,7 +34,7 @@ class ExpertDistributions(ExpertLabels):
 
     @override
     def postprocess(self, batch: SampleBatch, collector: FragmentCollector) -> None:
-        """Normalizes a fragment's observations by the statistics at the time of collection."""
+        """Normalizes a rollout fragment's observations by the statistics at the time of collection."""
         collector.filter.filter_fragment(batch)
 
 

@@ -60,7 +60,7 @@ class NoiseAndChoice:
         self._exploration.assign_envs(first_slot, num_slots)
 
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Samples a fragment's noise: the learner's exploration noise, and a uniform number for each step and env."""
+        """Samples a rollout's noise: the learner's exploration noise, and a uniform number for each step and env."""
         own = self._exploration.noise(generator, length, slots)
         return np.concatenate([own, generator.random((length, slots, 1), np.float32)], -1)
 
@@ -73,7 +73,7 @@ class LabelingBehavior(BehaviorPolicy):
     Args:
         expert: Name of the expert; see `expert_at`. None raises an error at the first step.
         spaces: Observation and action space.
-        network: The learner's acting network.
+        network: The learner's network, which selects actions.
         action_space: Conversion between env actions and the policy's own actions.
         exploration: The learner's exploration while collecting.
         leaves: Entries of the observation with their encodings: a tree of `ObservationLeaf`.

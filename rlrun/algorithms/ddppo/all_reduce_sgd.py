@@ -53,7 +53,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
     """Runs epochs of minibatch SGD on a worker's own batch, each step along the gradient over all workers' batches.
 
     All workers hold bit-identical parameters and optimizer states, since each applies the same sum of gradients. They
-    sample and learn in lockstep, so fragments must be requested from all workers at the same time.
+    sample and learn in lockstep, so rollout fragments must be requested from all workers at the same time.
 
     Args:
         make_learner: Picklable learner factory.

@@ -55,7 +55,7 @@ class DDPPOConfig(PPOConfig):
 
 
 class DDPPO(PPO):
-    """Decentralized distributed PPO: workers learn from their own fragments by all-reduce (arXiv:1911.00357).
+    """Decentralized distributed PPO: workers learn from their own rollout fragments by all-reduce (arXiv:1911.00357).
 
     The driver copies the workers' learner state for checkpoints and evaluation, and merges their observation filters.
     All workers collect fragments of the same length; the paper's rule that shortens the fragments of slow workers
@@ -86,7 +86,7 @@ class DDPPO(PPO):
 
     @override
     def learn(self, replicas: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Builds the dataflow that copies the learner state of the workers, which train, to the driver.
+        """Builds the dataflow on the driver, which copies the learner state of the workers; the workers train.
 
         It also merges the observation filters (running statistics) of the workers, and broadcasts the result.
         """

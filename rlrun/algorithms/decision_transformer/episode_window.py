@@ -121,7 +121,7 @@ class ContextInputs:
 
 
 class ContextNetwork:
-    """Acting network that adds an observation to the context, and returns the transformer's outputs for an action.
+    """Network for action selection: adds an observation to the context, and runs the transformer on it.
 
     Args:
         transformer: Transformer to copy.

@@ -70,7 +70,7 @@ class DistributedReplay(Algorithm[Any]):
     """Mixin of algorithms with a distributed prioritized replay and asynchronous workers (arXiv:1803.00933).
 
     List it first among the base classes. Configs must extend `DistributedReplaySettings` and `OffPolicyConfig`, and
-    fragments must have the columns from which `InitialPriorities` computes priorities.
+    rollout fragments must have the columns from which `InitialPriorities` computes priorities.
     """
 
     @property
@@ -92,7 +92,7 @@ class DistributedReplay(Algorithm[Any]):
 
     @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
-        """Creates the stream of fragments from asynchronous workers.
+        """Creates the stream of rollout fragments from asynchronous workers.
 
         If replay shards (processes) store them, the fragments stay in Ray's object store.
         """
@@ -100,10 +100,9 @@ class DistributedReplay(Algorithm[Any]):
 
     @override
     def learn(self, fragments: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Builds the dataflow that stores fragments in the replay buffer and, concurrently, trains on minibatches.
+        """Builds the dataflow that stores rollouts in the replay buffer and, concurrently, trains on minibatches.
 
-        A worker that delivers a fragment gets new weights once its weights are `asynchrony.weights_age` minibatches
-        old.
+        A worker that delivers a rollout gets new weights once its weights are `asynchrony.weights_age` minibatches old.
         """
         return store_and_learn_concurrently(fragments, trainee, self.config, self.config.asynchrony)
 
@@ -142,12 +141,12 @@ def asynchronous_fragments(
 def store_and_learn_concurrently(
     fragments: Flow[Any], trainee: Trainee, config: OffPolicyConfig, asynchrony: AsynchronyConfig
 ) -> Flow[Any]:
-    """Builds the dataflow that stores fragments in a replay buffer and, concurrently, trains on minibatches.
+    """Builds the dataflow that stores rollouts in a replay buffer and, concurrently, trains on minibatches.
 
-    A worker that delivers a fragment gets new weights once its weights are `weights_age` minibatches old.
+    A worker that delivers a rollout gets new weights once its weights are `weights_age` minibatches old.
 
     Args:
-        fragments: Stream of the fragments (consecutive steps of parallel envs) that workers collect.
+        fragments: Stream of the rollout fragments (consecutive steps of parallel envs) that workers collect.
         trainee: The policy in training, with its learner, workers and step clock.
         config: The algorithm's settings.
         asynchrony: Settings of the concurrency of workers, replay buffer and learner.
@@ -178,11 +177,11 @@ _VALUES = ("q_values", "values", "taken_values")
 
 
 class InitialPriorities(Operator):
-    """Adds each step's absolute TD error at the acting weights, `priorities` [T, B].
+    """Adds each step's absolute TD error under the weights that collected it, `priorities` [T, B].
 
     TD errors are computed from recorded columns, which are then removed: `q_values` [T + 1, B, A] of all actions, or
     `values` [T + 1, B] of the greedy actions and `taken_values` [T, B] of the actions taken. An n-step return
-    that would reach beyond the fragment is shortened to end with the fragment.
+    that would reach beyond the rollout fragment is shortened to end with the fragment.
 
     Source:
         Horgan et al., arXiv:1803.00933, section 3 and algorithm 1 (ComputePriorities).
@@ -237,7 +236,7 @@ def distributed_replay(
 
     Args:
         config: Settings of the buffer; its capacity is divided among the shards.
-        trainee: The policy in training whose fragments are stored.
+        trainee: The policy in training whose rollout fragments are stored.
         n_step: Length n of the n-step return, before bootstrapping.
         gamma: Discount factor.
         shards: Maximum number of shard processes.

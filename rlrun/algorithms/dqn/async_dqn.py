@@ -107,8 +107,8 @@ class AsyncDQN(Algorithm[AsyncDQNConfig]):
     def loss(self, outputs: QNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Squared (or Huber) loss of Q values against n-step returns (arXiv:1602.01783, alg. S2), T + 1 steps per row.
 
-        An n-step return sums rewards up to the end of the fragment or episode. Unless the episode has terminated, the
-        return bootstraps there with the maximum of the target network's values.
+        An n-step return sums rewards up to the end of the rollout fragment or episode. Unless the episode has
+        terminated, the return bootstraps there with the maximum of the target network's values.
         """
         from rlrun.engine.functional.vtrace import vtrace
 
@@ -133,7 +133,7 @@ class AsyncDQN(Algorithm[AsyncDQNConfig]):
 
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
-        """Operators that run on workers: compute the gradient of each fragment at the acting weights."""
+        """Operators that run on workers: compute the gradient of each rollout under the weights that collected it."""
         return (ComputeGradients(trainee.learner_factory, whole_fragments=True),)
 
     @override

@@ -80,7 +80,7 @@ class PQN(Algorithm[PQNConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Builds the dataflow that computes Q(lambda) targets in each fragment and runs epochs of SGD on each batch."""
+        """Builds the dataflow that computes Q(lambda) targets in each rollout and runs epochs of SGD on each batch."""
         config = self.config
         return (
             fragments.for_each(QLambdaTargets(config.gamma, config.q_lambda))
@@ -92,7 +92,7 @@ class PQN(Algorithm[PQNConfig]):
 
 
 class QLambdaTargets(Operator):
-    """Replaces `q_values` [T + 1, B, A] of a fragment by the lambda-returns of its steps, `q_targets` [T, B].
+    """Replaces `q_values` [T + 1, B, A] of a rollout fragment by the lambda-returns of its steps, `q_targets` [T, B].
 
     G[t] = r[t] + gamma (lambda G[t + 1] + (1 - lambda) max over a of Q(s[t + 1], a)), with G = max Q after the last
     step. A truncated step bootstraps from max Q of its final observation, a terminated one from 0. Traces are not cut

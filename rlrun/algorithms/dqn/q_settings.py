@@ -23,7 +23,7 @@ class QSettings:
         noisy_sigma: Initial standard deviation of the noisy layers' parameters; None without noisy layers.
         exploration: A `QExploration`, or the import path `package.module:Class` of a custom exploration.
         epsilon_spread: Rule for a different `epsilon` in each of the workers' parallel envs; None for equal epsilons.
-        records_values: Whether fragments include the Q values of all actions.
+        records_values: Whether rollout fragments include the Q values of all actions.
     """
 
     returns: ReturnModel = field(default_factory=ReturnModel)

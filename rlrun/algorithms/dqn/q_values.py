@@ -1,4 +1,4 @@
-"""Acting networks that output Q values, one of them for IQN, and a recorder of Q values (NumPy)."""
+"""Networks for action selection that output Q values, one of them for IQN, and a recorder of Q values (NumPy)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class QValues(Recording):
 
     @override
     def postprocess(self, batch: SampleBatch, collector: FragmentCollector) -> None:
-        """Computes the missing Q values of the fragment's final observations."""
+        """Computes the missing Q values of the rollout fragment's final observations."""
         values = batch["q_values"]
         behind = collector.filter(map_tree(lambda leaf: leaf[-1], viewed(batch)["obs"]))
         closing = collector.closing_heads(behind)["outputs"]
@@ -53,10 +53,10 @@ class QValues(Recording):
 
 
 class ExpectedReturns(TransformedOutputs):
-    """Acting network whose outputs are Q values: the means of another network's return distributions.
+    """Network for action selection that outputs Q values: the means of another network's return distributions.
 
     Args:
-        network: Acting network of return distributions.
+        network: Network that outputs return distributions.
         returns: Representation of returns in the network's outputs.
     """
 
@@ -82,7 +82,7 @@ def waves(fractions: Floats, number: int) -> Floats:
 
 
 class MeanQuantiles(TransformedOutputs):
-    """Acting network of IQN whose outputs are Q values: means of quantiles at K fixed midpoints.
+    """Network for action selection in IQN, which outputs Q values: means of quantiles at K fixed midpoints.
 
     Args:
         network: Inner network, whose head `outputs` gives the features of the observation, [B, D].

@@ -1,4 +1,4 @@
-"""Acting network of DreamerV3: posterior inference and actor, step by step (NumPy; convolutions in torch)."""
+"""Action selection of DreamerV3: posterior inference and actor, step by step (NumPy; convolutions in torch)."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from rlrun.engine.policy.exploration.exploration import Heads as ActingHeads
 
 
 class WorldModelActor:
-    """Acting network that infers the latent state from each observation, and selects an action.
+    """Network for action selection: infers the latent state from each observation, and selects an action.
 
     The recurrent state [B, state_size] is deterministic latent, stochastic latent and last action, concatenated.
     With noise, latents and actions are sampled; without, they are modes.
 
     Args:
         spec: Spec of the world model.
-        slots: Offsets of the acting parameters in the loaded vector, by name.
+        slots: Offsets of the parameters in the loaded flat vector, by name.
         actions: Action distributions of the actor.
 
     Attributes:
@@ -46,7 +46,7 @@ class WorldModelActor:
         self._convolve: Callable[[Any], Floats] | None = None
 
     def load(self, flat: Floats) -> None:
-        """Loads the flat acting parameters, which may be a read-only array in Ray's object store."""
+        """Loads the flat parameter vector, which may be a read-only array in Ray's object store."""
         for name, slot in self.slots.items():
             parameter = flat[slot.offset : slot.offset + slot.size].reshape(slot.shape)
             is_matrix = len(slot.shape) == 2
@@ -177,7 +177,7 @@ def _convolutions(spec: WorldModelSpec, parameters: Mapping[str, Floats]) -> Cal
 
 
 class DrawnActions(Exploration):
-    """Exploration strategy that executes the actions which DreamerV3's acting network has already sampled.
+    """Exploration strategy that executes the actions which `WorldModelActor` has already sampled.
 
     Args:
         actions: Action distributions of the actor.

@@ -64,9 +64,9 @@ class ExpertSteps(NamedTuple):
 
 
 class ImitationRewards(StatefulOperator):
-    """Replaces a fragment's rewards by the discriminator's, and adds the columns that the discriminator learns from.
+    """Replaces a rollout's rewards by the discriminator's, and adds the columns that the discriminator learns from.
 
-    The expert's observations are normalized by the same statistics as the fragment's. Actions are compared after
+    The expert's observations are normalized by the same statistics as the rollout's. Actions are compared after
     clipping to their bounds, as the env executed them. Rewards are multiplied by 1 - gamma, so that values have the
     scale of log-odds. A termination adds the discounted rewards of the absorbing state; see `AbsorbingLogOdds`.
 

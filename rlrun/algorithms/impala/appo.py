@@ -88,7 +88,7 @@ class APPO(Impala):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Builds the dataflow that trains on batches of fragments and updates the target policy.
+        """Builds the dataflow that trains on batches of rollout fragments and updates the target policy.
 
         A worker that delivers a fragment gets new weights if its own are at least `broadcast_interval` updates old.
         """

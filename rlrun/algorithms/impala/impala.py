@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 class ImpalaConfig(OnPolicyConfig):
     """Settings of IMPALA (Espeholt et al., arXiv:1802.01561).
 
-    A batch consists of complete fragments.
+    A batch consists of complete rollout fragments.
     """
 
     rollout_fragment_length: PositiveInt | None = 64
@@ -81,7 +81,7 @@ class ImpalaConfig(OnPolicyConfig):
     @property
     @override
     def gathered_by(self) -> str | None:
-        """Name of the setting by which fragments are merged before they reach the learner: `num_aggregators`.
+        """Name of the setting by which rollout fragments are merged before they reach the learner: `num_aggregators`.
 
         None if `num_aggregators` is 0.
         """
@@ -152,7 +152,10 @@ class Impala(Algorithm[ImpalaConfig]):
 
     @override
     def collect(self, trainee: Trainee) -> Flow[SampleBatch]:
-        """Creates the stream of fragments as workers finish them, or of batches merged by aggregator processes."""
+        """Creates the stream of rollout fragments as workers finish them, or of batches that aggregators merge.
+
+        Aggregators are separate processes, which concatenate the fragments of several workers.
+        """
         config = self.config
         return trainee.workers.rollouts(
             mode=self.mode,
@@ -163,7 +166,7 @@ class Impala(Algorithm[ImpalaConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Builds the dataflow that takes SGD steps on batches of fragments from asynchronous workers.
+        """Builds the dataflow that takes SGD steps on batches of rollout fragments from asynchronous workers.
 
         A worker that delivers a fragment gets new weights if its own are at least `broadcast_interval` updates old.
         """
@@ -171,7 +174,7 @@ class Impala(Algorithm[ImpalaConfig]):
         return batches.for_each(self.train_on_batch(trainee)).for_each(MergeFilters(trainee))
 
     def batches(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[SampleBatch]:
-        """Stream of training batches, which consist of new and replayed fragments.
+        """Stream of training batches, which consist of new and replayed rollout fragments.
 
         A worker that delivers a fragment gets new weights if its own are at least `broadcast_interval` updates old.
         """
@@ -183,7 +186,7 @@ class Impala(Algorithm[ImpalaConfig]):
         return fragments.combine(ConcatBatches(config.train_batch_size))
 
     def train_on_batch(self, trainee: Trainee) -> TrainOnBatch:
-        """Creates the operator that takes SGD steps on a batch; each training row is a whole fragment."""
+        """Creates the operator that takes SGD steps on a batch; each training row is a whole rollout fragment."""
         config = self.config
         return TrainOnBatch(
             trainee, num_epochs=config.num_epochs, minibatch_size=config.minibatch_size, whole_fragments=True
@@ -191,7 +194,7 @@ class Impala(Algorithm[ImpalaConfig]):
 
 
 class ReplayRecent(StatefulOperator):
-    """Emits each new fragment, followed by fragments sampled from the most recent ones, at a fixed replay ratio.
+    """Emits each new rollout fragment, followed by samples from the most recent ones at a fixed replay ratio.
 
     Source:
         The mixed batches of IMPALA with replay (Espeholt et al., arXiv:1802.01561, section 5.2.2 and appendix E).

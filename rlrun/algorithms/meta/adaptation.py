@@ -83,7 +83,7 @@ def surrogate(outputs: AdaptableOutputs, batch: SampleBatch) -> Callable[[Views]
 
 
 def adapted_acting(policy: AdaptablePolicy, acting: Floats, batch: SampleBatch, step_size: float) -> Floats:
-    """Adapted parameters [P]: one inner gradient step of MAML on a fragment, in NumPy.
+    """Adapted parameters [P]: one inner gradient step of MAML on a rollout fragment, in NumPy.
 
     Args:
         policy: Policy that defines the network; its own parameter values are unused.

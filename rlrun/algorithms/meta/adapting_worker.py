@@ -132,7 +132,7 @@ class AdaptingWorker:
         return dataclasses.replace(weights, acting=moved)
 
     def state(self) -> dict[str, Any]:
-        """State for a checkpoint: index of the next fragment, and policy state; fragments start new episodes."""
+        """State for a checkpoint: index of the next rollout, and policy state; rollouts start new episodes."""
         return {"fragment": self._fragment, "worker": {**self._worker.state(), "slots": []}}
 
     def place(self) -> dict[str, Any]:

@@ -85,9 +85,9 @@ class MAMLConfig(AlgorithmConfig):
 class MAML(Algorithm[MAMLConfig]):
     """Model-agnostic meta-learning: initial parameters for fast adaptation to a task (arXiv:1703.03400, alg. 3).
 
-    An env samples a task from an episode's seed. Each fragment of a worker is one task, to which the worker adapts the
-    policy by REINFORCE. The meta-update differentiates PPO's clipped surrogate of the adapted policies through the
-    adaptation, where the paper uses TRPO.
+    An env samples a task from an episode's seed. Each rollout fragment of a worker is one task, to which the worker
+    adapts the policy by REINFORCE. The meta-update differentiates PPO's clipped surrogate of the adapted policies
+    through the adaptation, where the paper uses TRPO.
     """
 
     Config: ClassVar[type[MAMLConfig]] = MAMLConfig

@@ -235,7 +235,7 @@ def transition_buffer(config: ReplayConfig, trainee: Trainee, *, gamma: float) -
 
     Args:
         config: Settings of the buffer.
-        trainee: The policy in training whose fragments are stored.
+        trainee: The policy in training whose rollout fragments are stored.
         gamma: Discount factor.
     """
     number, seed = len(trainee.workers.indices), child_seed(trainee.seed, "replay")

@@ -137,10 +137,10 @@ class ImagineTasks(StatefulOperator):
         return tasks
 
     def imagine(self, acting: list[Floats]) -> list[SampleBatch]:
-        """Rolls out one policy per task in the ensemble; returns a fragment [T, episodes] per task.
+        """Rolls out one policy per task in the ensemble; returns a rollout fragment [T, episodes] per task.
 
         Args:
-            acting: Acting parameters of each task's policy, [A] each.
+            acting: Flat parameters of each task's policy, [A] each.
         """
         trainee, shape = self.trainee, (self.episodes, len(acting))
         policy = cast("ModelBasedPolicy", trainee.policy)

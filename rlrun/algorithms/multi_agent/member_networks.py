@@ -1,4 +1,4 @@
-"""Decentralized acting networks of a team, one per member (NumPy)."""
+"""Decentralized networks for action selection in a team, one per member (NumPy)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from rlrun.engine.nn.acting import ActingNetwork, Floats, Heads
 
 
 class MemberNetworks:
-    """Separate acting networks of K team members; agent b, counted over all teams, uses network b modulo K.
+    """Separate networks for action selection of K team members; agent b of all teams uses network b modulo K.
 
     Args:
-        networks: Feed-forward acting networks of the members.
+        networks: Feed-forward networks of the members.
 
     Attributes:
         state_size: Size of the recurrent state: 0.
@@ -29,7 +29,7 @@ class MemberNetworks:
         self.networks = tuple(networks)
 
     def load(self, flat: Floats) -> None:
-        """Loads the flat acting parameters, which may be a read-only array in Ray's object store."""
+        """Loads the flat parameter vector, which may be a read-only array in Ray's object store."""
         for network in self.networks:
             network.load(flat)
 

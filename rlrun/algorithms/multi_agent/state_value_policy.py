@@ -97,7 +97,7 @@ class StateValuePolicy(Policy):
 
     @override
     def behavior(self) -> BehaviorPolicy:
-        """Creates the behavior policy, without weights yet; it computes the values of a whole fragment at once."""
+        """Creates the behavior policy, without weights yet; it computes the values of a whole rollout at once."""
         recording = LogProbsAndStateValues(
             self.action_space,
             acting_network(self.value_network, self.parameters, heads=("value",)),

@@ -18,11 +18,11 @@ LEAST_VARIANCE = 1e-2
 
 
 class LogProbsAndStateValues(LogProbsAndValues):
-    """Adds the columns `logp` and `values` to fragments, for MAPPO and IPPO; values are on the scale of rewards.
+    """Adds the columns `logp` and `values` to rollouts, for MAPPO and IPPO; values are on the scale of rewards.
 
     Args:
         action_space: Action distributions.
-        value_network: Acting network with the head `value`, of normalized values.
+        value_network: Value network, whose head `value` outputs normalized values.
         moments_at: Offset of the value moments in the loaded parameters.
         sees_state: Whether the env's global state is an input of the value network.
         sees_observation: Whether the agent's own observation is an input of the value network.
@@ -50,7 +50,7 @@ class LogProbsAndStateValues(LogProbsAndValues):
 
     @override
     def postprocess(self, batch: SampleBatch, collector: FragmentCollector) -> None:
-        """Adds log-probabilities and denormalized values to a fragment, after normalizing its observations."""
+        """Adds log-probabilities and denormalized values to a rollout fragment, after normalizing its observations."""
         super().postprocess(batch, collector)
         batch["values"] = denormalized(batch["values"], self._moments)
 

@@ -25,7 +25,7 @@ GIVEN = "given"
 
 
 class JoinTeams(StatefulOperator):
-    """Joins the K members of each of W teams: a fragment of agents [T, W * K] becomes joint steps [T, W].
+    """Joins the K members of each of W teams: a rollout fragment of agents [T, W * K] becomes joint steps [T, W].
 
     Inputs are pairs (worker index, fragment). All K agents of a multi-agent env form one team. A joint observation is a
     tree: `agents` [T + 1, W, K, ...], the mask `present` [T + 1, W, K] and, if recorded, the global `state` [T + 1, W,

@@ -97,6 +97,6 @@ class TeamActorCriticsPolicy(ActorQPolicy):
 
     @override
     def acting_network(self) -> ActingNetwork:
-        """Creates the acting network: the shared actor, or a network that contains each member's actor."""
+        """Creates the network for action selection: the shared actor, or a network with each member's actor."""
         networks = [self.acting_side(actor) for actor in self.actors]
         return networks[0] if len(networks) == 1 else MemberNetworks(networks)

@@ -16,11 +16,11 @@ from rlrun.engine.policy.action_spaces.action_space import Floats
 
 
 class LikelyActions(TransformedOutputs):
-    """Acting network of Q values, in which actions that are unlikely under a behavior policy are forbidden.
+    """Network for action selection by Q values that forbids actions which are unlikely under a behavior policy.
 
     Args:
-        values: Acting network of Q values.
-        behavior: Acting network of the behavior policy's logits.
+        values: Network that outputs Q values.
+        behavior: Network that outputs the behavior policy's logits.
         threshold: Minimum probability of an action, as a fraction of the largest one.
     """
 

@@ -45,7 +45,7 @@ class ReplayOrData(Algorithm[Any]):
 
     @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
-        """Creates a stream of minibatches to learn from data sets alone, else a stream of fragments from the env."""
+        """Creates a stream of minibatches to learn from data sets alone, else a stream of rollouts in the env."""
         return data_transitions(trainee, self.config) if self.config.is_offline else super().collect(trainee)
 
     @override

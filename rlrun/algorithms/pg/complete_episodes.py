@@ -1,4 +1,4 @@
-"""Assembly of complete episodes from fragments, for Monte Carlo returns."""
+"""Assembly of complete episodes from rollout fragments, for Monte Carlo returns."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ LONGEST_EPISODE = 100_000
 class CompleteEpisodes(StatefulOperator):
     """Collects complete episodes, and emits their steps with returns once they have ended.
 
-    Each worker runs its own copy, which joins the worker's consecutive fragments. Output batches [1, N] hold the steps
-    of the episodes that ended in a fragment. `value_targets` is the discounted sum of rewards from the step on;
-    `advantages` is the same, minus the estimated value if there is a baseline. A truncated episode bootstraps with the
-    value of its final observation, or 0 without a baseline. Each additional reward stream has the same columns,
+    Each worker runs its own copy, which joins the worker's consecutive rollout fragments. Output batches [1, N] hold
+    the steps of the episodes that ended in a fragment. `value_targets` is the discounted sum of rewards from the step
+    on; `advantages` is the same, minus the estimated value if there is a baseline. A truncated episode bootstraps with
+    the value of its final observation, or 0 without a baseline. Each additional reward stream has the same columns,
     prefixed with the stream's name; all streams must be episodic.
 
     Args:

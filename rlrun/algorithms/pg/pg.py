@@ -79,7 +79,7 @@ class PG(Algorithm[PGConfig]):
 
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
-        """Operators that run on workers: assembly of complete episodes from fragments."""
+        """Operators that run on workers: assembly of complete episodes from rollout fragments."""
         config = self.config
         return (CompleteEpisodes(config.gamma, config.use_baseline, config.reward_streams),)
 

@@ -20,8 +20,8 @@ from rlrun.engine.flow.flow import StatefulOperator
 class WholeEpisodes(StatefulOperator):
     """Joins the parts of episodes until they end, and emits batches [L, N] of N complete episodes, one per column.
 
-    Inputs are pairs (worker index, fragment [T, B]). Batches have the same columns as fragments; entries after an
-    episode's end are empty.
+    Inputs are pairs (worker index, rollout fragment [T, B]). Batches have the same columns as fragments; entries after
+    an episode's end are empty.
 
     Args:
         length: L, maximum number of steps of an episode.

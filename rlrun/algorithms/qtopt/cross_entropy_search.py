@@ -15,12 +15,12 @@ from rlrun.engine.policy.action_spaces.action_space import Floats
 
 
 class CrossEntropySearch:
-    """Acting network that maximizes a Q function by the cross-entropy method.
+    """Network for action selection that maximizes a Q function by the cross-entropy method.
 
     The sampling noise is the same at each step, so that the action is a deterministic function of the observation.
 
     Args:
-        critic: Acting Q network with the inputs `obs` and `actions`.
+        critic: Q network with the inputs `obs` and `actions`.
         size: Size of an action, D.
         iterations: Number of iterations.
         samples: Number of samples per iteration.

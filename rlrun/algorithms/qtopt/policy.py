@@ -67,7 +67,7 @@ class CriticsPolicy(ActorQPolicy):
 
     @override
     def acting_network(self) -> CrossEntropySearch:
-        """Creates the acting network, which searches for the action with the highest value by the first critic."""
+        """Creates the network for action selection, which searches for the highest value of the first critic."""
         return CrossEntropySearch(
             self.acting_side(self.critics[0]),
             self.action_space.size,

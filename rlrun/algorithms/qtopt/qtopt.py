@@ -45,7 +45,7 @@ class QTOptConfig(HuberSettings, OffPolicyConfig):
 
     The paper has rewards of 0 or 1 at the end of an episode and a cross-entropy loss; here rewards are arbitrary, and
     the loss is the squared error. In the paper, `tau` of the first target network is 0.0001. With remote workers,
-    fragments should be longer, and `training_intensity` is the maximum number of minibatches per env step.
+    rollout fragments should be longer, and `training_intensity` is the maximum number of minibatches per env step.
     """
 
     model: ActionValueModelConfig = ActionValueModelConfig(hiddens=(128, 128), activation="relu", orthogonal_init=False)

@@ -21,8 +21,8 @@ class DemonstratedReplay:
     """Replay buffer of sequences that samples demonstrations with a fixed probability, else collected experience.
 
     Demonstrations are stored in a separate buffer and never overwritten. Their sequences start from a zero recurrent
-    state, which the burn-in updates. The file is read at the first fragment, and is not part of checkpoints: it must
-    still exist when a run is resumed.
+    state, which the burn-in updates. The file is read at the first rollout fragment, and is not part of checkpoints: it
+    must still exist when a run is resumed.
 
     Source:
         Paine et al., arXiv:1909.01387, section 3.
@@ -88,7 +88,7 @@ class DemonstratedReplay:
         return self._collected.num_ready
 
     def add(self, worker: int, fragment: SampleBatch) -> int:
-        """Adds a fragment [T, B]; returns the number of steps added.
+        """Adds a rollout fragment [T, B]; returns the number of steps added.
 
         Args:
             worker: Index of the worker that collected the fragment, from 0.

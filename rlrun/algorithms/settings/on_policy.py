@@ -73,7 +73,7 @@ class OnPolicyConfig(AlgorithmConfig):
 
     @property
     def gathered_by(self) -> str | None:
-        """Name of the setting by which fragments of several workers are merged before they reach the learner.
+        """Name of the setting by which rollout fragments of several workers are merged before they reach the learner.
 
         None if no setting merges fragments.
         """

@@ -36,7 +36,7 @@ CLICKED = "clicked"
 class SlateActions(ActionSpace):
     """Action space of slates: `slate_size` out of N candidates, without repetition.
 
-    The outputs of acting networks are the chosen slate itself, not parameters of a distribution.
+    The network for action selection outputs the chosen slate itself, not parameters of a distribution.
 
     Args:
         space: The env's action space.
@@ -65,11 +65,11 @@ class SlateActions(ActionSpace):
 
 
 class SlateSearch:
-    """Acting network that searches for the slate with the highest value.
+    """Network for action selection that searches for the slate with the highest value.
 
     Args:
-        critic: Acting Q network, whose inputs are an item and the rest of the observation.
-        choice: Acting network that outputs the choice model's coefficients.
+        critic: Q network, whose inputs are an item and the rest of the observation.
+        choice: Network that outputs the choice model's coefficients.
         actions: Action space of the slates.
     """
 

@@ -12,7 +12,7 @@ from rlrun.engine.nn.acting import Floats, Heads
 
 
 class ActionTable:
-    """Acting network that looks up the action values of Discrete states.
+    """Network for action selection that looks up the action values of Discrete states in a table.
 
     Args:
         states: Number of states, S.

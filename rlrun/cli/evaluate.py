@@ -57,8 +57,9 @@ def evaluate(
     Prints the mean return, its spread and a 95 % bootstrap interval. CHECKPOINT is
     a directory; a RUN or one of its trials means its newest complete checkpoint.
 
-    A metric of env.columns that is 0 or 1 in each episode is shown as a rate with
-    an exact 95 % interval, and so is the success of a task given by an automaton.
+    If env.columns names a number in the env's info that is 0 or 1 in each episode,
+    such as a success, its rate is shown with an exact 95 % interval. The same holds
+    for the success of a task that an automaton defines.
 
     With --show, prints the first episodes as text, each with its return; the env
     needs Gymnasium's render mode ansi.

@@ -139,7 +139,7 @@ class RunProgress:
         return BestConfiguration(group[0].judged_by, value, ", ".join([*what, *([seeds] if len(group) > 1 else [])]))
 
     def counts_text(self) -> str:
-        """Text with the number of trials by status."""
+        """Formats the number of trials by status, such as "3 trials: 2 running, 1 pending"."""
         trials = list(self.trials.values())
         counts = Counter(trial.status for trial in sorted(trials, key=_place_of_status))
         more = [f"{self.expected - len(trials)} to come"] if self.expected > len(trials) else []
@@ -147,7 +147,7 @@ class RunProgress:
         return f"{counted(max(self.expected, len(trials)), 'trial')}: {parts}"
 
     def resources_text(self) -> str:
-        """Text with used and total CPUs and GPUs, "" if unknown."""
+        """Formats the CPUs and GPUs in use, such as "3/8 CPUs in use"; "" if unknown."""
         if self.resources is None:
             return ""
         used = self.resources
@@ -155,7 +155,7 @@ class RunProgress:
         return f"{used.cpus_used:g}/{used.cpus_total:g} CPUs{gpus} in use"
 
     def stopping_text(self) -> str:
-        """Message after an interrupt: running trials still finish an iteration, and how long past iterations took."""
+        """Message after an interrupt: what running trials still do before they stop, and how long that may take."""
         after = ", then Ray ends" if self.uses_ray else ""
         running = [trial for trial in self.trials.values() if trial.status == "RUNNING"]
         if not running:
@@ -168,7 +168,7 @@ class RunProgress:
         return f"{len(running)} trials save and stop at the end of their iterations ({took}){after}"
 
     def remaining_text(self, now: float) -> str:
-        """Text with the approximate remaining time, "" while unknown.
+        """Formats the approximate remaining time, such as "about 5 min left"; "" while unknown.
 
         Args:
             now: Current time in seconds, on the caller's clock.
@@ -180,7 +180,7 @@ class RunProgress:
         return f"about {whole_seconds(rough).removesuffix(' 00 s')} left" if rough else "almost done"
 
     def summary(self, now: float) -> str:
-        """Formats the progress as one line of text.
+        """Formats the progress of the run as one line: trials by status, best configuration, resources, remaining time.
 
         Args:
             now: Current time in seconds, on the caller's clock.

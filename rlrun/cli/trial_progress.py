@@ -154,7 +154,7 @@ class TrialProgress:
         return 0.0 if self._began is None else now - self._began
 
     def line(self, now: float) -> str:
-        """Formats the progress as one line of text.
+        """Formats the progress of the trial as one line: name, steps, return, speed, remaining time.
 
         Args:
             now: Current time in seconds, on the caller's clock.
@@ -172,7 +172,7 @@ class TrialProgress:
         return counted_metric([self.result or {}])
 
     def steps_text(self, *, with_unit: bool = True) -> str:
-        """Text with the number of steps, and the stop criterion if there is one.
+        """Formats the number of steps, and the limit if there is one, such as "2,048 of 10,000 env steps".
 
         Args:
             with_unit: Whether the text ends with the unit, such as env steps.
@@ -183,12 +183,12 @@ class TrialProgress:
         return f"{number} {words}" if with_unit else number
 
     def return_text(self) -> str:
-        """Text with the mean return, with a fixed number of decimals."""
+        """Formats the newest mean return with a fixed number of decimals; "-" before the first."""
         mean = self.result.get("episode_return_mean") if self.result else None
         return "-" if mean is None else f"{mean:,.1f}" if abs(mean) >= 1 else f"{mean:.3f}"
 
     def rate_text(self) -> str:
-        """Text with env steps per second (or, in offline training, SGD steps per second); "" if unknown."""
+        """Formats the env steps per second (SGD steps in offline training), such as "1,200 steps/s"; "" if unknown."""
         result = self.result or {}
         rate = result.get("env_steps_per_s")
         if self.metric == SGD_STEPS:
@@ -196,7 +196,9 @@ class TrialProgress:
         return "" if rate is None else f"{rate:,.0f} steps/s"
 
     def remaining_text(self, now: float) -> str:
-        """Text with the remaining time, "" while unknown; a return as stop criterion may end the trial earlier.
+        """Formats the remaining time, such as "5 min 10 s left"; "" while unknown.
+
+        If a return is among the stop criteria, the trial may end earlier.
 
         Args:
             now: Current time in seconds, on the caller's clock.

@@ -121,7 +121,7 @@ def page_data(
 
 
 def world_metrics(trials: Sequence[TrialResult]) -> list[str]:
-    """Names of the metrics that trials report on a multi-agent world's policies and games."""
+    """Names of the reported metrics of a multi-agent env: returns of policies, win rates and Elo ratings."""
     names = dict.fromkeys(name for trial in trials for name in trial.last_result)
     return sorted(filter(WORLD_METRICS.fullmatch, names))
 

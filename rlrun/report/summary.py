@@ -118,7 +118,7 @@ def status_text(trials: Sequence[TrialResult]) -> str:
 
 
 def varied_text(run: RunView) -> dict[str, str]:
-    """Text with the parameters that vary between a run's trials, and their values (or range, if there are many)."""
+    """Describes the values of each parameter that varies between a run's trials, as a list or, if many, a range."""
     values: dict[str, dict[str, Any]] = {}
     for trial in run.trials:
         for name, value in trial.params.items():

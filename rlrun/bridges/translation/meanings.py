@@ -93,7 +93,10 @@ class Meaning:
     algorithms: tuple[str, ...] = ()
 
     def applies(self, source: SettingOrigin, has: Has) -> bool:
-        """Whether the row applies to a setting of the given origin and to a config with the given settings."""
+        """Whether this row of the translation table applies to a setting of a library and algorithm.
+
+        The row may also require that rlrun's config has a certain setting (`needs`).
+        """
         is_covered = self.library in ("", source.library) and source.algorithm in (
             self.algorithms or (source.algorithm,)
         )

@@ -35,7 +35,7 @@ class Translation:
     """Translation of a file of another library.
 
     Attributes:
-        library: Name of the library in the table of foreign names.
+        library: Name of the library as in `foreign_names.yaml`, such as `rllib`.
         entries: Translated experiments by their keys in the file.
         names: Names, by key in the file, of the experiments whose name differs from their key.
     """
@@ -78,7 +78,7 @@ class Translation:
         return [remark for remark in self.remarks() if remark.key == "input" and remark.impact is Impact.SLIGHT]
 
     def read_as(self) -> str:
-        """Library and versions, as text, for which the file is assumed to be written."""
+        """Library and versions for which the file is assumed to be written, such as "RLlib 1.13"."""
         versions = sorted({".".join(map(str, entry.source.version)) for entry in self.entries.values()})
         return f"{LIBRARIES[self.library]} {' and '.join(versions)}"
 

@@ -1,4 +1,4 @@
-"""Evidence of a card: the results of all seeds of one configuration, and the seed whose weights are shared."""
+"""Evidence in a card (folder that shares a policy): results of all seeds, and the seed whose weights are shared."""
 
 from __future__ import annotations
 

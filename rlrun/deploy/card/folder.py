@@ -1,4 +1,4 @@
-"""Folder of a card: written to a temporary folder, searched for private texts, then moved into place."""
+"""Writing of a card (folder that shares a policy): in a temporary folder, which is searched for private texts first."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _OWN_KINDS = ("*.onnx", "replay.*")
 
 @contextmanager
 def card_folder(output: Path) -> Iterator[Path]:
-    """Context manager that yields a temporary folder for a card's files, and moves the files into place at the end.
+    """Context manager that yields a temporary folder for the files of a card, and moves them to `output` at the end.
 
     Files of an earlier card are replaced; other existing files are kept.
 

@@ -75,7 +75,7 @@ class Subject:
 
 
 def results_document(subject: Subject, evidence: CardEvidence) -> dict[str, Any]:
-    """Results of a card, the evaluations of all seeds, as plain data for results.json."""
+    """Evaluations of all seeds as plain data, for the file results.json of a card (folder that shares a policy)."""
     estimate = evidence.estimate
     interval = None if estimate is None else {"value": estimate.value, "low": estimate.low, "high": estimate.high}
     return {

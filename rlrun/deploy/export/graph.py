@@ -65,7 +65,7 @@ class Graph:
             operator: Name of the operator.
             inputs: Names of the values that it reads.
             array: Result for the example inputs.
-            attributes: Settings of the operator.
+            attributes: Attributes of the ONNX operator, such as an axis.
 
         Returns:
             Name of the result's value.

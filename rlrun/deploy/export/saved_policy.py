@@ -1,4 +1,4 @@
-"""Export of a saved policy: recording, writing, and comparison with the original policy."""
+"""Export of a saved policy: records it as a graph, writes a file, and compares the file with the original policy."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ class Export:
 
     @property
     def inputs(self) -> dict[str, Array]:
-        """Inputs on which the exported policy was recorded, as arrays by name."""
+        """Example inputs with which the policy was run to record its graph, as arrays by name."""
         return read_inputs(self.policy.graph)
 
     @property
     def outputs(self) -> dict[str, Array]:
-        """Outputs of the exported policy, as arrays by name, for the inputs on which it was recorded."""
+        """Outputs of the policy for the example inputs with which its graph was recorded, as arrays by name."""
         return output_arrays(self.policy.graph)
 
 
@@ -107,7 +107,7 @@ def recorded_policy(
     to: Format,
     actions: ActionKind,
 ) -> PolicyGraph:
-    """Records a policy's step, from observations to actions, as a graph.
+    """Records a policy's step, from observations to actions, as a graph of ONNX operators.
 
     Raises:
         Untraceable: The policy plans its actions, uses custom code, or does something that a graph cannot represent.

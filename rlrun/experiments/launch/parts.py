@@ -360,7 +360,7 @@ def slow_iterations_noted(
 
 
 def progress_text(loop: TrialLoop) -> str:
-    """Message on the progress within the current iteration of a trial."""
+    """Message on the progress within a trial's current iteration, such as its env steps and minibatches so far."""
     running = loop.training.running
     if running.iteration > loop.last_result.get("iteration", 0):
         return f"iteration {running.iteration}: evaluating"

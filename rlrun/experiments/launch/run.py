@@ -276,16 +276,18 @@ def _experiments(source: ExperimentSource | Sequence[ExperimentSource], override
 def with_measured_settings(
     experiment: Experiment, executor: Executor | None, address: str | None, watch: Watcher
 ) -> Experiment:
-    """Replaces settings ``auto`` of an experiment by numbers measured on this machine; a no-op without such settings.
+    """Replaces the value ``auto`` in an experiment by the numbers of workers and envs that are fastest on this machine.
 
-    The experiment's first trial learns for some seconds with each candidate value, without its hooks, and writes
-    nothing.
+    Returns the experiment unchanged if no setting has this value.
+
+    To measure the speed, the experiment's first trial learns for some seconds with each candidate, without hooks and
+    without writing files.
 
     Args:
         experiment: The experiment.
         executor: The user's choice of an executor, or None.
         address: The Ray cluster to join, or None.
-        watch: Called with the events of measuring.
+        watch: Called with the events `RunMeasuring` and `RunMeasured`.
 
     Raises:
         UsageError: The cluster cannot be joined, or is too small.

@@ -24,7 +24,7 @@ from rlrun.experiments.trial.resumption import ending_in_words
 
 
 class Interrupts:
-    """Signal handler context: the first SIGINT, SIGTERM or SIGHUP is recorded, the second raises KeyboardInterrupt.
+    """Context manager for signals: records the first SIGINT, SIGTERM or SIGHUP, raises KeyboardInterrupt at the second.
 
     While an env hangs in this process, the first signal also raises KeyboardInterrupt, since the iteration would never
     end.

@@ -1,4 +1,4 @@
-"""Listing of files and checkpoints in a run's or trial's directory, used by copies to detect changes."""
+"""Listing of the files and checkpoints in a run's or trial's directory, to find what a copy of it has to update."""
 
 from __future__ import annotations
 

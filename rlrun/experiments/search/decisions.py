@@ -24,7 +24,7 @@ class StopDecision:
 
     Attributes:
         trial: Name of the trial.
-        time: Progress of the trial, in the scheduler's time attribute.
+        time: Progress of the trial when it was stopped, in units of the scheduler's `time_attr`.
         score: Value of the scheduler's metric at that time, as reported; None without a value.
         reason: Reason for the decision, as a message to users.
     """

@@ -16,11 +16,11 @@ _IN_EVALUATION = "evaluations run in the trial's own process, whatever `num_work
 
 
 def ending_in_words(who: str, stepped: SteppedEnv | None, *, steps_envs: bool) -> str:
-    """Message about a trial's process that ended without an exception; faulthandler writes a traceback to its stderr.
+    """Message about a trial's process that ended without an exception, probably by a crash in an env's native code.
 
     Args:
-        who: Beginning of the message, with subject and verb.
-        stepped: The env that the process was stepping at its end, if known.
+        who: Beginning of the message, such as "the process ended".
+        stepped: The env that the process was stepping when it ended, if known.
         steps_envs: Whether the trial's own process steps the training envs.
 
     Returns:

@@ -64,7 +64,7 @@ class SeedRecord(ConfigModel):
 
     @property
     def steps(self) -> tuple[float, ...]:
-        """Steps at the points of the learning curve, in the unit that the training counts."""
+        """Steps at the points of the learning curve: env steps, or SGD steps in offline training."""
         return self.sgd_steps or self.env_steps
 
     @property

@@ -208,7 +208,9 @@ def _last_evaluations(trial: TrialResult, expect: ExpectConfig) -> dict[str, flo
 
 
 def to_run(experiments: Sequence[Experiment], gates: Sequence[Gate], *, control: bool) -> list[Experiment]:
-    """Experiments that must run for gates: the gates' own experiments and their earlier stages, in spec order.
+    """Selects the experiments to run for gates (experiments with targets), in the order of the specs.
+
+    These are the gates' experiments and the stages from which they continue.
 
     Stages without targets use the seeds of the gates that follow. In a negative control they learn as usual, since only
     the stage of the gate is tested.

@@ -1,6 +1,6 @@
 """Results of regression runs: a case for each seed, a verdict for each experiment.
 
-Seeds are not paired, since a change of the code changes the random numbers of a seed.
+A comparison with a baseline does not pair equal seeds, since code changes also change a seed's random numbers.
 """
 
 from __future__ import annotations
@@ -266,7 +266,7 @@ class Verdict:
 
     @property
     def summary(self) -> str:
-        """Text with the number of seeds that reached the targets and the required number, for each configuration."""
+        """Says for each configuration how many seeds have reached the targets, and how many must."""
         parts = []
         for cases in self._by_configuration():
             seeds = f"{len(cases)} {'frozen ' if self.control else ''}seed{'s' if len(cases) != 1 else ''}"

@@ -136,7 +136,7 @@ def count_if_true(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def convolutions(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Omits custom convolutions, and adds a remark on rlrun's two presets."""
+    """Omits custom convolution layers; adds a remark that rlrun has two fixed image encoders, nature and impala."""
     if value:
         foreign.tell(key, "the convolutions are those of model.conv, nature or impala")
     return OMIT

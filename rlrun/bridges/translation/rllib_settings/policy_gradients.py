@@ -49,7 +49,7 @@ def halved_value_weight(foreign: ForeignSettings, key: str, value: Any) -> float
 
 @conversion
 def value_clip(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts the clipping threshold of the value loss; from RLlib 1.13 on it clips the squared error instead."""
+    """Keeps PPO's threshold of value clipping; adds a remark that since 1.13 RLlib clips the squared error instead."""
     if foreign.source.version >= (1, 13):
         text = "bounds the value's change here; there, squared errors above it taught the value nothing"
         foreign.tell(key, text)
@@ -58,7 +58,7 @@ def value_clip(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def gradient_norm(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Converts the gradient clipping threshold; A2C, A3C and IMPALA in RLlib sum gradients over the rows of a batch.
+    """Converts the threshold of gradient clipping from sums over a batch (RLlib's A2C, A3C and IMPALA) to means.
 
     For IMPALA, the normalization of rewards is switched off, since RLlib's threshold applies to unscaled rewards.
     """

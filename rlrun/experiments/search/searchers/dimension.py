@@ -111,7 +111,7 @@ class Dimension:
 
 
 def dimensions_of(spaces: Mapping[Location, SearchSpace]) -> tuple[Dimension, ...]:
-    """Converts an experiment's search spaces to numeric dimensions, in order."""
+    """Converts each search space of an experiment to a numeric dimension, in the order of the experiment."""
     return tuple(_dimension(name, location, spaces[location]) for location, name in short_names(spaces).items())
 
 

@@ -36,8 +36,8 @@ def show(run: str, metric: str | None, mode: Mode | None, whole: bool, runs_dir:
     """Show a run and its results.
 
     Seeds of the same configuration are summarized: the mean and the
-    interquartile mean of their last values, and the best value of any. If some
-    files of the run are damaged, the exit code is 5.
+    interquartile mean of their last values, and the best value of any seed. If
+    some files of the run are damaged, the exit code is 5.
     """
     from rlrun.cli.targets import run_named
     from rlrun.report.configurations import groups_of

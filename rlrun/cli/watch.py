@@ -188,7 +188,7 @@ def copy_of_stderr() -> TextIO:
 
 
 def print_event_line(event: RunEvent) -> None:
-    """Prints an event of a run as a line of JSON; serves as the function `watch` of `rlrun.run`."""
+    """Prints an event of a run as a line of JSON; can be passed to `rlrun.run` as `watch`."""
     print_event({**event_data(event), "time": time.time()})
 
 

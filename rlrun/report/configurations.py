@@ -16,7 +16,7 @@ Sample = tuple[TrialResult, ...]
 
 
 class Configured(Protocol):
-    """Interface of trials that can be grouped by their varying parameters."""
+    """Interface of trials that `configurations` can group by the parameters that vary between them."""
 
     @property
     def params(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Drop in return at a stage switch: evaluations before and after the start of a stage."""
+"""Drop in return when training switches to its next stage: evaluations before and after the switch."""
 
 from __future__ import annotations
 

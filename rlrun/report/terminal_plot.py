@@ -75,7 +75,12 @@ def draw(
 
 
 def nice_ticks(low: float, high: float, about: int) -> list[float]:
-    """Round values for axis ticks from `low` to `high`, about `about` in number: 1, 2 or 5 times powers of ten apart.
+    """Round values for axis ticks from `low` to `high`, spaced by 1, 2 or 5 times a power of ten.
+
+    Args:
+        low: Lower end of the axis.
+        high: Upper end of the axis.
+        about: Approximate number of ticks.
 
     Examples:
         >>> nice_ticks(0, 43, 4)

@@ -65,7 +65,7 @@ def shared_learning_rate(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def unchanged(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Returns the value unchanged."""
+    """Returns the value unchanged, for a setting that means the same in rlrun."""
     return value
 
 

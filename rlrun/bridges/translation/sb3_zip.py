@@ -1,8 +1,10 @@
 """Zip files of Stable-Baselines3, read without running their content: tensors, and settings that are plain JSON.
 
-policy.pth             the policy's parameters, saved by torch
-pytorch_variables.pth  SAC's temperature
-data                   JSON; values that JSON cannot represent are pickled, and these are never loaded
+The files in such an archive::
+
+    policy.pth             the policy's parameters, saved by torch
+    pytorch_variables.pth  SAC's temperature
+    data                   JSON; values that JSON cannot represent are pickled, and these are never loaded
 """
 
 from __future__ import annotations

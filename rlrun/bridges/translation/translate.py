@@ -83,7 +83,7 @@ class Translation:
         return f"{LIBRARIES[self.library]} {' and '.join(versions)}"
 
     def summary(self) -> str:
-        """One-line summary of the translation: library and versions, and number of inexactly translated keys."""
+        """One-line summary of the translation: library, versions, and the number of keys not translated exactly."""
         count = len({remark.key for remark in self.remarks() if remark.impact is Impact.SLIGHT})
         changes = f"{count} setting{'s are' if count > 1 else ' is'} not quite as there" if count else "nothing differs"
         return f"read as {self.read_as()}, {changes}"

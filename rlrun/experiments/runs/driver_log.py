@@ -85,7 +85,10 @@ class DriverLog:
 
     @contextmanager
     def printing_to_terminal(self) -> Iterator[None]:
-        """Context manager in which `print` in this thread writes to the terminal instead of the log, for watchers."""
+        """Context manager in which `print` in this thread writes to the terminal instead of the log.
+
+        A run calls its watchers, which may print, inside this context.
+        """
         if self._file is None:
             yield
             return

@@ -41,7 +41,7 @@ def items_of(directory: Path) -> dict[str, Item]:
 
 
 def item_of(file: Path) -> Item:
-    """Creates the directory-listing item of one file.
+    """Creates the entry of one file for a directory listing.
 
     Raises:
         FileNotFoundError: The file does not exist.

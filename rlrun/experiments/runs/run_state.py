@@ -72,7 +72,7 @@ class RunState:
 
 
 def read_run_state(path: Path) -> RunState:
-    """Loads the state of a run from its files. Damaged files are part of the state, and raise no exception."""
+    """Loads the state of a run from its files; damage is recorded in the state instead of raising an exception."""
     path = Path(path).absolute()
     experiment, problem = "", ""
     try:

@@ -184,7 +184,7 @@ class TrialResult:
 
     @cached_property
     def best_checkpoint(self) -> Path | None:
-        """Best checkpoint of the trial by ``checkpoint.best``, or None.
+        """Best checkpoint of the trial by the metric ``checkpoint.best`` of its spec; None without one.
 
         Raises:
             RunDamaged: The trial's spec.yaml is missing or damaged.
@@ -269,7 +269,7 @@ class TrialResult:
 
 
 def read_trial(path: Path, experiment: str, *, has_driver: bool) -> TrialResult:
-    """Loads the state of a trial. Damaged files are part of the state, and raise no exception.
+    """Loads the state of a trial from its files; damage is recorded in the state instead of raising an exception.
 
     Args:
         path: Directory of the trial.

@@ -15,7 +15,8 @@ trial.json)."""
 def status_of(record: TrialRecord, *, is_claimed: bool, has_driver: bool) -> Status:
     """Derives the status of a trial from its record and from which processes are running.
 
-    A driver that resumes a run does not change the records of trials that wait for resources.
+    In a resumed run, a trial that still waits for resources counts as PENDING, although its record has the status from
+    before the resume.
 
     Args:
         record: Content of trial.json.

@@ -94,7 +94,7 @@ class Lineage:
         self.run = Path(run)
 
     def append(self, generation: Generation) -> None:
-        """Appends a decision to the log, synced to disk.
+        """Appends the decision on a generation to the log, synced to disk.
 
         Raises:
             OutOfResources: The disk is full.
@@ -120,7 +120,7 @@ class Lineage:
             commit_directory(partial, kept)
 
     def checkpoint(self, trial: str, generation: int) -> Path:
-        """Path of a member's preserved checkpoint at a generation."""
+        """Path of the checkpoint of a population member that was preserved at a generation."""
         return self.run / GENERATIONS_DIRECTORY / trial / f"{generation:06d}"
 
     def forget_checkpoints(self, needed: Iterable[tuple[str, int]]) -> None:

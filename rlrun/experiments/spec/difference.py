@@ -1,6 +1,6 @@
 """Comparison of two entries of spec files, setting by setting, with defaults filled in.
 
-Entries are plain data, as runs keep them. Code that they name is not imported, except algorithms that are installed.
+The entries are plain data. Code that they name is not imported, except algorithms that are installed.
 """
 
 from __future__ import annotations

@@ -736,7 +736,7 @@ def _own_set(path: str, trial: str, total: int) -> str:
 
 
 def setting_location(path: str) -> Location:
-    """Location in the entry of a setting that a population mutates: below `config` or `policies`.
+    """Converts the dotted path of a setting that a population mutates to its location in the spec entry.
 
     Examples:
         >>> setting_location("replay.alpha"), setting_location("policies.prey.config.lr")

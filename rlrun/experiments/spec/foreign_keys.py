@@ -35,7 +35,7 @@ class ForeignKey:
     converts: bool = False
 
     def as_written(self, mistake: Mistake) -> Mistake:
-        """Makes a mistake about this key's translated value point to where the user wrote the key."""
+        """Relocates a mistake from rlrun's key to this key, where the user wrote the value."""
         if self.converts or mistake.location[: len(self.ours)] != self.ours:
             return mistake
         return replace(mistake, location=(*self.written, *mistake.location[len(self.ours) :]))

@@ -35,7 +35,7 @@ SHARED = "the policies of a world share their envs and workers, so it belongs un
 
 
 def unknown_entry_keys(data: Mapping[str, Any], models: Mapping[str, Sequence[type[ConfigModel]]]) -> list[Mistake]:
-    """Mistakes for unknown keys of a spec entry; if the key exists in another section, the message names that section.
+    """Lists the unknown keys of a spec entry as mistakes; if the key exists in another section, the message names it.
 
     Args:
         data: The entry as written.
@@ -78,7 +78,7 @@ def unknown_policy_keys(
 
 
 def in_policies(mistake: Mistake, models: Mapping[str, type[AlgorithmConfig]]) -> Mistake:
-    """Adds the names of policies that do accept a key to the message that the shared config has no such key.
+    """Adds to the message on a key that the shared `config` lacks the names of the policies whose `config` has the key.
 
     Args:
         mistake: The mistake.

@@ -105,7 +105,7 @@ def _seat_mistakes(seat: SeatSettings, trained: Sequence[str]) -> list[Mistake]:
 
 
 def opponent_mistakes(learns: Policies, env: EnvConfig) -> list[Mistake]:
-    """Mistakes for opponents' checkpoints whose observation or action space differs from that of the agents they play.
+    """Finds opponents' checkpoints whose observation or action space differs from that of the agents they control.
 
     Creates the world for the check.
 

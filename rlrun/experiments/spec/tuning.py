@@ -75,7 +75,7 @@ class OneOf(ConfigModel):
 
     @override
     def replace(self, **changes: Any) -> Self:
-        """Copies the union with another choice or other settings of it, and validates the copy.
+        """Copies this union (a choice and its settings) with another choice or other settings, and validates the copy.
 
         Raises:
             SpecError: A change is not valid.
@@ -351,7 +351,7 @@ class ModelSearchConfig(_RankingSettings):
 
 
 class RandomSearchConfig(ConfigModel):
-    """Settings of random (and grid) search, the default searcher: there are none."""
+    """Settings of random and grid search, the default searcher; an empty class, since there is nothing to set."""
 
 
 class SearcherConfig(OneOf):
@@ -384,7 +384,7 @@ class SearcherConfig(OneOf):
 
 
 class FailureConfig(ConfigModel):
-    """Settings of the restarts of failed trials."""
+    """Settings for restarting failed trials."""
 
     max_restarts: NonNegativeInt = 0
     """Maximum number of restarts of a trial from its newest checkpoint; after one more failure the trial counts as

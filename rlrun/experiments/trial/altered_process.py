@@ -1,4 +1,4 @@
-"""Detection of process state or files that rlrun requires and that other code has changed."""
+"""Detection of changes that other code, such as an env's, has made to process state or files that rlrun needs."""
 
 from __future__ import annotations
 

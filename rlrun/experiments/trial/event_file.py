@@ -56,7 +56,7 @@ class EventFile:
         self._write(_field(_SUMMARY, values), step)
 
     def add_hyperparameters(self, step: int, values: Mapping[str, Any], group: str) -> None:
-        """Writes the trial's hyperparameters for TensorBoard's HPARAMS tab, whose metrics are the scalars.
+        """Writes the trial's hyperparameters for TensorBoard's HPARAMS tab, which shows them next to the scalars.
 
         Args:
             step: Step of the summary.

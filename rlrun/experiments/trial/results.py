@@ -188,7 +188,7 @@ class ResultWriter:
                 os.fsync(self._json.fileno())
 
     def complete(self) -> None:
-        """Writes the last row to the derived files too, and flushes progress.csv to disk (fsync)."""
+        """Writes the last row to progress.csv and TensorBoard, which get only some rows, and syncs progress.csv."""
         with suppress(OSError):  # such as a full disk; result.json has the row
             if self._newest is not self._derived:
                 self._write_derived()

@@ -136,7 +136,7 @@ class TrialJournal:
         )
 
     def note(self, text: str) -> None:
-        """Announces a message and appends it to trial.json; a `SilentMessage` is only appended."""
+        """Shows a message to the user and appends it to the notes in trial.json; a `SilentMessage` is only appended."""
         if not isinstance(text, SilentMessage):
             self._announce(text)
         if text not in self.record.notes:

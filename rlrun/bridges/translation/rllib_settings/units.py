@@ -38,7 +38,10 @@ def longest_episode(foreign: ForeignSettings) -> int:
 
 
 def steps_of_update(foreign: ForeignSettings) -> int:
-    """Number of env steps that RLlib takes for one update, which is also an iteration if no minimum length is set."""
+    """Number of env steps that RLlib takes for one update.
+
+    This is the length of an iteration if the file sets no minimum of env steps or seconds.
+    """
     envs = int(foreign.get("num_envs_per_worker"))
     if foreign.algorithm == "MBMPO":  # its workers imagine
         return envs * longest_episode(foreign)

@@ -57,8 +57,8 @@ class _Member:
 class Populations:
     """Scheduling rule of PBT and PB2, for all populations of a run.
 
-    After a kill, decisions are restored from the lineage, and members that had reached the next generation reach it
-    again.
+    After a kill, decisions are restored from the lineage (the log of past generations). Members that were waiting at
+    the next generation train up to that generation again.
 
     Args:
         settings: Settings of the scheduler.

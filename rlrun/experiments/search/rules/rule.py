@@ -116,7 +116,7 @@ class Measure:
         return "below" if self.mode == "max" else "above"
 
     def value(self, score: float) -> str:
-        """Formats a score as text, as a value of the metric (with the sign restored for minimized metrics).
+        """Formats a score as a value of the metric; a minimized metric, negated as a score, gets its sign back.
 
         Examples:
             >>> Measure().value(12.375), Measure(mode="min").value(-1234.5), Measure().value(-math.inf)

@@ -266,7 +266,7 @@ class Verdict:
 
     @property
     def summary(self) -> str:
-        """Says for each configuration how many seeds have reached the targets, and how many must."""
+        """Text with the number of seeds that have reached the targets, and the required number, by configuration."""
         parts = []
         for cases in self._by_configuration():
             seeds = f"{len(cases)} {'frozen ' if self.control else ''}seed{'s' if len(cases) != 1 else ''}"

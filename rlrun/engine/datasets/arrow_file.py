@@ -1,7 +1,7 @@
-"""Files of a data set: one uncompressed record batch each, in Arrow's IPC format, read by memory mapping.
+"""Files of a data set: each holds one uncompressed Arrow record batch (IPC format) and is read by memory mapping.
 
-An entry of several numbers is stored as a list of fixed size; the manifest holds the shape. Booleans are stored as
-bytes, since NumPy arrays cannot view Arrow's packed bits.
+An entry that consists of several numbers is stored as a list of fixed size; the manifest holds its shape. Booleans are
+stored as bytes, since NumPy arrays cannot view Arrow's packed bits.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ class _Pieces:
 
 
 def file_pieces(columns: Mapping[str, NDArray[Any]], forms: Mapping[str, ColumnForm]) -> list[bytes]:
-    """Serializes columns of N rows, [N, ...], to the bytes of a file, in chunks; equal columns give equal bytes."""
+    """Serializes columns of N rows, [N, ...], to the bytes of a file, in a list of chunks.
+
+    Equal columns give equal bytes.
+    """
     import pyarrow as pa
 
     batch = arrow_batch(columns, forms)
@@ -54,7 +57,7 @@ def arrow_batch(columns: Mapping[str, NDArray[Any]], forms: Mapping[str, ColumnF
 
 
 def mapped_columns(path: Path, forms: Mapping[str, ColumnForm], rows: int) -> Columns:
-    """Maps the columns [N, ...] of a file into memory without reading them.
+    """Returns the columns [N, ...] of a file as memory-mapped arrays, without reading them.
 
     Args:
         path: The file.

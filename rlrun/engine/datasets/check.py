@@ -1,4 +1,4 @@
-"""Check of a data set: files and digests, alignment of episodes, values outside their spaces, gaps and duplicates."""
+"""Check of a data set: files and their digests, alignment of episodes, values outside of spaces, gaps, duplicates."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ USUAL_SCALE = (1e-2, 1e2)
 
 @dataclass(frozen=True)
 class DataFinding:
-    """Finding of a data set's check.
+    """Result of the check of a data set: a problem, or a note.
 
     Attributes:
-        place: File of the set, and the episode and row in the file if known; "" for the whole set.
-        text: Description of the finding.
-        is_wrong: Whether the problem prevents learning from the set; other findings are notes.
+        place: File of the data set, and the episode and row in the file if known; "" for the whole set.
+        text: Description of the problem or note.
+        is_wrong: Whether the problem prevents learning from the set; if not, the finding is a note.
     """
 
     place: str
@@ -41,13 +41,13 @@ class DataFinding:
 
 
 def check_set(folder: Path | SetFolder) -> list[DataFinding]:
-    """Checks a data set: every file, digest and row.
+    """Checks every file, digest and row of a data set, and returns the findings.
 
     Args:
         folder: Folder of the data set: an opened folder, or a path on this machine.
 
     Raises:
-        DataSetError: The folder is no data set, or its manifest cannot be understood.
+        DataSetError: The folder is not a data set, or its manifest is malformed.
     """
     place = LocalFolder(folder) if isinstance(folder, Path) else folder
     manifest, limit = place.manifest, place.limit_bytes
@@ -145,7 +145,7 @@ def _no_agent(agents: NDArray[Any], manifest: Manifest) -> NDArray[np.bool_]:
 
 
 class AcrossFiles:
-    """Search across all files of a data set for gaps in the episode numbers, and for duplicate episodes."""
+    """Search across all files of a data set for gaps in the numbering of episodes, and for duplicate episodes."""
 
     def __init__(self) -> None:
         self._next: int | None = 0
@@ -157,7 +157,12 @@ class AcrossFiles:
         self._next = None
 
     def compare(self, entry: FileEntry, columns: Columns) -> Iterator[DataFinding]:
-        """Yields a finding for each gap in a file's episode numbers, and for each repeated number or episode."""
+        """Yields a finding for each gap in a file's episode numbers, and for each repeated number or episode.
+
+        Args:
+            entry: The file's entry in the manifest.
+            columns: Columns of the file.
+        """
         content = [column for name, column in columns.items() if name.partition("/")[0] in ("obs", "actions")]
         for start, end in episode_rows(columns["valid"]):
             number, place = int(columns["episode"][start]), f"{entry.name}: episode {columns['episode'][start]}"

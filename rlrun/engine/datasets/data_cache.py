@@ -1,4 +1,4 @@
-"""Cache of copies of remote data sets, shared by all processes of a user on this machine.
+"""Cache of local copies of remote data sets, shared by all processes of a user on this machine.
 
 Each set has a folder named by the digest of its manifest, and two lock files next to it. A process holds `.lock` while
 it copies or maps a file of the set, and a shared lock on `.used` while it has the set open. The modification time of
@@ -33,10 +33,10 @@ DEFAULT_LIMIT_GB = 50
 
 
 def limit_bytes() -> int:
-    """Maximum total size of the cached copies in bytes.
+    """Returns the maximum total size of all cached copies, in bytes.
 
     Raises:
-        UsageError: The environment variable is not a positive number.
+        UsageError: The environment variable that sets the limit is not a positive number.
     """
     text = os.environ.get(LIMIT_VARIABLE) or str(DEFAULT_LIMIT_GB)
     with suppress(ValueError, OverflowError):
@@ -74,7 +74,7 @@ class CachedSet:
 
     @contextmanager
     def file(self, entry: FileEntry, pieces: Iterable[bytes]) -> Iterator[Path]:
-        """Context manager that provides the copy of a file and protects the copy from removal.
+        """Context manager that yields the cached copy of a file, and protects the copy from removal.
 
         Args:
             entry: The file's entry in the manifest.

@@ -1,4 +1,4 @@
-"""Data sets for reading: memory-mapped columns, rows by index, bounds of episodes, and moments."""
+"""Reading of data sets: memory-mapped columns, rows by index, bounds of episodes, and means and variances."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class _ReadFile:
 
 
 class DataSet:
-    """A data set, opened for reading.
+    """Data set of recorded experience, opened for reading.
 
     Rows are numbered from 0 across all files. The row after a step holds the step's next observation, since an
     episode's rows are consecutive and its final observation has a separate row.
@@ -60,7 +60,7 @@ class DataSet:
         manifest: The manifest.
 
     Raises:
-        DataSetError: The folder is no data set, or a file is missing or has another size.
+        DataSetError: The folder is not a data set, or a file is missing or has another size.
     """
 
     def __init__(self, folder: Path | SetFolder, manifest: Manifest | None = None) -> None:
@@ -76,12 +76,12 @@ class DataSet:
 
     @property
     def action_space(self) -> gymnasium.Space[Any]:
-        """Gymnasium space of the data set's actions, in the form in which the env takes them."""
+        """Gymnasium space of the data set's actions, as the env's `step` takes them."""
         return self.manifest.spaces.action
 
     @property
     def agents(self) -> tuple[str, ...]:
-        """Names of the agents; the column `agent` holds positions in this tuple."""
+        """Names of the agents; the column `agent` refers to them by index."""
         return self.manifest.agents
 
     @property
@@ -101,25 +101,28 @@ class DataSet:
 
     @property
     def num_episodes(self) -> int:
-        """Number of episodes in the data set, including those that were not recorded to their end."""
+        """Number of episodes in the data set, including those whose recording was cut off."""
         return self.num_rows - self.num_steps
 
     @property
     def blocks_at_once(self) -> int | None:
-        """Number of the set's files that the cache on this machine can hold at a time; None if there is no limit."""
+        """Number of files of the data set that this machine's cache can hold at a time; None if there is no limit."""
         limit, sizes = self.folder.limit_bytes, sorted((entry.size for entry in self.manifest.files), reverse=True)
         if limit is None or sum(sizes) <= limit or len(sizes) == 1:
             return None
         return max(int(np.cumsum(sizes).searchsorted(limit, side="right")), 1)
 
     def part(self, numbers: Sequence[int]) -> DataSet:
-        """Returns a data set of some of this set's files, in the given order; files already read are shared."""
+        """Returns a data set of some of this set's files, in the given order.
+
+        Both share the files already in memory.
+        """
         found = DataSet(self.folder, replace(self.manifest, files=tuple(self.manifest.files[i] for i in numbers)))
         found._read = self._read
         return found
 
     def file(self, number: int) -> Columns:
-        """Columns [N, ...] of a file by name, as read-only views of the memory-mapped file.
+        """Returns the columns [N, ...] of a file by name, as read-only views of the memory-mapped file.
 
         Raises:
             DataSetError: The file cannot be read, or differs from the manifest.
@@ -133,7 +136,7 @@ class DataSet:
         return self._read[entry.name]
 
     def release(self, number: int) -> None:
-        """Drops a file from memory, and removes this machine's copy of the file if there is one."""
+        """Drops a file from memory and, if the set is remote, removes the file's copy from this machine's cache."""
         entry = self.manifest.files[number]
         self._read.pop(entry.name, None)
         self.folder.release(entry)
@@ -141,7 +144,7 @@ class DataSet:
     def files(self) -> Iterator[Columns]:
         """Yields the columns of each file of the data set in order.
 
-        If the set is too large to cache, each copy is removed afterwards.
+        If the set is remote and too large for the cache, the local copy of each file is removed afterwards.
         """
         is_kept = self.blocks_at_once is None
         for number in range(len(self.manifest.files)):
@@ -150,7 +153,7 @@ class DataSet:
                 self.release(number)
 
     def rows(self, indices: Indices, names: Sequence[str] | None = None) -> SampleBatch:
-        """Copies the rows with the given numbers into a batch, with new arrays [N, ...] in the dtypes of the set.
+        """Returns the rows with the given numbers, copied into a batch of new arrays [N, ...] in the dtypes of the set.
 
         Args:
             indices: Row numbers in any order, [N].
@@ -178,7 +181,7 @@ class DataSet:
         return self.batch(leaves)
 
     def batch(self, columns: Columns) -> SampleBatch:
-        """Converts a batch of flat columns: observations and actions become trees in the structure of their spaces."""
+        """Converts flat columns to a batch whose observations and actions have the nested structure of their spaces."""
         trees = {"obs": self.observation_space, "actions": self.action_space}
         roots = dict.fromkeys(name.partition("/")[0] for name in columns)
         return SampleBatch(
@@ -198,16 +201,16 @@ class DataSet:
         return before
 
     def rows_of_steps(self, steps: Indices) -> Indices:
-        """Converts step numbers (from 0 to `num_steps` - 1) to row numbers, which also count final observations.
+        """Converts step numbers to row numbers, which also count final observations.
 
         Args:
-            steps: Step numbers, [N].
+            steps: Step numbers (from 0 to `num_steps` - 1), [N].
         """
         rows: Indices = steps + self._steps_before.searchsorted(steps, side="right") - 1
         return rows
 
     def ends_of_steps(self, steps: Indices) -> Indices:
-        """Row numbers of the final observations of the episodes to which given steps belong.
+        """Returns, for each given step, the row number of the final observation of the step's episode, [N].
 
         Args:
             steps: Step numbers (from 0 to `num_steps` - 1), [N].
@@ -217,5 +220,5 @@ class DataSet:
         return ends
 
     def moments(self) -> dict[str, Moments]:
-        """Count, mean and squared deviations of each numeric column over all files, by column; see `moments_of`."""
+        """Returns count, mean and sum of squared deviations over all files, by name of the (numeric) column."""
         return self.manifest.moments()

@@ -1,4 +1,4 @@
-"""Episodes to be written to a data set: copies from other sets, or conversions from other formats."""
+"""Episodes to be written to a data set, copied from other data sets or converted from other formats."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Mask = NDArray[np.bool_]
 
 
 class EpisodeRows(NamedTuple):
-    """Recorded columns of one episode, to be written to a data set, and the name of its agent."""
+    """Recorded columns of one episode that is to be written to a data set, and the name of its agent."""
 
     rows: Mapping[str, Any]
     agent: str = ""
@@ -29,13 +29,13 @@ class EpisodeRows(NamedTuple):
 
 @dataclass(frozen=True)
 class EpisodeSource:
-    """Source of episodes for a data set, with the metadata that the writer needs.
+    """Episodes to be written to a data set, with the metadata that the writer needs.
 
     Attributes:
         spaces: Spaces of observations and actions.
         episodes: Iterator of the episodes, usable once.
-        further: Additional columns by name, beyond those that every data set has.
-        about: Notes for the manifest.
+        further: Dtypes and shapes of additional columns by name, beyond those that every data set has.
+        about: Notes for the manifest of the data set, such as the env.
     """
 
     spaces: SetSpaces
@@ -70,7 +70,7 @@ def episodes_of(found: DataSet, chosen: Mask | None = None) -> Iterator[EpisodeR
 
     Args:
         found: The opened data set.
-        chosen: Mask over the episodes that selects those to yield; None for all.
+        chosen: Mask [E] that selects which of the E episodes to yield; None for all.
     """
     number = 0
     for columns in found.files():
@@ -85,11 +85,11 @@ def episodes_of(found: DataSet, chosen: Mask | None = None) -> Iterator[EpisodeR
 
 
 def copy_of(sets: Sequence[DataSet], chosen: Sequence[Mask | None]) -> EpisodeSource:
-    """Source of the episodes of several data sets with equal spaces, concatenated.
+    """Returns the episodes of several data sets with equal spaces, one set after another, to be written to a new set.
 
     Args:
         sets: The data sets.
-        chosen: For each set, a mask over its episodes that selects those to take; None for all.
+        chosen: For each set, a mask [E] that selects some of its E episodes; None for all.
 
     Raises:
         UsageError: The sets differ in spaces or columns.
@@ -104,7 +104,7 @@ def copy_of(sets: Sequence[DataSet], chosen: Sequence[Mask | None]) -> EpisodeSo
 
 
 def drawn(found: DataSet, number: int, seed: int) -> Mask:
-    """Random mask [E] that selects `number` of a data set's E episodes, drawn without replacement.
+    """Returns a random mask [E] that selects `number` of a data set's E episodes, drawn without replacement.
 
     Raises:
         UsageError: The set has fewer episodes.

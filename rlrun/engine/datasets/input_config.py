@@ -26,7 +26,7 @@ def _without_password(path: str) -> str:
 
 
 class InputConfig(ConfigModel):
-    """Settings of one data set, and its share of each minibatch."""
+    """Settings of one data set that a run learns from: its path, and its share of each minibatch."""
 
     path: Annotated[NonEmptyText, AfterValidator(_without_password)]
     """Folder of the data set, or its URI in a storage: s3://bucket/set. A relative path is searched for in the current
@@ -57,7 +57,7 @@ Inputs = Annotated[
 
 
 def total_share(parts: tuple[InputConfig, ...]) -> float:
-    """Sum of the data sets' shares of a minibatch; exactly 1 if the sum differs from 1 by rounding only."""
+    """Returns the sum of the data sets' shares of a minibatch; exactly 1 if the sum differs from 1 by rounding only."""
     total = sum(part.share for part in parts)
     return 1.0 if abs(total - 1) < ROUNDING else total
 
@@ -65,7 +65,7 @@ def total_share(parts: tuple[InputConfig, ...]) -> float:
 class DataSettings(ConfigModel):
     """Mixin with settings for algorithms that learn from data sets instead of an env, or in addition to it.
 
-    List it first among the base classes, so that its fields take precedence.
+    It must be the first base class of a config class, so that its fields take precedence.
     """
 
     input: Inputs | None = None
@@ -83,14 +83,17 @@ class DataSettings(ConfigModel):
 
     @property
     def further_columns(self) -> tuple[str, ...]:
-        """Names of columns, such as `returns`, that losses need in addition to the usual ones; see `Transitions`."""
+        """Names of columns, such as `returns`, that losses need in addition to those of a transition.
+
+        See `Transitions`.
+        """
         return ()
 
     def reading(self, places: Mapping[str, str]) -> Self:
-        """Returns a copy of the settings that reads data sets from other locations.
+        """Returns a copy of the settings in which data sets have other locations.
 
         Args:
-            places: Path of a data set in these settings -> its new location; unlisted data sets keep their paths.
+            places: New location of each data set, by its path in these settings; other data sets keep their paths.
         """
         if self.input is None:
             return self

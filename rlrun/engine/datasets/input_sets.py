@@ -1,4 +1,4 @@
-"""Data sets that a run learns from: lookup by path, and verification at a resume."""
+"""Lookup of the data sets that a run learns from, and their verification when the run is resumed."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from rlrun.engine.messages.errors import DataSetError, UsageError
 
 
 def data_at(path: str) -> DataSet | None:
-    """Opens the data set at a path or URI; None if there is none.
+    """Opens the data set at a path or URI; returns None if there is none.
 
     Args:
-        path: URI of the folder in a storage; or a path relative to the current directory, to the directory of the
-            loaded spec, or to another entry of the import path.
+        path: URI of the folder in a remote storage; or a path relative to the current directory, to the directory of
+            the loaded spec, or to another directory in `sys.path`.
 
     Raises:
         UsageError: There is no such storage, or it cannot be reached.
@@ -56,13 +56,15 @@ def opened(part: InputConfig) -> DataSet:
 
 
 def identity(data: DataSet) -> dict[str, Any]:
-    """Returns the SHA-256 digests of a data set's manifest and files, by which a checkpoint identifies the set."""
+    """Returns the SHA-256 digests of a data set's manifest and files, which a checkpoint stores to identify the set."""
     files = {entry.name: entry.sha256 for entry in data.manifest.files}
     return {"manifest": data.digest, "files": files}
 
 
 def require_same(sets: Sequence[DataSet], identities: Sequence[Mapping[str, Any]]) -> None:
-    """Validates that a resumed run's data sets have the same contents as at its checkpoint; their folders may differ.
+    """Validates that the data sets of a resumed run still have the contents that its checkpoint recorded.
+
+    The folders of the data sets may differ.
 
     Raises:
         DataSetError: A data set was altered since the checkpoint; the message names the file.
@@ -81,7 +83,7 @@ def require_same(sets: Sequence[DataSet], identities: Sequence[Mapping[str, Any]
 
 
 def within_data(space: gymnasium.Space[Any], sets: Iterable[DataSet]) -> gymnasium.Space[Any]:
-    """Replaces infinite bounds of a Box action space by the lowest and highest actions found within the data sets."""
+    """Returns an action space in which the lowest and highest recorded actions replace infinite bounds of a Box."""
     if not isinstance(space, gymnasium.spaces.Box) or space.is_bounded():
         return space
     low, high = np.full(space.shape, np.inf), np.full(space.shape, -np.inf)
@@ -98,11 +100,11 @@ def demonstrations_at(path: str) -> Demonstrations:
     """Loads demonstrations from the folder of a data set, or from a demonstration file.
 
     Args:
-        path: Path or URI of the folder, or path of the file. A relative path is searched for like a module; see
-            `load_demonstrations`.
+        path: Path or URI of the folder, or path of the file. A relative path is searched for in the current directory
+            and in `sys.path`; see `load_demonstrations`.
 
     Raises:
-        UsageError: There are no demonstrations, or they hold nested actions.
+        UsageError: There are no demonstrations, or their action space is nested.
         DataSetError: A file of the data set cannot be read.
     """
     found = data_at(path)
@@ -110,10 +112,10 @@ def demonstrations_at(path: str) -> Demonstrations:
 
 
 def demonstrations_of(found: DataSet) -> Demonstrations:
-    """Converts a data set to demonstrations; drops seeds, agents' names, weight versions and additional columns.
+    """Converts a data set to demonstrations; drops seeds, agents' names, versions of weights and additional columns.
 
     Raises:
-        UsageError: The set holds no steps, or nested actions.
+        UsageError: The set holds no steps, or its action space is nested.
         DataSetError: A file of the data set cannot be read.
     """
     if not found.num_steps:

@@ -1,4 +1,4 @@
-"""Columns of a data set: names, dtypes and shapes, and conversion between trees of arrays and flat columns.
+"""Columns of a data set: their names, dtypes and shapes, and the conversion between trees of arrays and flat columns.
 
 Each part of a nested observation or action has a separate column, named by its path: ``obs/camera``. One additional row
 per episode holds the final observation; in this row `valid` is false, and actions, rewards and other numbers are 0.
@@ -71,7 +71,7 @@ class SetSpaces(NamedTuple):
 
 
 def episode_rows(valid: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
-    """Yields two row numbers for each episode in a file: its first step's, and its final observation's.
+    """Yields two row numbers for each episode in a file: of its first step, and of its final observation.
 
     Args:
         valid: Whether a row holds a step, [N]. Rows after the last final observation belong to an incomplete episode.
@@ -87,11 +87,11 @@ def episode_rows(valid: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
 
 
 def column_forms(spaces: SetSpaces, further: Mapping[str, ColumnForm]) -> dict[str, ColumnForm]:
-    """Dtypes and shapes of all columns of a data set by name, in the order of the files.
+    """Returns dtypes and shapes of all columns of a data set by name, in the order in which the files store them.
 
     Args:
         spaces: Spaces of observations and actions.
-        further: Additional columns by name, beyond those that every data set has.
+        further: Dtypes and shapes of additional columns by name, beyond those that every data set has.
 
     Raises:
         ValueError: Two columns have the same name.
@@ -111,7 +111,7 @@ def column_forms(spaces: SetSpaces, further: Mapping[str, ColumnForm]) -> dict[s
 
 
 def named_forms(prefix: str, space: gymnasium.Space[Any]) -> dict[str, ColumnForm]:
-    """Returns dtype and shape of each column that holds a part of a space's elements, by column name.
+    """Returns dtypes and shapes of the columns that store the parts of a space's elements, by column name.
 
     Examples:
         >>> sorted(named_forms("obs", gymnasium.spaces.Dict(x=gymnasium.spaces.Discrete(2))))
@@ -127,17 +127,17 @@ def named_forms(prefix: str, space: gymnasium.Space[Any]) -> dict[str, ColumnFor
 
 
 def numeric_parts(prefix: str, space: gymnasium.Space[Any]) -> list[str]:
-    """Names of a space's columns that hold real numbers rather than discrete choices or bits."""
+    """Returns the names of a space's columns that hold real numbers rather than discrete choices or bits."""
     parts = named_leaves(space_tree(space), prefix)
     return [name for name, part in parts if known_kind(part).meaning == "numbers"]
 
 
 def as_tree(prefix: str, space: gymnasium.Space[Any], columns: Mapping[str, NDArray[Any]]) -> Any:
-    """Arranges flat columns as a tree in the structure of a space."""
+    """Converts flat columns, named by their paths, to a tree of arrays in the structure of a space."""
     parts = iter([columns[name] for name in named_forms(prefix, space)])
     return map_tree(lambda _: next(parts), space_tree(space))
 
 
 def as_columns(prefix: str, tree: Any) -> Columns:
-    """Flattens a tree of arrays to columns by name."""
+    """Flattens a tree of arrays (such as nested observations) to columns, named by their paths in the tree."""
     return {name: np.asarray(leaf) for name, leaf in named_leaves(tree, prefix)}

@@ -1,7 +1,7 @@
-"""Manifest of a data set: its spaces and columns, and the row count, size, digest and moments of each file.
+"""Manifest of a data set: spaces and columns, and each file's number of rows, size, digest, means and variances.
 
 ``manifest.json`` holds `format` (1), `spaces` (see `rlrun.engine.data.space_json`), `columns`, `agents`, `about` and
-`files`. `about` has notes of the recorder, such as the env, for human readers only: no env is created from them.
+`files`. `about` holds notes, such as the env, for human readers only: no env is created from them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class FileEntry:
         steps: Number of rows that hold a step.
         size: Size of the file in bytes.
         sha256: SHA-256 digest of the file, hexadecimal.
-        moments: Count, mean and squared deviations by column; see `moments_of`.
+        moments: Count, mean and sum of squared deviations by column; see `moments_of`.
         lengths: Number of steps of each episode, in order.
     """
 
@@ -61,7 +61,7 @@ class FileEntry:
 
     @property
     def episodes(self) -> int:
-        """Number of episodes in the file, which is the number of rows without a step."""
+        """Number of episodes in the file, equal to the number of rows that hold a final observation."""
         return self.rows - self.steps
 
 
@@ -72,8 +72,8 @@ class Manifest:
     Attributes:
         spaces: Spaces of observations and actions.
         columns: Dtypes and shapes of all columns, by name.
-        agents: Names of the agents, to which the column `agent` refers by position.
-        about: Notes of the recorder.
+        agents: Names of the agents; the column `agent` refers to them by index.
+        about: Notes for human readers, such as the env.
         files: Entries of the files, in the order of the rows.
         digest: SHA-256 digest of the manifest file, "" before it is written.
     """
@@ -87,12 +87,12 @@ class Manifest:
 
     @property
     def further(self) -> dict[str, ColumnForm]:
-        """Additional columns by name, beyond those that every data set has."""
+        """Dtypes and shapes of additional columns by name, beyond those that every data set has."""
         own = column_forms(self.spaces, {})
         return {name: form for name, form in self.columns.items() if name not in own}
 
     def moments(self) -> dict[str, Moments]:
-        """Count, mean and squared deviations of each numeric column over all files, by column; see `moments_of`."""
+        """Returns count, mean and sum of squared deviations over all files, by name of the (numeric) column."""
         every = [entry.moments for entry in self.files]
         names = [name for name in self.columns if every and all(name in own for own in every)]
         return {name: reduce(Moments.merged, [own[name] for own in every]) for name in names}
@@ -129,7 +129,7 @@ def require_files(folder: Path, entries: Sequence[FileEntry]) -> None:
 
 
 def is_data_set(folder: Path) -> bool:
-    """Whether a path is the folder of a data set, valid or not."""
+    """Whether a path is the folder of a data set, that is, contains a manifest; the data set may be invalid."""
     return (folder / MANIFEST_FILE).is_file()
 
 
@@ -152,7 +152,7 @@ def parsed_manifest(raw: bytes, folder: str) -> Manifest:
 
     Args:
         raw: Content of the manifest file.
-        folder: The set's folder, for messages.
+        folder: Folder of the data set, for messages.
 
     Raises:
         DataSetError: The content is malformed, or of a newer format.
@@ -220,16 +220,15 @@ def _entry_from_json(data: Mapping[str, Any]) -> FileEntry:
 
 
 def lengths_of(valid: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Returns the number of steps of each of E episodes, [E], from the mask of a file's rows that hold a step, [N]."""
+    """Returns the number of steps of each of E episodes in a file, [E], given which rows hold a step, [N]."""
     return np.diff(np.flatnonzero(~valid), prepend=-1) - 1
 
 
 def moments_of(columns: Columns, forms: Mapping[str, ColumnForm], spaces: SetSpaces) -> dict[str, Moments]:
-    """Count, mean and squared deviations of each numeric column of a file.
+    """Returns count, mean and sum of squared deviations of each numeric column of a file, by name of the column.
 
-    Those of observations are over all rows, those of other columns over the steps.
-
-    There are no moments of choices, bits, flags and images, nor of columns whose sums overflow.
+    Moments of observations include final observations; those of other columns are over steps only. There are none for
+    discrete choices, bits, flags and images, nor for columns whose sums overflow.
 
     Args:
         columns: Columns of the file.

@@ -1,4 +1,4 @@
-"""Notes on an env for a data set's manifest, without paths and secrets, since data sets are shared."""
+"""Notes on an env for the manifest of a data set; paths and secrets are left out, since data sets are shared."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _SECRET = re.compile(r"key|token|secret|passw|credential|auth|user|host|login|ma
 
 
 def env_note(env: Mapping[str, Any]) -> dict[str, Any]:
-    """Note on an env for a manifest: id and settings, without texts that may be paths, addresses or secrets.
+    """Returns an env's id and settings for a manifest, without texts that may be paths, addresses or secrets.
 
     Args:
-        env: The config as plain data.
+        env: The env's config as plain data.
 
     Examples:
         >>> env_note({"id": "ALE/Pong-v5", "kwargs": {"frameskip": 4, "rom": "/home/me/pong.bin", "api_key": "x"}})

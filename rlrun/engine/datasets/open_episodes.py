@@ -1,4 +1,4 @@
-"""Running episodes of a data set being written: rows of each slot (env or agent) since its episode began."""
+"""Running episodes while a data set is written: the rows of each slot (env or agent) since its episode began."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CARRIED = ("weights_version", "seed")
 
 
 class RowRange(NamedTuple):
-    """Range of consecutive rows within arrays that also hold rows of other episodes."""
+    """Range of consecutive rows of one episode, within arrays that also hold rows of other episodes."""
 
     columns: Columns
     start: int
@@ -26,7 +26,7 @@ class RowRange(NamedTuple):
 
 
 class WholeEpisode(NamedTuple):
-    """Complete episode: its rows in order, including the final observation, and the agent's name."""
+    """Episode that is ready to be written: its rows in order, including the final observation, and the agent's name."""
 
     parts: list[RowRange]
     agent: str
@@ -34,12 +34,12 @@ class WholeEpisode(NamedTuple):
 
 @dataclass
 class OpenEpisode:
-    """Running episode of an env slot.
+    """Running episode of one slot (env or agent) of a data set's writer.
 
     Attributes:
         agent: Name of the agent.
-        parts: Pieces of the episode so far, in order; at least one.
-        closing: Row of the observation after the last step, once a fragment has ended.
+        parts: Recorded rows so far, as consecutive pieces, at least one.
+        closing: Row with the observation after the last recorded step; None before the first fragment has ended.
         num_steps: Number of steps so far.
     """
 
@@ -57,18 +57,18 @@ class OpenEpisode:
         return {name: column[start:stop] for name, column in columns.items()}
 
     def release(self) -> None:
-        """Copies the episode's rows out of arrays shared with other episodes, so that these can be freed."""
+        """Copies the episode's rows out of arrays that it shares with other episodes, so that these can be freed."""
         self.parts = [_own(part) for part in self.parts]
         self.closing = None if self.closing is None else _own(self.closing)
 
 
 class OpenEpisodes:
-    """Running episodes of a data set's writer, by slot.
+    """Running episodes of a data set's writer, one per slot (env or agent).
 
     Args:
         spaces: Spaces of observations and actions.
         forms: Dtypes and shapes of all columns.
-        most_rows: Number of steps at which an episode is cut.
+        most_rows: Number of steps after which a running episode is cut.
     """
 
     def __init__(self, spaces: SetSpaces, forms: Mapping[str, ColumnForm], most_rows: int) -> None:
@@ -81,9 +81,9 @@ class OpenEpisodes:
     def add(
         self, slots: Sequence[str], rows: Mapping[str, Any], agent: str, begins: Sequence[bool]
     ) -> Iterator[WholeEpisode]:
-        """Adds the next rows of all slots, [T, B, ...], and yields the episodes that they complete.
+        """Adds the next T rows of all B slots, [T, B, ...], and yields the episodes that end in these rows.
 
-        Arguments are those of `SetWriter.add_slots`.
+        `SetWriter.add_slots` explains the arguments.
         """
         columns = self._flat(rows, len(slots))
         valid = columns["valid"].reshape(len(slots), -1)
@@ -104,19 +104,19 @@ class OpenEpisodes:
                     yield from self.cut(slot)
 
     def cut(self, slot: str) -> Iterator[WholeEpisode]:
-        """Ends the recording of a slot's running episode, and yields the incomplete episode, if there is one."""
+        """Stops recording a slot's running episode, if there is one, and yields it as an incomplete episode."""
         if slot in self._slots:
             closing = self._slots[slot].closing
             assert closing is not None
             yield self._ended(slot, closing)
 
     def cut_all(self) -> Iterator[WholeEpisode]:
-        """Ends the recording of all running episodes, and yields the incomplete episodes."""
+        """Stops recording all running episodes, and yields them as incomplete episodes."""
         for slot in list(self._slots):
             yield from self.cut(slot)
 
     def release(self) -> None:
-        """Copies the rows of running episodes, so that the memory of completed episodes can be freed."""
+        """Copies running episodes out of arrays that they share with completed ones, so that these can be freed."""
         for episode in self._slots.values():
             episode.release()
 
@@ -219,7 +219,7 @@ def _own(rows: RowRange) -> RowRange:
 
 
 def checked(columns: Mapping[str, Any], forms: Mapping[str, ColumnForm]) -> Columns:
-    """Validates columns that were loaded from a checkpoint, and returns them.
+    """Validates columns of an episode that were loaded from a checkpoint, and returns the columns.
 
     Raises:
         ValueError: Names, dtypes or shapes are not as expected, columns differ in length, or there are no rows.

@@ -1,4 +1,4 @@
-"""Folders of data sets in remote storages: any file system of pyarrow."""
+"""Folders of data sets in remote storages such as S3, accessed through pyarrow's file systems."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RemoteFolder(SetFolder):
 
     Args:
         place: URI of the folder without query options, for messages.
-        files: File system of pyarrow.
+        files: The storage, as a file system of pyarrow.
         root: Path of the folder in the file system.
         manifest: Content of the manifest file.
 
@@ -88,7 +88,7 @@ class RemoteFolder(SetFolder):
 
 
 def remote_folder(uri: str) -> RemoteFolder | None:
-    """Opens the folder of a data set in a storage; None if there is no data set.
+    """Opens the folder of a data set in a remote storage; returns None if there is no data set.
 
     Raises:
         UsageError: There is no such storage, or it cannot be reached.

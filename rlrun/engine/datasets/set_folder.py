@@ -16,34 +16,34 @@ from rlrun.engine.messages.errors import DataSetError
 
 
 class SetFolder(Protocol):
-    """Interface to the folder of a data set; `str()` gives its path or URI for messages."""
+    """Interface to the folder of a data set, local or remote; `str()` gives its path or URI for messages."""
 
     manifest: Manifest
     """The manifest, as it was when the set was opened."""
 
     @property
     def limit_bytes(self) -> int | None:
-        """Maximum size in bytes of this machine's copies of the set's files; None if files are read in place."""
+        """Maximum size in bytes of the local copies of the set's files; None if the files are read in place."""
 
     def columns(self, entry: FileEntry) -> Columns:
-        """Columns [N, ...] of a file by name, as read-only views of mapped memory.
+        """Returns the columns [N, ...] of a file by name, as read-only views of mapped memory.
 
         Raises:
             DataSetError: The file cannot be read, or differs from the manifest.
         """
 
     def checked_columns(self, entry: FileEntry) -> Columns:
-        """Columns of a file by name, after comparing the file's size and digest with the manifest.
+        """Returns the columns of a file by name, after comparing the file's size and digest with the manifest.
 
         Raises:
             DataSetError: The file cannot be read, or differs from the manifest.
         """
 
     def names(self) -> Iterable[str]:
-        """Names of all entries in the folder, whether they belong to the set or not."""
+        """Returns the names of all entries in the folder, including files that do not belong to the data set."""
 
     def release(self, entry: FileEntry) -> None:
-        """Removes this machine's copy of a file, if there is one; columns already read remain usable."""
+        """Removes the local copy of a remote file, if there is one; columns already read remain usable."""
 
 
 class LocalFolder(SetFolder):
@@ -95,8 +95,8 @@ def complete_folder(path: Path) -> LocalFolder:
     """Opens the folder of a data set on this machine, after checking that all files exist.
 
     Raises:
-        DataSetError: The folder is no data set, or a file is missing or has another size. Digests are compared by
-            `rlrun dataset check` only.
+        DataSetError: The folder is not a data set, or a file is missing or has another size. Digests are not compared;
+            `rlrun dataset check` does that.
     """
     found = LocalFolder(path)
     require_files(path, found.manifest.files)

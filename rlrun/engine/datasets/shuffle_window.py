@@ -19,14 +19,14 @@ ViewFactory = Callable[[DataSet], DataView]
 class ShuffleWindow:
     """Sampler that draws transitions or sequences uniformly with replacement from a window of a data set.
 
-    The window is the whole set, or W of its files if this machine cannot hold copies of all. Each file holds complete
-    episodes. Each time 1/W of the window's transitions have been drawn, the next file in a random order replaces the
-    oldest one. In expectation, each transition is thus drawn once while its file is in the window, whatever the sizes
-    of the files.
+    The window is the whole set, or W of its files if this machine's cache cannot hold copies of all. Each file holds
+    complete episodes. Each time 1/W of the window's transitions have been drawn, the next file in a random order
+    replaces the oldest one. In expectation, each transition is thus drawn once while its file is in the window,
+    whatever the sizes of the files.
 
     Args:
         data: The data set.
-        view: Function that presents a data set as transitions or sequences.
+        view: Function that reads a data set as transitions or sequences, such as `Transitions`.
     """
 
     def __init__(self, data: DataSet, view: ViewFactory) -> None:
@@ -39,7 +39,10 @@ class ShuffleWindow:
         self._view: DataView | None = None
 
     def draw(self, number: int, generator: np.random.Generator) -> SampleBatch:
-        """Draws `number` transitions or sequences of L steps each, [number, L, ...]; may also replace a file."""
+        """Draws `number` transitions or sequences of L steps each, [number, L, ...].
+
+        Also replaces the oldest file in the window when it is time.
+        """
         if self._view is None:
             self._view = self._make_view(self._data if self._size is None else self._part(self._size, generator))
         batch = self._view.gather(generator.integers(len(self._view), size=number))
@@ -74,7 +77,7 @@ class ShuffleWindow:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the window from `state()` with its former size, so that the next draws do not change.
+        """Restores the window from `state()` with the size it had, so that the next draws are the same.
 
         Raises:
             ValueError: The state does not belong to a window of this data set.

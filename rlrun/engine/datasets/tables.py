@@ -37,15 +37,15 @@ _NUMBERED = re.compile(r"(.+)\[(\d+)\]")
 
 @dataclass(frozen=True)
 class TableNames:
-    """Names of a table's columns.
+    """Names of a table's columns, by their role.
 
     Attributes:
-        obs: Columns of the observation's numbers; empty for `obs`, `obs[0]`, `obs/camera` and the like.
-        actions: Columns of the action's numbers; empty for `actions`, `actions[0]` and the like.
-        next_obs: Columns of the next observation's numbers, in the order of `obs`; empty if there are none.
+        obs: Columns of the observation's numbers; if empty, columns named `obs`, `obs[0]`, `obs/camera` and the like.
+        actions: Columns of the action's numbers; if empty, columns named `actions`, `actions[0]` and the like.
+        next_obs: Columns of the next observation's numbers, in the order of `obs`; empty if the table has none.
         rewards: Column of the rewards.
-        terminateds: Column of the flags of terminations.
-        truncateds: Column of the flags of truncations.
+        terminateds: Column of the termination flags.
+        truncateds: Column of the truncation flags.
         episode: Column whose value changes at the start of each episode.
     """
 
@@ -66,17 +66,17 @@ def table_source(
     agents: Sequence[str] = (),
     about: Mapping[str, Any] | None = None,
 ) -> tuple[EpisodeSource, list[str]]:
-    """Reads the episodes of a table.
+    """Reads a table as episodes that can be written to a data set.
 
     Args:
         table: The table's columns, [N, ...].
         names: Names of the columns.
         spaces: Spaces of observations and actions; None to infer them from the numbers.
-        agents: Names of the agents, if the column `agent` holds positions.
-        about: Notes for the manifest.
+        agents: Names of the agents, if the column `agent` holds indices in this list.
+        about: Notes for the manifest of the data set.
 
     Returns:
-        The episodes, and sentences on what was inferred or left out.
+        The episodes, and messages on what was inferred or left out.
 
     Raises:
         UsageError: A column is missing, or does not fit its space.

@@ -1,4 +1,4 @@
-"""Transitions of a data set, in the form of a replay buffer's minibatches (NumPy)."""
+"""Data sets read as transitions or sequences, in the form of a replay buffer's minibatches (NumPy)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from rlrun.engine.functional.returns import discounted_returns
 
 
 class DataView(Protocol):
-    """Interface to a data set as numbered items, of which minibatches consist: transitions, or sequences of steps."""
+    """Interface that reads a data set as numbered items for minibatches, either transitions or sequences of steps."""
 
     def __len__(self) -> int:
         """Number of items, each of which is drawn with equal probability."""
 
     def gather(self, items: Indices) -> SampleBatch:
-        """Reads the S items with given numbers, L steps each, as columns [S, L, ...]; nothing is normalized."""
+        """Reads the items with S given numbers as columns [S, L, ...], L steps each; nothing is normalized."""
 
 
 class Steps:
@@ -39,17 +39,17 @@ class Steps:
         return self.data.num_steps
 
     def gather(self, items: Indices) -> SampleBatch:
-        """Reads S steps by their numbers [S], counted from 0 over all episodes."""
+        """Reads S steps, given their numbers [S], which count from 0 over all episodes."""
         rows = self.data.rows(self.data.rows_of_steps(items), ("obs", "actions", "valid"))
         return rows.map(lambda leaf: leaf[:, None])
 
 
 class Transitions:
-    """Data set read as n-step transitions: the columns of `ReplayBuffer.sample`, [S, 1] for S transitions.
+    """Data set read as n-step transitions, with the columns of a replay buffer's minibatch, [S, 1] for S transitions.
 
     `rewards` is the discounted sum over n steps, or fewer where the episode ends earlier. `next_obs` is the observation
-    after them, and `discounts` its discount, 0 after a terminated episode. Truncated and cut episodes bootstrap from
-    their final observation. `weights` are 1, and `indices` are the numbers of rows.
+    after these steps, and `discounts` the factor of its bootstrap value, 0 after a terminated episode. Truncated and
+    incomplete episodes bootstrap from their final observation. `weights` are 1, and `indices` are row numbers.
 
     Args:
         data: The data set.
@@ -58,8 +58,8 @@ class Transitions:
         clip_rewards: Bound to which each reward is clipped; None for no clipping.
         further: Names of additional columns to read: `next_actions` (the actions taken at `next_obs`) with `next_valid`
             (false where the episode ends without such an action), and `returns` (the discounted sum of rewards to the
-            episode's end, without a bootstrap). Returns are used as lower bounds of values, which they are not if
-            episodes with negative rewards do not terminate: a warning then names the data set.
+            episode's end, without a bootstrap). Algorithms use these returns as lower bounds of values. This is wrong
+            if episodes with negative rewards end without termination; a warning then names the data set.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Transitions:
         return self.data.num_steps
 
     def gather(self, items: Indices) -> SampleBatch:
-        """Reads S transitions by the numbers of their first steps [S], counted from 0 over all episodes."""
+        """Reads S transitions, given the numbers of their first steps [S], which count from 0 over all episodes."""
         data, rows = self.data, self.data.rows_of_steps(items)
         own = data.rows(rows, ("obs", "actions", "valid", "rewards", "terminateds"))
         last, rewards = own.pop("terminateds"), clipped(own.pop("rewards"), self.clip_rewards)
@@ -137,11 +137,11 @@ class Transitions:
 
 
 class LocatedSteps(NamedTuple):
-    """Locations in a data set of the steps of S sequences of length L, as arrays [S, L].
+    """Where the steps of S sequences of length L are in a data set, as arrays [S, L].
 
     Attributes:
         rows: Row numbers in the data set; an arbitrary row of the episode where a sequence extends beyond it.
-        steps: Number of each step within its episode, from 0.
+        steps: Index of each step within its episode, from 0.
         is_step: Whether the step lies within the episode.
     """
 
@@ -154,14 +154,14 @@ class Sequences:
     """Data set read as sequences of steps of one episode, preceded by burn-in steps: [S, burn_in + length].
 
     A sequence begins at every `stride`-th step of an episode, the first one at the episode's start. Rows outside of the
-    episode are zero. `valid` marks the steps to learn from, those of burn-in excluded. `episode_starts` marks each
+    episode are zero. `valid` marks the steps to learn from, which exclude burn-in. `episode_starts` marks each
     episode's first step, at which a recurrent state is reset; a sequence that begins later starts from a zero state.
-    Further columns are `obs`, `actions`, `rewards`, `terminateds`, `truncateds`, and `episode_steps`, the number of
-    each step in its episode.
+    Further columns are `obs`, `actions`, `rewards`, `terminateds`, `truncateds`, and `episode_steps`, the index of each
+    step in its episode.
 
     Args:
         data: The data set.
-        length: L, steps to learn from in a sequence.
+        length: Number of steps to learn from in a sequence, L.
         stride: Distance in steps between the starts of successive sequences; None for `length`.
         burn_in: Number of steps before those to learn from.
     """
@@ -181,7 +181,7 @@ class Sequences:
         return int(self._ends[-1]) if len(self._ends) else 0
 
     def located(self, items: Indices) -> LocatedSteps:
-        """Returns the row numbers of the steps of S sequences, given the sequences' numbers [S]."""
+        """Returns where the steps of S sequences are in the data set, given the sequences' numbers [S]."""
         episodes = self._ends.searchsorted(items, side="right")
         firsts = (items - self._begins[episodes]) * self.stride
         steps = firsts[:, None] + np.arange(-self.burn_in, self.length)
@@ -191,12 +191,12 @@ class Sequences:
         return LocatedSteps(rows, steps, is_step)
 
     def read(self, rows: Indices, names: Sequence[str]) -> SampleBatch:
-        """Reads the named columns of the data set's rows with given numbers [S, L], as a batch [S, L, ...]."""
+        """Reads named columns of the rows with the given numbers [S, L], as a batch [S, L, ...]."""
         flat = self.data.rows(rows.ravel(), names)
         return flat.map(lambda leaf: leaf.reshape(*rows.shape, *leaf.shape[1:]))
 
     def gather(self, items: Indices) -> SampleBatch:
-        """Reads S sequences by their numbers [S], counted from 0 over all episodes."""
+        """Reads S sequences, given their numbers [S], which count from 0 over all episodes."""
         rows, steps, is_step = self.located(items)
         batch = SampleBatch(
             self.read(rows, self.COLUMNS), episode_steps=steps, episode_starts=steps == 0, valid=is_step
@@ -208,17 +208,20 @@ class Sequences:
 
 
 def rewards_at(data: DataSet, rows: Indices, clip_rewards: float | None) -> NDArray[np.float64]:
-    """Returns the rewards in given rows of a data set, clipped to +-`clip_rewards` unless that bound is None."""
+    """Returns the rewards in given rows of a data set, clipped to [-`clip_rewards`, `clip_rewards`].
+
+    None leaves the rewards unchanged.
+    """
     return clipped(data.rows(rows, ("rewards",))["rewards"], clip_rewards)
 
 
 def clipped(rewards: NDArray[np.float64], bound: float | None) -> NDArray[np.float64]:
-    """Rewards clipped to [-bound, bound]; unchanged if the bound is None."""
+    """Returns rewards clipped to [-bound, bound]; unchanged if the bound is None."""
     return rewards if bound is None else rewards.clip(-bound, bound)
 
 
 def returns_to_go(data: DataSet, gamma: float, clip_rewards: float | None = None) -> NDArray[np.float64]:
-    """Discounted return, without bootstrap, from each of N rows to its episode's end, [N]; 0 in rows without a step.
+    """Returns the discounted sum of rewards from each of N rows to its episode's end, [N]; 0 in rows without a step.
 
     Args:
         data: The data set.

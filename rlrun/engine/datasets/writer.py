@@ -1,7 +1,8 @@
-"""Writer of data sets: complete episodes, in files that are written atomically.
+"""Writer of data sets, which stores complete episodes in files that are written atomically.
 
-Rows of running episodes stay in memory, by slot, until the episode ends. Finished episodes stay in memory until they
-fill a file. A kill thus loses at most the unwritten file and the running episodes; checkpoints include both.
+Rows of a running episode stay in memory, by slot (env or agent), until the episode ends. Finished episodes stay in
+memory until they fill a file. A killed process thus loses at most the unwritten file and the running episodes;
+checkpoints include both.
 """
 
 from __future__ import annotations
@@ -59,23 +60,23 @@ def _remove_files(folder: Path, but: Iterable[str]) -> None:
 
 
 class SetWriter:
-    """Writer of a data set, for complete episodes or for the rows of several slots in parallel.
+    """Writer of a data set, which takes complete episodes, or rows of several slots (envs or agents) in parallel.
 
-    Used as a context manager, the writer closes the set at the end.
+    As a context manager, it closes the data set on exit.
 
     Args:
         folder: Folder of the data set, created with the first rows.
         observation_space: Space of observations.
         action_space: Space of actions, as the env takes them.
-        further: Additional columns by name, such as `logp`.
-        about: Notes for the manifest.
+        further: Dtypes and shapes of additional columns by name, such as `logp`.
+        about: Notes for the manifest, such as the env.
         episodes_per_file: Number of episodes after which a file is closed.
         rows_per_file: Number of rows after which a file is closed. A longer episode is split there; the rest gets the
             next episode number.
 
     Attributes:
         folder: Folder of the data set.
-        further: Additional columns by name.
+        further: Dtypes and shapes of additional columns by name.
 
     Raises:
         ValueError: Two columns have the same name.
@@ -109,7 +110,7 @@ class SetWriter:
         self._begun = False
 
     def add(self, slot: str, rows: Mapping[str, Any], *, agent: str = "", begins: bool = False) -> None:
-        """Adds the next rows of a slot, columns [N, ...]; see `add_slots`.
+        """Adds the next N rows of one slot (env or agent), columns [N, ...]; see `add_slots`.
 
         Args:
             slot: Name of the slot.
@@ -123,15 +124,15 @@ class SetWriter:
     def add_slots(
         self, slots: Sequence[str], rows: Mapping[str, Any], begins: Sequence[bool], *, agent: str = ""
     ) -> None:
-        """Adds the next T rows of B slots (parallel envs or agents), in the form of a rollout fragment's columns.
+        """Adds the next T rows of B slots (parallel envs or agents), as columns [T, B, ...] like those of rollouts.
 
         Args:
-            slots: Names of the slots, [B]. The rows of each are one stream, in which an episode's last step is followed
-                by a row with `valid` false, which holds the final observation.
-            rows: `obs` [T + 1, B, ...], the last for the observation after the rows; `actions`, `rewards`,
+            slots: Names of the slots, [B]. In the rows of a slot, an episode's last step is followed by a row with
+                `valid` false, which holds the final observation.
+            rows: `obs` [T + 1, B, ...], of which the last is the observation after the rows; `actions`, `rewards`,
                 `terminateds`, `truncateds` and the further columns [T, B, ...]. `valid` may be missing if all rows are
-                steps, `weights_version` and `seed` if they are not known.
-            begins: Whether, by slot, the first row begins an episode although the previous one has not ended. The
+                steps, `weights_version` and `seed` if they are unknown.
+            begins: Whether, for each slot, the first row begins an episode although the previous one has not ended. The
                 previous episode is kept as an incomplete one, whose last step is neither terminated nor truncated.
             agent: Name of the agent.
 
@@ -144,7 +145,10 @@ class SetWriter:
             self._keep(episode)
 
     def add_episode(self, rows: Mapping[str, Any], *, seed: int | None = None, agent: str = "") -> None:
-        """Adds a complete episode of T steps: `obs` [T + 1, ...], and the other columns [T, ...]; see `add`."""
+        """Adds a complete episode of T steps: `obs` [T + 1, ...], with the final observation, and columns [T, ...].
+
+        See `add` for the columns.
+        """
         own = {} if seed is None else {"seed": np.full(len(rows["rewards"]), seed)}
         self.add("", {**rows, **own}, agent=agent)
         for episode in self._open.cut(""):
@@ -219,7 +223,7 @@ class SetWriter:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the writer from `state()`; data written to the set after the state was saved is removed.
+        """Restores the writer from `state()`, and removes data that was written after the state was saved.
 
         Raises:
             DataSetError: The set lacks data that it had when the state was saved, or was altered.

@@ -128,7 +128,7 @@ class MaskedVectorEnv:
         return observations, rewards, terminateds, truncateds, infos
 
     def begin(self, slots: Sequence[int], seeds: Sequence[int]) -> Tree:
-        """Starts episodes with given seeds in some env slots; see `VectorEnv.begin`."""
+        """Starts new episodes with given seeds in some env slots, and validates their masks; see `VectorEnv.begin`."""
         begun = np.zeros(self.num_envs, np.bool_)
         begun[list(slots)] = True
         return self._checked(self._env.begin(slots, seeds), begun)
@@ -140,7 +140,10 @@ class MaskedVectorEnv:
     def restore(
         self, places: Sequence[EpisodePosition], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
     ) -> tuple[Tree, list[bool]]:
-        """Restores saved positions of the env slots; validates masks only in slots that were not restored exactly."""
+        """Returns each env slot to a saved step of an episode; see `VectorEnv.restore`.
+
+        Masks are validated only in slots that could not be restored exactly, since these start new episodes.
+        """
         observations, exact = self._env.restore(places, actions, hashes, max_replay_s)
         return self._checked(observations, ~np.array(exact)), exact
 

@@ -95,8 +95,8 @@ def _open(game: str, num_envs: int, settings: AtariSettings) -> AtariVectorEnv:
 class SeededAtari:
     """Vector env of B Atari games in which each episode is reset with its own seed.
 
-    ALE's autoreset seeds the next game from an internal generator; the env slot is therefore reset again with the
-    episode's seed. ALE reloads the ROM for each seeded reset, which takes as long as 300 steps.
+    ALE's autoreset seeds the next game from an internal generator. The env slot is therefore reset a second time, with
+    the episode's seed. ALE reloads the ROM for each seeded reset, which takes as long as 300 steps.
     """
 
     name = "atari"
@@ -135,8 +135,8 @@ class SeededAtari:
     def step(self, actions: Tree) -> tuple[Tree, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
         """Steps all env slots; a slot whose episode ended is reset instead (NEXT_STEP autoreset).
 
-        Infos hold the remaining lives if `episodic_life` is set, else nothing. ALE's other infos only repeat an
-        episode's return and length.
+        Infos hold the remaining lives if `episodic_life` is set, else nothing: ALE's other infos (an episode's return
+        and length) are dropped.
         """
         if self._unchecked:
             self._check(actions)
@@ -164,7 +164,7 @@ class SeededAtari:
         return observations, rewards, terminateds, truncateds, said
 
     def begin(self, slots: Sequence[int], seeds: Sequence[int]) -> Tree:
-        """Starts episodes with given seeds in some env slots; see `VectorEnv.begin`."""
+        """Starts new episodes with given seeds in some env slots; see `VectorEnv.begin`."""
         if not self.seeds_episodes:
             raise begin_unsupported(self._game, "with episodic_life a game continues across episodes")
         chosen = zip(slots, seeds, strict=True)
@@ -177,7 +177,10 @@ class SeededAtari:
     def restore(
         self, places: Sequence[EpisodePosition], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
     ) -> tuple[Tree, list[bool]]:
-        """Restores all env slots in lockstep by replaying their actions; see `VectorEnv.restore`."""
+        """Returns all env slots to saved steps of their episodes by replaying actions in lockstep.
+
+        See `VectorEnv.restore`.
+        """
         self._env.reset()  # ALE resets single env slots only after all of them
         self._unchecked = True
         if self.seeds_episodes:
@@ -185,16 +188,20 @@ class SeededAtari:
         return self.start_after(dict(enumerate(places))), [False] * self.num_envs
 
     def start_at(self, places: dict[int, EpisodePosition]) -> Tree:
-        """Resets some env slots to the start of given episodes; returns the observations of all env slots."""
+        """Resets some env slots, each to the start of a saved episode; returns the observations of all env slots.
+
+        Args:
+            places: Saved position (episode, seed, step) by index of the env slot to reset; the step is ignored.
+        """
         for slot, place in places.items():
             self._ledger.return_to(slot, place)
         return self._restart(list(places), None)
 
     def start_after(self, places: dict[int, EpisodePosition]) -> Tree:
-        """Starts the episode after the saved one in some env slots; returns the observations of all env slots.
+        """Resets some env slots, each to the episode after a saved one; returns the observations of all env slots.
 
         Args:
-            places: Env slot -> its saved position, whose episode is skipped.
+            places: Saved position (episode, seed, step) by index of the env slot to reset.
         """
         for slot, place in places.items():
             self._ledger.return_to(slot, place)

@@ -1,4 +1,4 @@
-"""Env backends, which step envs: the table of backends, and the choice of a backend for an env."""
+"""Env backends, each a way to step envs such as a Python loop or EnvPool, and the choice of a backend for an env."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _CARTPOLE_KWARGS = frozenset({"sutton_barto_reward"})
 
 
 class EnvBackend(ABC):
-    """Backend of vector envs: checks an env's config, and makes the env in vector and in single form."""
+    """Env backend, a way to step envs such as a Python loop or EnvPool: checks an env's config, and creates the env."""
 
     @abstractmethod
     def check(self, config: EnvConfig) -> None:
@@ -62,11 +62,17 @@ class EnvBackend(ABC):
         first_episodes: Sequence[int] | None,
         lessons: Lessons | None,
     ) -> VectorEnv:
-        """Creates a vector env with B env slots, whose action masks are not validated; see `make_vector_env`."""
+        """Creates a vector env with B env slots.
+
+        See `make_vector_env`, which also adds the validation of action masks.
+        """
 
     @abstractmethod
     def make_single(self, config: EnvConfig, render_mode: str | None, seed: int) -> gymnasium.Env[Any, Any]:
-        """Creates a single env with the spaces and wrappers of an env slot; see `make_env`."""
+        """Creates a single env, with the spaces and wrappers that each env slot of the vector env has.
+
+        See `make_env`.
+        """
 
     def spaces(self, config: EnvConfig) -> Spaces:
         """Returns the observation and action space of an env slot; by default, the spaces of a single env."""
@@ -90,12 +96,12 @@ def backend(name: str) -> EnvBackend:
 def backend_of(config: EnvConfig) -> str:
     """Returns the name of the backend that steps an env, a key of `BACKENDS`.
 
-    Under ``backend: auto`` an env's native vector form is used if its autoreset mode is NEXT_STEP. Wrappers, reset
-    options, columns or arguments of the single env require the loop backend. A factory of a `gymnasium.vector` env
-    provides only the vector form.
+    Under ``backend: auto`` an env's native vector env is used if its autoreset mode is NEXT_STEP. Wrappers, reset
+    options, recorded info entries (`columns`) or arguments that only the single env accepts require the loop backend. A
+    factory of a `gymnasium.vector` env provides no single env.
 
     Raises:
-        UsageError: No env has the id, or a form is requested that the env does not have.
+        UsageError: No env has the id, or the requested backend cannot step the env.
         EnvironmentUnusable: The id belongs to a package that is not installed.
         UserCodeError: The module of a factory raises while it is imported.
     """

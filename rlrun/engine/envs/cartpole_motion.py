@@ -54,7 +54,7 @@ class CartPoleMotion:
         self._x_beyond, self._theta_beyond = self._sample_unbounded
 
     def start(self, pole: int, generator: np.random.Generator) -> None:
-        """Samples the initial state of one CartPole's episode."""
+        """Samples the initial state of one CartPole at the start of an episode."""
         self.state[:, pole] = generator.uniform(-_FIRST, _FIRST, 4)
 
     def start_several(self, poles: slice, generator: np.random.Generator) -> None:

@@ -101,7 +101,7 @@ class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is n
         return self._observations, rewards, terminateds, truncateds, {}
 
     def begin(self, slots: Sequence[int], seeds: Sequence[int]) -> Tree:
-        """Starts episodes with given seeds in some env slots; see `VectorEnv.begin`."""
+        """Starts new episodes with given seeds in some env slots; see `VectorEnv.begin`."""
         chosen = zip(slots, seeds, strict=True)
         return self.start_at({slot: self._ledger.chosen(slot, seed) for slot, seed in chosen})
 
@@ -112,22 +112,29 @@ class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is n
     def restore(
         self, places: Sequence[EpisodePosition], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
     ) -> tuple[Tree, list[bool]]:
-        """Restores all env slots in lockstep by replaying their actions; see `VectorEnv.restore`."""
+        """Returns all env slots to saved steps of their episodes by replaying actions in lockstep.
+
+        See `VectorEnv.restore`.
+        """
         self._unchecked = True
         return restore_in_lockstep(self, places, actions, hashes, max_replay_s)
 
     def start_at(self, places: dict[int, EpisodePosition]) -> Tree:
-        """Resets some env slots to the start of given episodes; returns the observations of all env slots."""
+        """Resets some env slots, each to the start of a saved episode; returns the observations of all env slots.
+
+        Args:
+            places: Saved position (episode, seed, step) by index of the env slot to reset; the step is ignored.
+        """
         for slot, place in places.items():
             self._ledger.return_to(slot, place)
             self._start(slot)
         return self._observe(places)
 
     def start_after(self, places: dict[int, EpisodePosition]) -> Tree:
-        """Starts the episode after the saved one in some env slots; returns the observations of all env slots.
+        """Resets some env slots, each to the episode after a saved one; returns the observations of all env slots.
 
         Args:
-            places: Env slot -> its saved position, whose episode is skipped.
+            places: Saved position (episode, seed, step) by index of the env slot to reset.
         """
         for slot, place in places.items():
             self._ledger.return_to(slot, place)
@@ -155,7 +162,7 @@ class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is n
 
 
 class CartPoleBackend(EnvBackend):
-    """Env backend for CartPole in vector form; a single CartPole env comes from the loop backend."""
+    """Env backend for vectorized CartPole; where a single env is needed, it creates Gymnasium's CartPole."""
 
     @override
     def check(self, config: EnvConfig) -> None:

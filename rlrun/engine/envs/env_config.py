@@ -133,7 +133,7 @@ class WrapperConfig(ConfigModel):
 
 
 class TaskConfig(ConfigModel):
-    """Config of one task: keyword arguments and reset options of the env in the task's episodes."""
+    """Config of one task of a multi-task env: keyword arguments and reset options for the episodes of the task."""
 
     kwargs: dict[str, Any] = Field(default_factory=dict)
     """Keyword arguments of the env, merged over the env's own; an env is created again if a new task changes them."""
@@ -143,7 +143,7 @@ class TaskConfig(ConfigModel):
 
 
 def check_columns(columns: Sequence[str]) -> None:
-    """Validates names of info entries that are recorded as columns of a batch.
+    """Validates the setting `columns`, the names of info entries that are recorded as columns of training batches.
 
     Raises:
         ValueError: A name is repeated, or is the name of a standard batch column.
@@ -156,7 +156,7 @@ def check_columns(columns: Sequence[str]) -> None:
 
 
 def missing_column(columns: Sequence[str], learned_from: Iterable[str]) -> str:
-    """Error message for a column that the algorithm needs but the env's config does not record.
+    """Returns the error message for an info entry that the algorithm needs but the env's `columns` do not list.
 
     "" if none is missing.
     """
@@ -178,9 +178,9 @@ def check_tasks(tasks: tuple[TaskConfig, ...] | str | None, *, is_shown: bool) -
 
 
 def kwargs_of_tasks(kwargs: dict[str, Any], tasks: tuple[TaskConfig, ...] | str | None) -> tuple[dict[str, Any], ...]:
-    """Returns the env's keyword arguments for each listed task; those of the task take precedence.
+    """Returns the env's keyword arguments in each listed task, in which the task's own arguments override the env's.
 
-    Without tasks, the only element holds the env's own keyword arguments.
+    Without tasks, the list has a single element, the env's keyword arguments.
     """
     listed = tasks if isinstance(tasks, tuple) else (TaskConfig(),)
     return tuple({**kwargs, **task.kwargs} for task in listed)
@@ -271,8 +271,8 @@ def is_unnamed(env_id: str) -> bool:
 class EnvConfig(ConfigModel):
     """Config of a single-agent env or a multi-agent world, with its backend; a bare string in YAML is the id.
 
-    `world` or `pettingzoo` selects a multi-agent world, `external` simulators that connect as clients, and `id` a
-    single-agent env.
+    One of four keys names the env: `id` a single-agent env, `world` or `pettingzoo` a multi-agent env, and `external`
+    the simulators that connect to a server as clients.
     """
 
     id: str = ""
@@ -379,19 +379,25 @@ class EnvConfig(ConfigModel):
         return replaced if self._given is None or replaced.id != self.id else replaced.with_user_env(self._given)
 
     def with_user_env(self, given: UserEnv) -> Self:
-        """Returns a copy of the config with an env from a Python object; `id` then is a name for messages only."""
+        """Returns a copy of the config with an env that the user passed as a Python object.
+
+        `id` is then used in messages only.
+        """
         copied = self.model_copy()
         copied._given = given
         return copied
 
     @property
     def given(self) -> UserEnv | None:
-        """The Python object that creates the env; None for an env with an id or an import path."""
+        """Object without an import name that the user passed as env; None for an env with an id or an import path."""
         return self._given
 
     @property
     def fixed_num_envs(self) -> int | None:
-        """Number of env slots, if the env was passed as an instance; None if any number of envs can be created."""
+        """Number of env slots of a vector env that the user passed as an instance.
+
+        None if any number of envs can be created.
+        """
         return None if self._given is None else self._given.num_envs
 
     @property
@@ -465,7 +471,7 @@ class EnvConfig(ConfigModel):
 
 
 def names_world(data: Any) -> bool:
-    """Whether an env's unparsed settings, or the set of their keys, are those of a multi-agent world."""
+    """Whether settings of an env, not yet parsed, describe a multi-agent world; a set of their keys suffices."""
     return isinstance(data, Mapping | set) and any(kind in data for kind in ("world", "pettingzoo", "external"))
 
 

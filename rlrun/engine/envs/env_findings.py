@@ -59,13 +59,13 @@ class EnvFinding:
 
 
 def refusal_finding(refusal: str) -> EnvFinding:
-    """Finding that an env or world returned an invalid value."""
+    """Returns the finding for an invalid return value of an env or world."""
     reason = "training ends there with exit code 4; other findings are of the steps before"
     return EnvFinding("returns", "wrong", refusal, reason, "mend what it returns")
 
 
 def type_findings(config: EnvConfig, spaces: Spaces, seed: int) -> Iterator[EnvFinding]:
-    """Yields findings on observations whose dtypes differ from the space's, so that the loop backend casts them."""
+    """Yields findings on observations whose dtypes differ from the space's, which costs a cast in each step."""
     env, random, own_seed = make_env(config, seed=seed), RandomActions(spaces, ACTION_SEED), EpisodeSeeds(seed, 0)
     found: dict[str, str] = {}
     place = EpisodePosition(0, own_seed.seed(0, 0), 0)
@@ -164,7 +164,7 @@ def _leaf_space(space: gymnasium.Space[Any], path: str) -> gymnasium.Space[Any]:
 
 
 def reward_findings(rewards: NDArray[np.float64]) -> Iterator[EnvFinding]:
-    """Yields the finding on the scale of an array of rewards: all zero, large, tiny or fine."""
+    """Yields one finding on the scale of an array of rewards: all zero, large, tiny or fine."""
     size, least, most = float(np.abs(rewards).mean()), float(rewards.min()), float(rewards.max())
     found = f"{least:.4g} to {most:.4g}, mean absolute {size:.4g}"
     if not rewards.any():
@@ -183,7 +183,7 @@ def reward_findings(rewards: NDArray[np.float64]) -> Iterator[EnvFinding]:
 
 
 def seed_finding(step: int | None, of_other_seeds: Callable[[], int | None], *, is_world: bool) -> EnvFinding:
-    """Finding on reproducibility: equal seeds must repeat episodes, and different seeds should differ.
+    """Returns the finding on reproducibility: equal seeds must repeat an episode, and other seeds should change it.
 
     Args:
         step: First step at which episodes with equal seeds and actions differ; None if they are equal.
@@ -203,7 +203,7 @@ def seed_finding(step: int | None, of_other_seeds: Callable[[], int | None], *, 
 
 
 def speed_finding(steps: int, seconds: float, how: str) -> EnvFinding:
-    """Finding on an env's throughput in steps per second.
+    """Returns the finding on an env's throughput in steps per second.
 
     Args:
         steps: Number of steps taken.

@@ -47,7 +47,7 @@ an env's entry point or id."""
 
 
 def is_factory(env_id: str) -> bool:
-    """Whether an id names a factory: ``package.module:factory``, or a Python object without an import name.
+    """Whether an id names a factory of envs, as ``package.module:factory`` or, for a Python object, as ``<Name>``.
 
     Examples:
         >>> is_factory("tank:Tank"), is_factory("<Tank>"), is_factory("minigrid:MiniGrid-Empty-5x5-v0")
@@ -60,14 +60,14 @@ def is_factory(env_id: str) -> bool:
 
 
 def factory_of(config: EnvConfig, what: str = "env factory") -> Callable[..., Any]:
-    """Returns the factory of an env or world: the object at its import path, or an object passed in Python.
+    """Returns the callable that creates an env or world, by its import path or as the user passed it in Python.
 
     Args:
-        config: Config of the env, whose id names a factory.
-        what: Kind of the factory, for messages.
+        config: Config of the env, whose id names the factory.
+        what: Word for the factory in messages.
 
     Raises:
-        UsageError: The factory does not exist, cannot be called, or was passed in another process.
+        UsageError: The factory does not exist, is not callable, or was passed in another process.
         UserCodeError: The factory's module raises while it is imported.
     """
     if config.given is not None:
@@ -151,7 +151,7 @@ def register_atari() -> bool:
 
 
 def is_usable_kind(spec: EnvSpec) -> bool:
-    """Whether a registered Gymnasium id is a usable env, not a placeholder for an env moved to another package."""
+    """Whether an id registered with Gymnasium is an env, not a placeholder for an env that moved to another package."""
     return not callable(spec.entry_point) or getattr(spec.entry_point, "__module__", "") != "gymnasium.envs"
 
 

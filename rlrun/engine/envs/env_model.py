@@ -51,7 +51,7 @@ def finite_mdp(config: EnvConfig) -> FiniteMDP:
 
 
 def provided_model(config: EnvConfig, where: str) -> tuple[Any, int | None]:
-    """Returns the innermost env, which has the tabular model, and the time limit in steps (None for no limit).
+    """Returns the innermost env, which holds the tabular model, and the time limit in steps (None without limit).
 
     Args:
         config: Config of the env.

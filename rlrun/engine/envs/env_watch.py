@@ -47,7 +47,7 @@ _limit_s: ContextVar[float] = ContextVar("limit_s", default=math.inf)
 
 
 class StepTimeout(TrainingFailed):
-    """Error for env code that made no progress for `worker_timeout_s`."""
+    """Error for env code that made no progress for `worker_timeout_s` seconds."""
 
 
 @contextmanager
@@ -67,11 +67,11 @@ def hangs_fail_after(seconds: float) -> Iterator[None]:
 
 
 class Watched:
-    """Context manager that watches env code for hangs: reports them to the user, and ends them after a timeout.
+    """Context manager that watches env code for hangs: reports a hang to the user, and interrupts it after a timeout.
 
-    Hung code is ended by an exception that a signal handler raises. Only the main thread can run the handler: in other
-    threads hangs are only reported. Native code that blocks signals can only be ended with its process; a resumed trial
-    then continues from its newest checkpoint. Hangs in native code that holds the GIL are not detected.
+    An exception that a signal handler raises interrupts the code. Only the main thread runs signal handlers, so in
+    other threads hangs are only reported. Native code that blocks signals can only be ended by killing its process; a
+    resumed trial then continues from its newest checkpoint. Hangs in native code that holds the GIL are not detected.
 
     If watches are nested, only the innermost is active.
 
@@ -112,9 +112,9 @@ class Watched:
         self._moved, self._wished, self._is_told = time.monotonic(), math.inf, False
 
     def look(self) -> None:
-        """Checks whether the watched env code makes progress.
+        """Checks once whether the watched env code has made progress since the last check.
 
-        If the code makes no progress, the hang is reported; after the timeout the code is ended.
+        A hang is reported to the user; after the timeout, the code is interrupted.
         """
         latest = () if self._find_places is None else self._find_places()
         now = time.monotonic()
@@ -143,7 +143,7 @@ class Watched:
             signal.pthread_kill(self._thread, signal.SIGALRM)
 
     def end_step(self) -> None:
-        """Raises the timeout error in the hung code, unless the code has ended in the meantime.
+        """Raises the timeout error inside the hung code, unless that code has finished in the meantime.
 
         Raises:
             StepTimeout: Raised in the hung code.
@@ -177,7 +177,7 @@ _tellers: dict[CodeType, Callable[[Mapping[str, Any]], str]] = {}
 
 
 def watched_env_call(tell: Callable[[Mapping[str, Any]], str]) -> Callable[[_Method], _Method]:
-    """Decorator for methods that call env code, so that `waits_for` can describe the env being stepped.
+    """Decorator for methods that call env code: `waits_for` finds their stack frames and describes the stepped env.
 
     Args:
         tell: Function that describes the env slot or world from the method's local variables; run only in `waits_for`.
@@ -192,7 +192,7 @@ def watched_env_call(tell: Callable[[Mapping[str, Any]], str]) -> Callable[[_Met
 
 
 def waits_for(frame: FrameType | None) -> str:
-    """Describes the env slot or world whose code a thread is executing, "" if there is none.
+    """Returns a description of the env slot or world whose code a thread is executing; "" if it executes no env code.
 
     Args:
         frame: Current stack frame of the thread.

@@ -51,11 +51,14 @@ class EpisodeLedger:
         return seed
 
     def chosen(self, slot: int, seed: int) -> EpisodePosition:
-        """Returns the first position of an env slot's next episode for a chosen seed; does not begin the episode."""
+        """Returns the start of an env slot's next episode as a position, with a seed chosen by the caller.
+
+        The episode does not begin yet.
+        """
         return EpisodePosition(self._episodes[slot] + 1, seed, 0)
 
     def return_to(self, slot: int, place: EpisodePosition) -> None:
-        """Restores an env slot's episode number and seed from a saved position."""
+        """Sets an env slot's episode number and seed back to those of a saved position."""
         self._episodes[slot] = place.episode
         self._current[slot] = place.seed
         self._used[slot] = self._depth  # what was hashed ahead belongs to other episodes
@@ -68,11 +71,11 @@ class EpisodeLedger:
         return np.random.Generator(np.random.PCG64(np.random.SeedSequence(self._current[slot])))
 
     def place(self, slot: int, length: int) -> EpisodePosition:
-        """Returns the position of an env slot after `length` actions in its current episode."""
+        """Returns an env slot's position (episode, seed, step) after `length` actions in its current episode."""
         return EpisodePosition(self._episodes[slot], self._current[slot], length)
 
     def places(self, lengths: Iterable[int]) -> list[EpisodePosition]:
-        """Returns the position of each env slot after `lengths` actions in its current episode."""
+        """Returns each env slot's position (episode, seed, step), given its number of actions in the episode."""
         return list(map(EpisodePosition, self._episodes, self._current, lengths))
 
     def _hash_ahead(self) -> None:

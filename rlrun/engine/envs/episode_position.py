@@ -69,7 +69,7 @@ class EpisodeSeeds:
         return int(np.random.SeedSequence(key).generate_state(1)[0]) >> 1
 
     def seeds(self, env_indices: NDArray[Any], episodes: NDArray[Any]) -> NDArray[np.int64]:
-        """Vectorized version of `seed` for arrays of env slots and episode numbers, broadcast against each other."""
+        """Returns the seeds of several episodes, given arrays of env slots and of episode numbers (broadcast)."""
         slots, numbers = np.broadcast_arrays(env_indices, episodes)
         fixed = [word for part in (self.run_seed, self.worker_index, self.stream) for word in split_words(part)]
         varying = [slots.ravel().astype(np.uint32), numbers.ravel().astype(np.uint32)]
@@ -82,7 +82,7 @@ class EpisodeSeeds:
         Args:
             env_index: Index of the env slot.
             began: Position before the first step.
-            resets: Mask of the steps that were resets to the next episode, one entry for each step.
+            resets: Whether each step was a reset to the next episode, one entry per step.
         """
         steps, episode = len(resets), began.episode + int(np.count_nonzero(resets))
         if episode == began.episode:
@@ -125,7 +125,7 @@ def _pool(entropy: Sequence[Words]) -> list[Words]:
 
 
 def hash_keys(entropy: Sequence[Words], num_words: int) -> Words:
-    """Vectorized ``SeedSequence(key).generate_state(num_words)`` for N keys.
+    """Returns the hash words of N keys; the vectorized form of ``SeedSequence(key).generate_state(num_words)``.
 
     Args:
         entropy: The 32-bit words of the keys: element i is an array [N] with the i-th word of every key.

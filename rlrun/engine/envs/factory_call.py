@@ -13,7 +13,7 @@ from rlrun.engine.messages.errors import EnvironmentUnusable, UsageError, did_yo
 def made_by(
     factory: Callable[..., Any], env_id: str, kwargs: Mapping[str, Any], offered: Mapping[str, Any], where: str
 ) -> Any:
-    """Calls the factory of an env or world, and returns the object that the factory creates.
+    """Calls the factory of an env or world, and returns the created object.
 
     Args:
         factory: The factory.

@@ -22,8 +22,9 @@ PROBED_ROWS = 16
 class GoalEnv:
     """Reward and termination functions of a goal-conditioned env, called on an instance that is never stepped.
 
-    The env has `compute_reward(achieved_goal, desired_goal, info)` for goals [N, ...], as Gymnasium-Robotics' envs do,
-    and may have `compute_terminated` with the same arguments. `info` is empty, since replay buffers do not store infos.
+    The env must have `compute_reward(achieved_goal, desired_goal, info)` for goals [N, ...], as Gymnasium-Robotics'
+    envs do, and may have `compute_terminated` with the same arguments. `info` is always empty, since replay buffers do
+    not store infos.
 
     Args:
         config: Config of the env.
@@ -48,7 +49,7 @@ class GoalEnv:
             )
 
     def rewards(self, achieved: Array, desired: Array) -> NDArray[np.float32]:
-        """Rewards [N] of steps, given the achieved and the desired goals [N, ...].
+        """Returns the rewards [N] of N steps, computed from the achieved and the desired goals [N, ...].
 
         Raises:
             UsageError: A goal function does not treat each row separately.
@@ -60,7 +61,10 @@ class GoalEnv:
         return self._call("compute_reward", self._compute_reward, achieved, desired).astype(np.float32)
 
     def terminateds(self, achieved: Array, desired: Array) -> NDArray[np.bool_] | None:
-        """Whether each of N pairs of goals terminates the episode, [N]; None if the env has no `compute_terminated`."""
+        """Returns whether each of N pairs of goals ends the episode, [N].
+
+        None if the env has no `compute_terminated`.
+        """
         if self._compute_terminated is None:
             return None
         return self._call("compute_terminated", self._compute_terminated, achieved, desired).astype(np.bool_)

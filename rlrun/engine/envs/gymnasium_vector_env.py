@@ -53,12 +53,12 @@ class GymnasiumVectorEnv:
     Single env slots cannot be reset, so `restore` starts new episodes in all of them.
 
     Args:
-        name: Name of the backend.
+        name: Name of the env backend.
         env_id: Name of the env in messages.
         start: Function that creates and resets the vector env with a seed per env slot; returns env and first
             observations.
         spaces: Observation and action space of one env slot.
-        seeds: Episode seeds, a function of env slot and episode number.
+        seeds: Seeds of the episodes, which depend on env slot and episode number.
         num_envs: Number of env slots.
         first_episodes: Index of each env slot's first episode.
         made: The vector env, if it was created before `start`.
@@ -91,7 +91,7 @@ class GymnasiumVectorEnv:
         self._unchecked = True
 
     def reset(self) -> Tree:
-        """Starts the first episode of every env slot; the vector env accepts one seed for all slots."""
+        """Starts the first episode of every env slot; the wrapped vector env accepts a single seed for all slots."""
         return self._start_all(self._ledger.start_over())
 
     @watched_env_call(lambda own: own["self"]._where())

@@ -24,7 +24,7 @@ def batch_from_json(space: Space[Any], elements: Sequence[Any], subject: str = _
 
     Args:
         space: The space.
-        elements: Any plain data.
+        elements: Elements in JSON form, not yet validated.
         subject: Name of the elements in messages.
 
     Raises:

@@ -28,14 +28,18 @@ class LockstepEnv(Protocol):
         ...
 
     def start_at(self, places: dict[int, EpisodePosition]) -> Tree:
-        """Resets some env slots to the start of given episodes; returns the observations of all env slots."""
+        """Resets some env slots, each to the start of a saved episode; returns the observations of all env slots.
+
+        Args:
+            places: Saved position (episode, seed, step) by index of the env slot to reset; the step is ignored.
+        """
         ...
 
     def start_after(self, places: dict[int, EpisodePosition]) -> Tree:
-        """Resets some env slots, each to the episode after its saved one; returns the observations of all env slots.
+        """Resets some env slots, each to the episode after a saved one; returns the observations of all env slots.
 
         Args:
-            places: Saved positions, by index of the env slot to reset.
+            places: Saved position (episode, seed, step) by index of the env slot to reset.
         """
         ...
 

@@ -146,7 +146,7 @@ class LoopVectorEnv:
         return self._observations, self._rewards, terminateds, truncateds, infos
 
     def begin(self, slots: Sequence[int], seeds: Sequence[int]) -> Tree:
-        """Starts episodes with given seeds in some env slots; see `VectorEnv.begin`."""
+        """Starts new episodes with given seeds in some env slots; see `VectorEnv.begin`."""
         for slot, seed in zip(slots, seeds, strict=True):
             self._ledger.return_to(slot, self._ledger.chosen(slot, seed))
             self._reset_slot(slot, seed)
@@ -160,7 +160,7 @@ class LoopVectorEnv:
     def restore(
         self, places: Sequence[EpisodePosition], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
     ) -> tuple[Tree, list[bool]]:
-        """Restores the env slots to given positions, one slot after another; see `VectorEnv.restore`."""
+        """Returns the env slots, one after another, to saved steps of their episodes; see `VectorEnv.restore`."""
         deadline = time.monotonic() + max_replay_s
         exact = []
         for slot, place in enumerate(places):

@@ -66,7 +66,7 @@ def make_vector_env(
 
     Raises:
         UsageError: A name or a keyword argument does not exist.
-        EnvironmentUnusable: A package is not installed, or this is no env that rlrun can train on.
+        EnvironmentUnusable: A package is not installed, or rlrun does not support the env, for example its spaces.
         EnvError: The env's own code raised.
     """
     check_num_envs(config, num_envs)
@@ -78,11 +78,7 @@ def make_vector_env(
 
 
 def check_num_envs(config: EnvConfig, num_envs: int) -> None:
-    """Validates that the number of env slots equals the number of envs in a vector env passed as an instance.
-
-    Raises:
-        UsageError: The numbers differ.
-    """
+    """Validates the configured number of env slots for a vector env passed as an instance, which has a fixed number."""
     own = config.fixed_num_envs
     if own is not None and own != num_envs:
         raise UsageError(
@@ -97,12 +93,12 @@ def make_env(config: EnvConfig, *, render_mode: str | None = None, seed: int = 0
     Args:
         config: Config of the env.
         render_mode: Gymnasium's render mode, or None.
-        seed: Seed passed to the factory if it has a parameter `seed`.
-            Reset the env with the same seed for a reproducible episode.
+        seed: Seed passed to the factory if it has a parameter `seed`. Reset the env with the same seed for a
+            reproducible episode.
 
     Raises:
         UsageError: A name or a keyword argument does not exist.
-        EnvironmentUnusable: A package is not installed, or there is no such single env.
+        EnvironmentUnusable: A package is not installed, or the env can only be created as a vector env.
         EnvError: The env's own code raised.
     """
     return backend(backend_of(config)).make_single(config, render_mode, seed)
@@ -113,7 +109,7 @@ def spaces_of(config: EnvConfig) -> Spaces:
 
     Raises:
         UsageError: A name or a keyword argument does not exist.
-        EnvironmentUnusable: A package is not installed, or this is no env that rlrun can train on.
+        EnvironmentUnusable: A package is not installed, or rlrun does not support the env, for example its spaces.
         EnvError: The env's own code raised.
     """
     return backend(backend_of(config)).spaces(config)

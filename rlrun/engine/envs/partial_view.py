@@ -61,7 +61,7 @@ def number_names(env: gymnasium.Env[Any, Any]) -> tuple[str, ...]:
 
 
 class PartialView(gymnasium.ObservationWrapper[NDArray[Any], Any, NDArray[Any]]):  # type: ignore[misc]
-    """Env wrapper that keeps a subset of a vector observation's entries: ``{id: ..., kwargs: {numbers: [0, 2]}}``.
+    """Env wrapper that keeps a subset of a vector observation's entries, such as ``{kwargs: {numbers: [0, 2]}}``.
 
     For example, CartPole-v1 with `numbers: [0, 2]`, or `[position, angle]`, has observations without velocities.
 
@@ -86,11 +86,12 @@ class PartialView(gymnasium.ObservationWrapper[NDArray[Any], Any, NDArray[Any]])
 class Parts(gymnasium.ObservationWrapper[dict[str, NDArray[Any]], Any, NDArray[Any]]):  # type: ignore[misc]
     """Env wrapper that splits a vector observation into a Dict of named parts: ``{kwargs: {velocity: [1, 3]}}``.
 
-    With these parts, `model.actor_sees` can hide the velocities from the actor but not from the critics.
+    The setting `model.actor_sees` can then hide a part, such as the velocities, from the actor but not from the
+    critics.
 
     Args:
         env: The env.
-        parts: Entries of each part, as in `PartialView`.
+        parts: Entries of each part by its name; entries are given by index or name, as in `PartialView`.
 
     Raises:
         ValueError: If the env's observations are not vectors, or lack one of the entries.

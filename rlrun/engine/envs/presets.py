@@ -23,7 +23,7 @@ def with_preset(env: Any, config: Any, config_class: type[ConfigModel]) -> tuple
         config_class: Config class of the algorithm, which defines the available settings.
 
     Returns:
-        Env and algorithm settings with the preset's settings written out (idempotent).
+        Env and algorithm settings that include the preset's settings; a second call changes nothing.
 
     Examples:
         >>> from rlrun.engine.algorithm_config import AlgorithmConfig
@@ -45,7 +45,7 @@ def with_preset(env: Any, config: Any, config_class: type[ConfigModel]) -> tuple
 
 
 def preset_text(env: Any, config: Mapping[str, Any]) -> str:
-    """Returns a sentence with an env's preset and the settings that result from it; "" without a preset.
+    """Returns a text that lists an env's preset and the settings it leads to, for the user; "" without a preset.
 
     Args:
         env: Env settings of a resolved spec.

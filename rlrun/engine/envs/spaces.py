@@ -138,7 +138,7 @@ def _leaf_writer(space: Space[Any], rows: NDArray[Any], path: str) -> Callable[[
 
 
 def row_splitter(space: Space[Any]) -> Callable[[Tree], Iterator[Any]]:
-    """Returns a function that iterates over the rows of a batch of env actions.
+    """Returns a function that yields one env's action after another from a batch of actions.
 
     The batch, arrays [B, ...], is copied, because an env may keep its action and the caller may overwrite the batch
     with the next actions.
@@ -155,7 +155,7 @@ def row_splitter(space: Space[Any]) -> Callable[[Tree], Iterator[Any]]:
 
 
 def mismatch(space: Space[Any], observation: Any, path: str = "") -> str | None:
-    """Reason why an observation is outside of a space, None if it is inside.
+    """Returns the reason why an observation is outside of a space; None if it is inside.
 
     A float is accepted for any float dtype, since it is cast; Gymnasium's own `Space.contains` is stricter there and
     gives no reason.
@@ -282,9 +282,9 @@ def first_bad_row(space: Space[Any], rows: Tree, path: str = "") -> tuple[tuple[
 
 
 def action_mismatch(space: Space[Any], actions: Tree, num_envs: int) -> str | None:
-    """Reason why a batch of actions [num_envs, ...] is invalid for an env, None if valid.
+    """Returns the reason why a batch of actions [num_envs, ...] is invalid for an env; None if it is valid.
 
-    Bounds of Box spaces are not checked: the env handles actions outside of them.
+    Bounds of Box spaces are not checked, since envs themselves handle actions outside of the bounds.
     """
     if isinstance(space, Dict):
         found = (action_mismatch(part, actions[key], num_envs) for key, part in space.items())

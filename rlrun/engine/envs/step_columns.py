@@ -1,4 +1,4 @@
-"""Recording of numbers from step infos as batch columns."""
+"""Recording of numbers from the infos of steps as columns of training batches."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Step = Callable[[Any], Any]
 
 
 def reading_columns(env_step: Step, columns: Mapping[str, NDArray[np.float64]], slot: int) -> Step:
-    """Wraps an env slot's step function to record numbers of each info as columns.
+    """Returns a step function of an env slot that also records numbers from each step's info.
 
     Args:
         env_step: The env's method `step`.
-        columns: Arrays [B] to record in, by name of the info entry.
+        columns: Arrays [B] to which the numbers are written, by name of the info entry.
         slot: The env slot.
 
     Raises:
@@ -39,7 +39,7 @@ def reading_columns(env_step: Step, columns: Mapping[str, NDArray[np.float64]], 
 
 
 def column_number(info: Mapping[str, Any], name: str) -> float:
-    """Returns the numeric value that a step's info holds for a recorded column.
+    """Returns the number under a given key of a step's info, to be recorded as a column of the batch.
 
     Raises:
         SpaceMismatch: The info entry is missing or is not a finite number.

@@ -1,7 +1,7 @@
 """Crash-safe record of the env slot or world being stepped, for error messages after a crash in native code.
 
-The record is a memory-mapped file, which survives a crash of the process, so that an update is a single memory write:
-the env slot at each step, and the episode and seed at each reset. Env slots stepped in lockstep share one record.
+The record is a memory-mapped file, which survives a crash of the process. An update is thus a single memory write: the
+env slot at each step, and the episode and seed at each reset. Env slots stepped in lockstep share one record.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ MOST_TOLD = 8
 
 
 def join_truncated(slots: Sequence[str]) -> str:
-    """Joins descriptions of env slots to one text, truncated after the first `MOST_TOLD` slots."""
+    """Joins descriptions of env slots to one text; beyond the first `MOST_TOLD` slots, it states only their number."""
     more = [f"and {len(slots) - MOST_TOLD} more"] if len(slots) > MOST_TOLD else []
     return "; ".join([*slots[:MOST_TOLD], *more])
 
@@ -129,14 +129,17 @@ class StepMarks:
 
 
 def enable_step_marks(directory: Path) -> None:
-    """Makes envs created from now on record their steps in files of a trial's directory; removes earlier records."""
+    """Makes envs created from now on record which env slot is stepped, in files of a trial's directory.
+
+    Removes earlier records.
+    """
     end_marks()
     _remove_marks(directory)
     _kept_in.append(directory)
 
 
 def end_marks() -> None:
-    """Stops the recording of env steps and removes its files, after a trial finished or failed with a message."""
+    """Stops recording which env is stepped, and removes the files, after a trial finished or failed with a message."""
     while _kept_in:
         _remove_marks(_kept_in.pop())
 
@@ -147,7 +150,7 @@ def step_mark_location() -> StepMarkLocation | None:
 
 
 def keep_marks_at(place: StepMarkLocation | None) -> None:
-    """Makes a worker process record env steps in its trial's directory, if that is on the same machine."""
+    """Makes a worker process record which env it steps in its trial's directory, if that is on the same machine."""
     if place is not None and place.host == platform.node() and place.directory.is_dir():
         _kept_in[:] = [place.directory]
 

@@ -43,7 +43,7 @@ class Task:
 
     @property
     def info(self) -> dict[str, float]:
-        """Entries for infos: `task` (the index in a list of tasks), or one entry `task/NAME` per number of the task."""
+        """Returns the entries for infos: `task`, the index in a list, or `task/NAME` for each number of the task."""
         if self.index is not None:
             return {TASK: self.index}
         return {f"{TASK}/{name}": value for name, value in self.values.items()}
@@ -70,7 +70,7 @@ class Task:
         return Dict({**inner.spaces, TASK: own})
 
     def add_to_observation(self, observation: Any, inner: gymnasium.Space[Any]) -> dict[str, Any]:
-        """Adds the task to an observation of the space `inner`: the index in the list, or all numbers of the task."""
+        """Returns an observation of the space `inner` with the task added, as index in the list or as its numbers."""
         own = np.int64(self.index) if self.index is not None else np.array([*self.values.values()], np.float32)
         return {**(observation if isinstance(inner, Dict) else {"observation": observation}), TASK: own}
 
@@ -108,7 +108,7 @@ class Tasks:
 
 
 def numbers_of(values: Mapping[str, Any]) -> dict[str, float]:
-    """Returns the numeric entries of a mapping, sorted by name; element i of a list gets the name `NAME/i`."""
+    """Returns the numbers in a mapping by key, sorted; entry i of a list of numbers gets the name `NAME/i`."""
     found: dict[str, float] = {}
     for name in sorted(values):
         column = np.asarray(values[name])
@@ -119,7 +119,9 @@ def numbers_of(values: Mapping[str, Any]) -> dict[str, float]:
 
 
 class Lessons:
-    """Curriculum state of a worker: each env slot adopts the latest keyword arguments at its next episode.
+    """Env keyword arguments that a curriculum sets in a worker.
+
+    Each env slot adopts the latest ones at its next episode.
 
     Args:
         slots: Number of env slots.
@@ -153,10 +155,10 @@ class Lessons:
 
 
 class EpisodeTasks:
-    """Tasks of one env slot's episodes, sampled by seed; a task's arguments override those of the curriculum.
+    """Sampler of the tasks of one env slot's episodes; a task's keyword arguments override those of the curriculum.
 
     Args:
-        tasks: Source of the tasks, as in `Tasks`; None for a single task.
+        tasks: List of tasks, or `module:function` from a seed to a task; None if the env has no tasks.
         lessons: Keyword arguments that a curriculum sets for the env slots; None without a curriculum.
         slot: Index of the env slot.
 
@@ -179,7 +181,10 @@ class EpisodeTasks:
         return TaskConfig() if self.task is None else self.task.config
 
     def begin(self, seed: int) -> dict[str, Any]:
-        """Samples the task of the episode that has a given seed; returns the env's keyword arguments."""
+        """Samples the task of the episode that has a given seed.
+
+        Returns the env's keyword arguments for this episode.
+        """
         if self._tasks is not None:
             self.task = self._tasks.of(seed)
         lesson = {} if self._lessons is None else self._lessons.begin(self._slot)
@@ -216,7 +221,8 @@ def task_env(
 class TaskEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
     """Multi-task env, created again when the next episode's task has different keyword arguments.
 
-    Infos report the task: `task` is the index in a list, `task/NAME` a number of a task that a function returned.
+    Infos report the task: `task` is its index if tasks are listed, `task/NAME` one of its numbers if a function returns
+    tasks.
 
     Args:
         env_id: Name of the env in messages.

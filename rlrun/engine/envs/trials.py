@@ -23,9 +23,9 @@ class Trials(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # gy
     """Env wrapper for RL^2 meta-learning: joins several consecutive episodes of one task into one (a trial).
 
     All episodes of a trial start with the trial's reset options, which define the task; their seeds are derived from
-    the trial's seed. The step that ends an episode returns the first observation of the next episode, with `done` 1.
-    The end of the last episode ends the trial. Recurrent state then persists across the trial's episodes. The last
-    action and reward are observed with `model.views: {prev_actions: 1, prev_rewards: 1}`.
+    the trial's seed. The step that ends an episode returns the first observation of the next episode, with its part
+    `done` set to 1. The end of the last episode ends the trial. Recurrent state therefore persists across the trial's
+    episodes. The last action and reward are observed with `model.views: {prev_actions: 1, prev_rewards: 1}`.
 
     Numbers in the infos at episode ends, such as a regret, are summed over the trial.
 
@@ -81,8 +81,8 @@ class Trials(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # gy
 class TrialsWithValues(Trials):
     """Env wrapper for RL^3 meta-learning: a trial of `Trials` that also observes object-level Q values.
 
-    From all steps of a trial it estimates the task's MDP, by counts of transitions and mean rewards, and solves it by
-    value iteration. Observations have three additional parts for the current state: the `value`, the actions'
+    The wrapper estimates the task's MDP from all steps of a trial (counts of transitions, and mean rewards), and solves
+    it by value iteration. Observations have three additional parts for the current state: the `value`, the actions'
     `advantages` (Q - max Q), and the actions' `visits` (log(1 + n) of the counts). An action that was never taken is
     assumed to have reward 0 and to lead to each state with equal probability.
 

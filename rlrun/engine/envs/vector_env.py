@@ -51,7 +51,7 @@ class EnvStartFailed(EnvError):
 
 
 class BadReturn(EnvError):
-    """Error for an invalid return value of an env."""
+    """Error for an invalid value that an env returned from `reset` or `step`."""
 
 
 class VectorEnv(Protocol):
@@ -99,7 +99,7 @@ class VectorEnv(Protocol):
         ...
 
     def begin(self, slots: Sequence[int], seeds: Sequence[int]) -> Tree:
-        """Starts episodes with given seeds in some env slots; requires an earlier `reset`.
+        """Starts a new episode with a given seed in each of some env slots; requires an earlier `reset`.
 
         The env slots may be within an episode. The new episode counts as the slot's next one. Other env slots are
         unchanged.
@@ -124,12 +124,12 @@ class VectorEnv(Protocol):
     def restore(
         self, places: Sequence[EpisodePosition], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
     ) -> tuple[Tree, list[bool]]:
-        """Restores the env slots to given positions by seeded resets and a replay of their actions.
+        """Returns each env slot to a saved step of an episode by a seeded reset and a replay of its actions.
 
         Args:
-            places: Position of each env slot.
+            places: Saved position (episode, seed, step) of each env slot.
             actions: Actions of each env slot since its reset, arrays [length, ...].
-            hashes: Expected `observation_hash` of each env slot at its position.
+            hashes: Expected `observation_hash` of each env slot's observation at its position.
             max_replay_s: Time limit of the replay in seconds.
 
         Returns:
@@ -188,7 +188,7 @@ def env_error(env_id: str, doing: str, where: str, error: BaseException, *, star
         doing: Call that raised, such as "step()".
         where: Worker, env slot and episode in words.
         error: Exception that the env raised.
-        starts: Whether the env raised before its first step.
+        starts: Whether the env raised before its first step; the error is then an `EnvStartFailed`.
     """
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None and _is_ours(trace.tb_frame.f_globals.get("__name__", "")):
@@ -199,7 +199,7 @@ def env_error(env_id: str, doing: str, where: str, error: BaseException, *, star
 
 
 def describe_positions(each: str, places: Sequence[EpisodePosition]) -> str:
-    """Returns a text for messages with the positions of env slots stepped in lockstep, truncated after the first few.
+    """Returns a text for messages that lists env slots and their positions (episode, seed, step), only the first few.
 
     Args:
         each: Word for a slot in the message: `env` or `world`.

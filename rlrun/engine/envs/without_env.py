@@ -37,7 +37,7 @@ class WithoutEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is
 
 
 def without_env(spaces: Spaces) -> EnvConfig:
-    """Config of the placeholder env for a run without an env.
+    """Returns the config of the placeholder env for a run that learns from recorded data alone.
 
     Args:
         spaces: Spaces of the run's data.

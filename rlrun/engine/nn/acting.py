@@ -15,7 +15,7 @@ Heads = dict[str, Floats]
 
 
 class ActingNetwork(Protocol):
-    """Network that rollout workers act with: computes one env step for B env slots at once."""
+    """Interface of networks that rollout workers act with; each call computes one env step for B env slots."""
 
     @property
     def state_size(self) -> int:
@@ -49,14 +49,16 @@ class ActingNetwork(Protocol):
 
 
 class WrappedNetwork:
-    """Base class of wrappers that change what an acting network computes; parameters go to the wrapped network.
+    """Base class of wrappers that change what an acting network computes.
+
+    Parameters are loaded into the wrapped network.
 
     Args:
         network: Wrapped network.
 
     Attributes:
         network: Wrapped network.
-        state_size: Size of the recurrent state.
+        state_size: Size of the recurrent state per env slot.
     """
 
     def __init__(self, network: ActingNetwork) -> None:
@@ -69,7 +71,7 @@ class WrappedNetwork:
 
 
 class TransformedOutputs(WrappedNetwork, ABC):
-    """Wrapper of an acting network that changes the output head named `outputs`, for example by masking actions.
+    """Wrapper of an acting network that changes its outputs under the name `outputs`, for example by masking actions.
 
     Args:
         network: Wrapped network.
@@ -88,4 +90,4 @@ class TransformedOutputs(WrappedNetwork, ABC):
 
     @abstractmethod
     def transformed(self, outputs: Floats, inputs: Mapping[str, Any]) -> Floats:
-        """Computes the K changed outputs for B env slots, [B, K], from the wrapped network's outputs and inputs."""
+        """Computes the K changed outputs of B env slots, [B, K], from the wrapped network's outputs and its inputs."""

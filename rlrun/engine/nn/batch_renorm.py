@@ -28,9 +28,10 @@ LARGEST_SHIFT = 5.0
 class BatchRenorm(nn.Module):
     """Batch renormalization (Ioffe, arXiv:1702.03275, algorithm 1) with the constants of CrossQ.
 
-    Features are normalized by running statistics. Within the context `batch_statistics`, they are normalized by the
-    minibatch's statistics, corrected by the running ones after `WARMUP` minibatches. The running statistics and their
-    counter are parameters, so that checkpoints and broadcasts include them.
+    Features are normalized by running statistics (mean and variance). Within the context manager `batch_statistics`,
+    they are normalized by the minibatch's statistics, which are corrected by the running ones after `WARMUP`
+    minibatches. The running statistics and their counter are parameters, so that checkpoints and broadcasts include
+    them.
 
     Args:
         width: Number of features, D.
@@ -89,7 +90,8 @@ def batch_statistics(*networks: TorchNetwork) -> Iterator[dict[str, Tensor]]:
     """Context manager in which batch renormalization uses the statistics of each minibatch.
 
     Yields:
-        A dict that holds the updated running statistics by parameter name on exit; empty without batch renormalization.
+        A dict, filled on exit with the updated running statistics by parameter name; empty without batch
+        renormalization.
     """
     layers = {
         f"{network.prefix}{name}": layer

@@ -1,7 +1,7 @@
 """Users' encoders for entries of an observation, given by import path (torch).
 
-Workers, learners and checkpoints hold only parameters, so a module's outputs must be a function of parameters and
-observations.
+Workers, learners and checkpoints exchange only parameters, so the outputs of a user's module must be a function of its
+parameters and the observations.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class CustomEncoderModule(UsersEncoder):
     """Torch module that applies a user's encoder to one entry of the raw env observation.
 
     Args:
-        own: Import path, input space and output width of the encoder.
+        own: The user's encoder: import path, input space and output width.
     """
 
     def __init__(self, own: CustomEncoder) -> None:
@@ -59,8 +59,8 @@ def tried_width(path: str, space: gymnasium.Space[Any], part: str) -> int:
         Number of output features, D.
 
     Raises:
-        UsageError: The encoder does not exist, or is not an nn.Module. Or its outputs are not float32 features [N, D],
-            or depend on more than parameters and observations.
+        UsageError: The encoder does not exist or is not an nn.Module, or its outputs are not float32 features [N, D] or
+            depend on more than parameters and observations.
     """
     _, returned = validated_module(path, WHAT, lambda make: make(space), _two_of(space), seed=0)
     found = f"{_form(returned)} of {returned.dtype}" if isinstance(returned, Tensor) else type(returned).__name__
@@ -87,7 +87,7 @@ def _two_of(space: gymnasium.Space[Any]) -> Tensor:
 def load_custom_network(
     model: ModelConfig, observation_space: gymnasium.Space[Any], num_outputs: int, seed: int
 ) -> tuple[nn.Module, Any]:
-    """Instantiates the network class that the setting `model.module` names, and runs it on two observations.
+    """Instantiates a user's network, named in the setting `model.module`, and runs it on two observations.
 
     Args:
         model: Settings with the network's import path; also passed to the network's constructor.

@@ -59,9 +59,9 @@ class DenseNet:
     """Multi-layer perceptron in NumPy, with parameters loaded from a flat vector.
 
     Args:
-        layers: (name, activation) of each layer, first to last; None for no activation.
+        layers: Pair (name, activation) of each layer, first to last; an activation of None is the identity.
         normalization: Normalization before each activation; None for none.
-        renormalizes: Whether each layer's inputs are normalized by running statistics (batch renormalization).
+        renormalizes: Whether each layer's inputs are normalized by running mean and variance (batch renormalization).
     """
 
     def __init__(
@@ -99,12 +99,12 @@ class DenseNet:
 
 
 class ResidualNet:
-    """Dense layers with residual blocks in NumPy, for acting.
+    """Linear layer, residual blocks and a final LayerNorm in NumPy, for acting.
 
     The same layers for learning in torch are in `rlrun.engine.nn.extended_network_module`.
 
     Args:
-        name: Name of the layers in the parameters.
+        name: Common prefix of the layers' parameter names.
         blocks: Number of residual blocks.
         activation: Activation within the blocks.
     """
@@ -115,7 +115,11 @@ class ResidualNet:
         self._arrays: dict[str, Floats] = {}
 
     def load(self, parameter: Callable[[str], Floats]) -> None:
-        """Loads weights and biases by name; each call overwrites the same arrays."""
+        """Loads weights and biases by name; each call overwrites the same arrays.
+
+        Args:
+            parameter: Function that returns the array of a parameter, given its name.
+        """
         dense = [f"{self._name}.0", *(f"{block}.{part}" for block in self._blocks for part in ("first", "second"))]
         norms = [*(f"{block}.norm" for block in self._blocks), f"{self._name}.{len(self._blocks) + 1}"]
         for layer in (*dense, *norms):
@@ -169,7 +173,7 @@ class _Layer:
 
 
 def in_memory(array: Floats, numbers: Floats) -> Floats:
-    """Copies numbers into an existing array, so that other references to the array see them.
+    """Copies numbers into an existing array, whose memory other objects also refer to.
 
     Returns that array, or a new one if the shape differs.
     """

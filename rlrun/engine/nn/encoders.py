@@ -59,7 +59,8 @@ def mlp(
         inputs: Number of input features.
         hiddens: Widths of the layers.
         activation: Activation function after each layer.
-        layer: Kind of normalization, or a function that creates a linear layer from its numbers of inputs and outputs.
+        layer: Kind of normalization after each linear layer, or a function that creates the linear layer (with any
+            normalization), given its numbers of inputs and outputs.
     """
     linear = layer if callable(layer) else LINEAR_LAYERS[layer]
     layers: list[nn.Module] = []
@@ -70,7 +71,7 @@ def mlp(
 
 
 class UsersEncoder(nn.Module):
-    """Encoder whose layers come from a user, and keep the initialization that they were made with.
+    """Base class of encoders that a user wrote; their layers keep the user's initialization.
 
     Attributes:
         width: Number of features, D.
@@ -80,7 +81,7 @@ class UsersEncoder(nn.Module):
 
 
 class DenseEncoder(nn.Module):
-    """Encoder without parameters: numbers unchanged or scaled to 0..1, integers one-hot."""
+    """Encoder of an observation entry without parameters: numbers unchanged or scaled to 0..1, integers one-hot."""
 
     def __init__(self, leaf: ObservationLeaf) -> None:
         super().__init__()
@@ -111,9 +112,9 @@ def one_hot(leaf: ObservationLeaf, observations: Tensor) -> Tensor:
 
 
 class EmbeddingEncoder(nn.Module):
-    """Encoder that looks up a learned vector for each integer; zeros for out-of-range values.
+    """Encoder that looks up a learned vector (embedding) for each integer; integers out of range become zeros.
 
-    All positions of the observation share one table.
+    All integers in an observation share one table of vectors.
 
     Args:
         leaf: Observation entry, which holds integers.
@@ -135,9 +136,9 @@ class EmbeddingEncoder(nn.Module):
 class EntityEncoder(nn.Module):
     """Encoder of a set of entities that ignores their order: an MLP for each entity, then pooling over the set.
 
-    A two-layer MLP, shared by all entities, computes E features per entity. Pooling is the mean or maximum (deep sets),
-    or multi-head attention with a learned query: each head weights its slice of the features, with logits linear in an
-    entity's features. For an empty set the features are 0.
+    A two-layer MLP, which all entities share, computes E features per entity. Pooling is the mean or maximum (deep
+    sets), or multi-head attention with a learned query: each head weights its slice of the features, with logits linear
+    in an entity's features. For an empty set the features are 0.
 
     Args:
         leaf: Observation entry, which lists entities.
@@ -250,7 +251,7 @@ class ResidualBlock(nn.Module):
 
     @override
     def forward(self, x: Tensor) -> Tensor:
-        """Adds the output of the two convolutions to the input."""
+        """Adds the output of the two convolutions to the input, images [N, channels, height, width]."""
         corrected: Tensor = x + self.second(F.relu(self.first(F.relu(x))))
         return corrected
 
@@ -276,7 +277,7 @@ def small_layers(channels: int) -> nn.Sequential:
 def encoder(
     leaf: ObservationLeaf,
 ) -> DenseEncoder | EmbeddingEncoder | EntityEncoder | ImageEncoder | UsersEncoder:
-    """Creates the torch encoder for one entry of an observation."""
+    """Creates the torch module that encodes one entry of an observation."""
     if leaf.own is not None:
         custom: UsersEncoder = load_internal(CUSTOM_ENCODER)(leaf.own)
         return custom
@@ -305,7 +306,7 @@ class ObservationEncoder(nn.Module):
         width: Number of features, D.
 
     Args:
-        tree: Observation entries and how each is encoded.
+        tree: Encoding of each observation entry, in the structure of the observation space.
     """
 
     def __init__(self, tree: Any) -> None:

@@ -21,8 +21,8 @@ from rlrun.engine.nn.network_spec import KEPT_UNITS
 class ExtendedNetworkModule(NetworkModule):
     """Torch network whose dense layers may have batch renormalization, residual blocks or dropout.
 
-    Dropout in the trunk of a feed-forward network is controlled by an additional input, the factors `KEPT_UNITS` [S, L,
-    sum of the hidden widths].
+    Dropout in the hidden layers of a feed-forward network takes its random mask as an additional input, `KEPT_UNITS`
+    [S, L, sum of the hidden widths], for S sequences of L steps: 0 for dropped units.
     """
 
     @override

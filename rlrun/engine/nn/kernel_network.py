@@ -1,4 +1,4 @@
-"""Acting network that runs in C kernels: its NumPy calls are recorded once for each number of env slots."""
+"""Acting networks in C kernels: NumPy calls are recorded once per number of env slots, then run as C functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Floats = NDArray[np.float32]
 
 
 class KernelNetwork(WrappedNetwork):
-    """Runs an acting network in C kernels, or in NumPy if it uses an operation for which there is no kernel.
+    """Runs an acting network in C kernels, or in NumPy if the network uses an operation without a kernel.
 
     Each call overwrites the outputs of the previous one.
 

@@ -69,7 +69,7 @@ class GTrXLConfig(ConfigModel):
 
 
 class ViewsConfig(ConfigModel):
-    """Settings of past steps in a network's input: stacked observations, past actions and past rewards."""
+    """Settings that add past steps to a network's input: stacked observations, past actions and past rewards."""
 
     prev_actions: NonNegativeInt = 0
     """Number of last actions in the input; discrete actions are one-hot encoded."""
@@ -81,7 +81,7 @@ class ViewsConfig(ConfigModel):
 
     @property
     def any(self) -> bool:
-        """Whether any past steps enter the network, in addition to the current observation."""
+        """Whether any past steps are added to the network's input."""
         return bool(self.prev_actions or self.prev_rewards or self.obs > 1)
 
 
@@ -89,7 +89,8 @@ class ModelConfig(ConfigModel):
     """Settings of a policy's network: encoders, dense layers, recurrent core and heads.
 
     Attributes:
-        convolves_images: Whether the policy defines its own convolutions, so that `conv` has no effect.
+        convolves_images: Whether the policy has custom convolutions for images, so that the setting `conv` has no
+            effect.
     """
 
     convolves_images: ClassVar[bool] = False
@@ -170,7 +171,7 @@ class ModelConfig(ConfigModel):
 
     @property
     def decoder_width(self) -> int:
-        """Width of action embeddings and of autoregressive hidden layers: the last of `dense_widths`."""
+        """Width of action embeddings and of autoregressive hidden layers, equal to the last of `dense_widths`."""
         return self.dense_widths[-1] if self.dense_widths else 64
 
     @model_validator(mode="after")
@@ -255,7 +256,7 @@ NO_VIEWS = "views are of a policy's own observations, of which this one does not
 class StateValueModelConfig(ModelConfig):
     """Settings of the networks of a policy and of a centralized value function, which may see more than the policy.
 
-    Only the policy has a core: the value network is feed-forward.
+    Only the policy can have a recurrent core; the value network is feed-forward.
     """
 
 
@@ -263,7 +264,7 @@ class StateValueModelConfig(ModelConfig):
 class NormalizedValueModelConfig(StateValueModelConfig):
     """Settings of separate feed-forward networks for policy and value function; values are normalized.
 
-    Both networks have the same inputs.
+    Both networks see the same observations.
     """
 
 
@@ -282,7 +283,7 @@ class QModelConfig(FeedForwardModelConfig):
 @fixed(NO_VIEWS, views={})
 @fixed(WHO_HAS_PRIVILEGES, actor_sees=None, critic_sees=None)
 class TeamQModelConfig(ModelConfig):
-    """Settings of the Q network that all agents of a team share."""
+    """Settings of the Q network that all agents of a team share, as in VDN and QMIX."""
 
 
 @fixed(WHO_DRAWS_IN_ORDER, autoregressive=False)
@@ -292,7 +293,8 @@ class TeamQModelConfig(ModelConfig):
 class CriticsModelConfig(ModelConfig):
     """Settings of the networks of an actor and its critics (Q functions).
 
-    With a recurrent core, actions enter a Q function after the core, followed by dense layers of the same widths.
+    With a recurrent core, a Q function concatenates the core's outputs and the actions, and passes them through further
+    dense layers of the same widths.
     """
 
     critic_normalization: Normalization | None = None
@@ -325,7 +327,7 @@ class ActorModelConfig(ModelConfig):
 class SoftModelConfig(CriticsModelConfig):
     """Settings of the networks of a stochastic actor and its Q functions, as in SAC.
 
-    `log_std_init` only has an effect with use_sde, since otherwise standard deviations are outputs of the network.
-    Its default is low, since gSDE multiplies the noise by all features: noise with standard deviation 1 would saturate
-    every action at first.
+    `log_std_init` only has an effect with `use_sde` (state-dependent exploration, gSDE), since otherwise standard
+    deviations are outputs of the network. Its default is low: gSDE multiplies the noise by all features, so that noise
+    with standard deviation 1 would saturate every action at first.
     """

@@ -1,4 +1,4 @@
-"""Torch network that a spec describes: parameters and forward pass over sequences."""
+"""Torch network built from a `NetworkSpec`: its parameters, and the forward pass over sequences."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ CUSTOM_NETWORK = "rlrun.engine.nn.custom_encoders:load_custom_network"
 
 
 class NetworkModule(nn.Module):
-    """Torch module that builds the network of a `NetworkSpec`, with parameters named after the spec's layers.
+    """Torch module of the network that a `NetworkSpec` describes, with parameters named after the spec's layers.
 
     Args:
-        spec: Encoders, layers and heads of the network.
+        spec: Description of the network's encoders, layers and heads.
     """
 
     def __init__(self, spec: NetworkSpec) -> None:
@@ -84,14 +84,16 @@ class NetworkModule(nn.Module):
         """Runs the network over S sequences of L consecutive steps.
 
         Args:
-            inputs: `obs`, a tree of [S, L, ...], and the additional inputs that the spec names, [S, L, width].
+            inputs: `obs`, an array or tree of arrays [S, L, ...], and the additional inputs that the spec names, [S, L,
+                width].
             state: Recurrent state before each sequence's first step, [S, state_size]; None without a core.
             episode_starts: Whether a step starts an episode, [S, L], which resets the recurrent state.
-            steps: With a core: indices, [S, N], of the steps in each sequence for which outputs are computed;
-                additional inputs are then [S, N, width]. None for all L.
+            steps: Indices, [S, N], of the steps in each sequence for which outputs are computed (only with a core);
+                additional inputs are then [S, N, width]. None for all L steps.
 
         Returns:
-            Outputs by head, [S, L, K] or [S, N, K] of float32, and the recurrent state after the last steps.
+            Outputs by name of the head, float32 [S, L, K], or [S, N, K] with `steps`, and the recurrent state after the
+            last steps.
         """
         rows, length = leaves(inputs["obs"])[0].shape[:2]
         asked = length if steps is None else steps.shape[1]
@@ -135,7 +137,7 @@ class NetworkModule(nn.Module):
         return torch.cat([outputs, log_stds], -1)
 
     def output_layers(self) -> Iterator[tuple[nn.Module, float]]:
-        """Yields the output layer of each head, with the gain by which its initial weights are scaled."""
+        """Yields the output layer of each head, and the gain that scales its initial weights."""
         for head in self.spec.heads:
             for name in (head.layer, head.value_layer):
                 if name:
@@ -164,11 +166,11 @@ class NetworkModule(nn.Module):
 
 
 def dueling_sum(values: Tensor, advantages: Tensor) -> Tensor:
-    """Q values of a dueling network: state value plus advantage minus the mean advantage over actions.
+    """Returns the Q values of a dueling network, [N, A, K]: state value plus advantage minus the mean advantage.
 
     Args:
-        values: State values of N observations, [N, 1, K], as K numbers such as quantiles.
-        advantages: Advantages of the actions, [N, A, K].
+        values: State values of N observations, [N, 1, K], each as K numbers such as quantiles.
+        advantages: Advantages of the A actions, [N, A, K].
 
     Source:
         Wang et al., arXiv:1511.06581, eq. 9.
@@ -180,7 +182,7 @@ def initialize(networks: Sequence[NetworkModule], root: nn.Module, *, orthogonal
     """Sets the initial parameters of networks: orthogonal weights, or torch's default initialization.
 
     Args:
-        networks: Networks, in the order in which their output layers draw initial weights.
+        networks: The networks, in the order in which the weights of their output layers are drawn.
         root: Module that contains all networks.
         orthogonal: Whether to use orthogonal weights and zero biases instead of torch's default initialization.
         seed: Seed of the orthogonal initialization.
@@ -210,13 +212,13 @@ def seeded(seed: int) -> Iterator[None]:
 class StateDependentStd(nn.Module):
     """Log standard deviations that depend on the observation, for gSDE exploration; no gradient enters the features.
 
-    Noise that is a fixed function of the observation for several steps gives smooth motions, unlike independent noise.
-    The actor's means are shifted by z E: its last features z times a matrix E of independent normal numbers with
-    standard deviations S. Over E, the shift is normally distributed with variance z^2 S^2.
+    The noise is a fixed function of the observation for several steps, which gives smooth motions, unlike independent
+    noise. It is z E: the actor's last features z, [F], times a random matrix E, [F, D], of independent normal numbers
+    with standard deviations S. For random E, the noise is normal with variance z^2 S^2 (elementwise squares).
 
     Args:
-        features: F, features of the actor's last layer.
-        actions: D, components of an action.
+        features: Number of features of the actor's last layer, F.
+        actions: Number of components of an action, D.
         log_std_init: Initial log standard deviation of every entry of the noise matrix.
 
     Source:

@@ -1,7 +1,7 @@
-"""Description of a network as plain data, from which torch and NumPy build equal networks.
+"""Description of a network as plain data, from which torch and NumPy networks with equal outputs are built.
 
-`rlrun.engine.nn.network_module` creates the parameters and runs sequences; `rlrun.engine.nn.numpy_network` runs
-the same parameters one env step at a time, for acting.
+`rlrun.engine.nn.network_module` creates the parameters and runs sequences; `rlrun.engine.nn.numpy_network` runs the
+same parameters one env step at a time, for acting.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Core:
     """Description of a recurrent core (LSTM, GRU or GTrXL), which follows the shared hidden layers.
 
     Attributes:
-        kind: LSTM, GRU or GTrXL.
+        kind: Kind of the core: LSTM, GRU or GTrXL.
         width: Number of output features, H.
-        layers: Number of transformer layers, N.
+        layers: Number of transformer layers, N (GTrXL only).
         heads: Attention heads per transformer layer.
         memory_len: Past steps that each transformer layer attends to, M.
     """
@@ -43,8 +43,8 @@ class Core:
     def state_size(self) -> int:
         """Number of floats in the core's recurrent state per env slot.
 
-        The state is the hidden state [H], followed by an LSTM's memory cells [H]. A transformer's state is the layers'
-        inputs in the last M steps [N, M, H], and the number of these steps that are valid.
+        A GRU's state is the hidden state [H]; an LSTM's also has the memory cells [H]. A transformer's state is the
+        inputs of its layers in the last M steps, [N, M, H], and the number of these steps that are valid.
         """
         if self.kind == "gtrxl":
             return self.layers * self.memory_len * self.width + 1
@@ -57,8 +57,9 @@ class LogStds:
 
     Attributes:
         number: Number of standard deviations.
-        first: Initial log standard deviation.
-        state_dependent: Whether they belong to state-dependent exploration (gSDE), instead of free parameters.
+        first: Initial value of each log standard deviation.
+        state_dependent: Whether they depend on the observation (state-dependent exploration, gSDE); otherwise they are
+            free parameters.
     """
 
     number: int
@@ -74,12 +75,12 @@ class Head:
         name: Name of the head in the network's outputs.
         layer: Name of the output layer, by which its parameters are found.
         outputs: Number of outputs, K.
-        gain: Gain of the output layer's orthogonal initialization.
-        hiddens: Widths of the head's own hidden layers before the output layer; None for none.
+        gain: Factor of the output layer's orthogonal initial weights.
+        hiddens: Widths of hidden layers that belong to the head, before the output layer; None for none.
         num_actions: Number of actions A of a dueling head; else 0.
-        value_layer: Name of the state-value layer of a dueling head; "" if the output layer computes this value
-            as its first outputs.
-        log_stds: Log standard deviations, the last outputs of a Gaussian head; None for other heads.
+        value_layer: Name of the state-value layer of a dueling head; "" if the output layer computes this value as its
+            first outputs.
+        log_stds: Description of the log standard deviations, the last outputs of a Gaussian head; None for other heads.
     """
 
     name: str
@@ -98,7 +99,7 @@ class Head:
 
     @property
     def layer_outputs(self) -> int:
-        """Number of outputs of the head's last linear layer, which excludes log standard deviations.
+        """Number of outputs of the head's last linear layer, which does not compute log standard deviations.
 
         For a dueling head these are the numbers from which Q values are computed.
         """
@@ -133,11 +134,12 @@ class Tower:
 class NetworkSpec:
     """Description of a network: observation encoders, hidden layers, recurrent core and output heads.
 
-    It consists of one or more towers, for example one for the policy and one for the value function.
+    A network consists of one or more towers, independent subnetworks, for example one for the policy and one for the
+    value function.
 
     Attributes:
-        leaves: Entries of the input `obs` and how each is encoded, without an action mask.
-        towers: Towers, which share no parameters.
+        leaves: Encoding of each entry of the input `obs`, except an action mask.
+        towers: The subnetworks, which share no parameters.
         hiddens: Widths of the hidden layers (the trunk) between encoders and heads.
         activation: Activation function after each hidden layer.
         vectors: Widths of additional inputs by name, such as a critic's `actions`. They are concatenated with the
@@ -145,7 +147,7 @@ class NetworkSpec:
         core: Recurrent core between trunk and heads; None for a feed-forward network.
         normalization: Normalization between each hidden layer and its activation; None for none.
         renormalizes: Whether the inputs of each dense layer are normalized by batch renormalization.
-        residual: Whether the hidden layers are residual blocks after a linear layer.
+        residual: Whether the hidden layers are a linear layer followed by residual blocks.
     """
 
     leaves: Any
@@ -188,7 +190,7 @@ class NetworkSpec:
 
     @property
     def features(self) -> int:
-        """Number of features that enter the heads of the first tower (subnetwork), which computes the actions."""
+        """Number of features that enter the output heads of the first tower (subnetwork), which selects actions."""
         return self.features_of(self.towers[0])
 
     @property
@@ -202,7 +204,7 @@ class NetworkSpec:
         return tuple(head for tower in self.towers for head in tower.heads)
 
     def core_layers(self, tower: Tower) -> tuple[str, ...]:
-        """Names of a recurrent core's layers: input-to-hidden and hidden-to-hidden, or the single transformer."""
+        """Names of a recurrent core's layers: input-to-hidden and hidden-to-hidden, or a transformer's single name."""
         assert self.core is not None
         if self.core.kind == "gtrxl":
             return (f"{tower.prefix}gtrxl",)
@@ -211,7 +213,7 @@ class NetworkSpec:
         return f"{tower.prefix}{self.core.kind}_inputs", f"{tower.prefix}{second}"
 
     def only(self, *names: str) -> NetworkSpec:
-        """Copy of this description that has only the named output heads."""
+        """Returns a copy of this description that has only the named output heads."""
         towers = [replace(tower, heads=tuple(h for h in tower.heads if h.name in names)) for tower in self.towers]
         return replace(self, towers=tuple(tower for tower in towers if tower.heads))
 
@@ -224,13 +226,13 @@ def network_spec(
     vectors: tuple[tuple[str, int], ...] = (),
     core: Core | None = None,
 ) -> NetworkSpec:
-    """Describes a network with the given towers, using the model settings for everything else.
+    """Returns the description of a network with the given towers; everything else comes from the model settings.
 
     Args:
-        leaves_of: Observation entries and how each is encoded.
+        leaves_of: Encoding of each observation entry.
         model: Settings of the network.
-        towers: Towers of the network.
-        hiddens: Widths of the trunk's hidden layers; None for the widths in the settings.
+        towers: Towers (independent subnetworks) of the network.
+        hiddens: Widths of the hidden layers; None for the widths in the settings.
         vectors: Widths of additional inputs by name.
         core: Recurrent core; None for a feed-forward network.
     """
@@ -248,13 +250,13 @@ def core_of(model: ModelConfig) -> Core | None:
 
 
 def hidden_widths(model: ModelConfig, leaves_of: ObservationTree) -> tuple[int, ...]:
-    """Widths of the hidden layers between the observation encoders and the heads.
+    """Returns the widths of the hidden layers between the observation encoders and the heads.
 
     By default there are none if all observations are images, since image encoders end in a dense layer.
 
     Args:
         model: Settings of the network.
-        leaves_of: Observation entries and how each is encoded.
+        leaves_of: Encoding of each observation entry.
     """
     only_images = all(leaf.kind == "image" for leaf in _seen(leaves_of))
     return model.widths_after_images if only_images else model.dense_widths
@@ -267,7 +269,7 @@ def shares_value(model: ModelConfig, leaves_of: ObservationTree) -> bool:
 
     Args:
         model: Settings of the network.
-        leaves_of: Observation entries and how each is encoded.
+        leaves_of: Encoding of each observation entry.
     """
     if model.shared_value is None:
         return not has_privileges(model) and any(leaf.kind in ("image", "own") for leaf in _seen(leaves_of))
@@ -275,7 +277,7 @@ def shares_value(model: ModelConfig, leaves_of: ObservationTree) -> bool:
 
 
 def chosen_by_observation(model: ModelConfig, leaves_of: ObservationTree) -> dict[str, Any]:
-    """Values chosen for the given observations, by setting, for the network settings that are null."""
+    """Returns the values that default settings (null) of a network take for the given observations, by name."""
     chosen: dict[str, Any] = {}
     if model.hiddens is None:
         chosen["hiddens"] = list(hidden_widths(model, leaves_of))

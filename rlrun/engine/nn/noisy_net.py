@@ -1,4 +1,4 @@
-"""NoisyNet: dense layers with learned parameter noise, drawn anew for each forward pass (torch)."""
+"""NoisyNet: dense layers whose parameters have learned noise, drawn anew for each forward pass (torch)."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class NoisyNet(WrappedModule):
 
     Attributes:
         net: Network whose dense layers have noise.
-        layers: Dense layers of the network.
+        layers: Names and sizes of the parameters of the network's dense layers.
         num_noise: Number of noise variables per sample: for each layer one per input, then one per output.
 
     Args:
         net: Network whose dense layers have noise.
-        sigma: Initial standard deviation of parameters, times the square root of their layer's number of inputs.
+        sigma: Initial standard deviation of a parameter, multiplied by the square root of its layer's number of inputs.
 
     Source:
         Fortunato et al., arXiv:1706.10295, section 3 (b) and 3.2.
@@ -83,11 +83,11 @@ class NoisyNet(WrappedModule):
         return self.net(*arguments)
 
     def drawn(self, views: Mapping[str, Tensor], noise: Tensor) -> dict[str, Tensor]:
-        """Draws noisy parameters: returns all parameters by name, with noise added to those of dense layers.
+        """Returns all parameters of the network by name, with noise added to those of dense layers.
 
         Args:
             views: This module's parameters by name.
-            noise: Random numbers that determine the noise, [num_noise], from
+            noise: Noise factors per input and output of each layer, [num_noise], from
                 `rlrun.engine.policy.exploration.parameter_noise.factors`.
         """
         drawn, start = dict(views), 0

@@ -1,4 +1,4 @@
-"""Forward pass of one env step in NumPy, for acting with networks whose encoders have no parameters."""
+"""Network in NumPy that computes one env step, for acting; its encoders must have no parameters."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ ParameterByName = Callable[[str], Floats]
 class NumpyNetwork:
     """Acting network in NumPy, whose layers refer to slices of one flat parameter vector.
 
-    The network is pickled without parameters, and needs no torch in rollout workers.
+    Pickling leaves out the parameters. Rollout workers with this network need no torch.
 
     Args:
         spec: Description of the network, which must be one that NumPy can run.
-        slots: Offsets and shapes of the parameters in the flat vector, by their names in the network.
+        slots: Offset and shape of each parameter in the flat vector, by its name in the network.
 
     Attributes:
-        state_size: Size of the recurrent state.
+        state_size: Size of the recurrent state per env slot.
     """
 
     def __init__(self, spec: NetworkSpec, slots: Mapping[str, ParameterSlot]) -> None:
@@ -51,7 +51,10 @@ class NumpyNetwork:
 
     @property
     def plain_layers(self) -> tuple[str, tuple[tuple[str, Activation | None], ...]] | None:
-        """Name of the only head and (name, activation) of each layer, if the network is a plain MLP; otherwise None."""
+        """Name of the only head, and (name, activation) of each layer, if the network is a plain MLP.
+
+        Otherwise None.
+        """
         return None if self._plain is None else (self._plain[0], self._plain[1].layers)
 
     def load(self, flat: Floats) -> None:
@@ -126,7 +129,7 @@ class NumpyNetwork:
 
 
 def only_head(spec: NetworkSpec) -> tuple[Head, list[tuple[str, Activation | None]]] | None:
-    """The head and the layers of a network with a single head, no core and no normalization; otherwise None."""
+    """Returns the head and the layers of a network with a single head, no core and no normalization; otherwise None."""
     if len(spec.heads) > 1 or spec.core is not None or spec.normalization is not None:
         return None
     if spec.renormalizes or spec.residual:
@@ -230,7 +233,7 @@ class _Head:
 
 
 def beside(means: Floats, log_stds: Floats) -> Floats:
-    """Appends log standard deviations to the means of B rows; a single vector of them is repeated for all rows."""
+    """Appends log standard deviations to means [B, D], as [B, 2 D]; a single vector [D] is repeated for all rows."""
     size = means.shape[1]
     both = np.empty_like(means, shape=(len(means), size + log_stds.shape[-1]))
     both[:, :size], both[:, size:] = means, log_stds
@@ -238,12 +241,12 @@ def beside(means: Floats, log_stds: Floats) -> Floats:
 
 
 def trunk_layers(spec: NetworkSpec, tower: Tower) -> list[tuple[str, Activation | None]]:
-    """Hidden layers between encoder and heads of a tower (subnetwork), as pairs of name and activation."""
+    """Returns the hidden layers of a tower (subnetwork), between encoder and heads, as pairs (name, activation)."""
     return [(f"{tower.prefix}trunk.{2 * i}", spec.activation) for i in range(len(spec.hiddens))]
 
 
 def stream_layers(spec: NetworkSpec, head: Head, name: str) -> list[tuple[str, Activation | None]]:
-    """Dense layers of an output head, or of one stream of a dueling head, as pairs of name and activation."""
+    """Returns the dense layers of an output head, or of one stream of a dueling head, as pairs (name, activation)."""
     if head.hiddens is None:
         return [(name, None)]
     own: list[tuple[str, Activation | None]] = [(f"{name}.{2 * i}", spec.activation) for i in range(len(head.hiddens))]

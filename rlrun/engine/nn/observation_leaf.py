@@ -1,4 +1,4 @@
-"""Description of how a network encodes each entry of an observation."""
+"""Description of how a network encodes one entry of an observation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ APART = ("mask", "actions")
 
 @dataclass(frozen=True)
 class CustomEncoder:
-    """User's encoder of an observation entry, given by import path.
+    """Encoder that a user wrote for an observation entry, referenced by its import path.
 
     Attributes:
         path: Import path of the encoder, `package.module:Class`.
@@ -51,16 +51,17 @@ class ObservationLeaf:
     Attributes:
         kind: Kind of encoding. `vector`: numbers. `choices`: one-hot encoded integers of a Discrete or MultiDiscrete
             space. `one_hot`: one-hot encoded integers of a Box. `embedding`: learned vectors of integers. `image`:
-            convolutions. `entities`: pooling over a set. `own`: a custom encoder. `entity_mask`: the mask of present
-            entities. `mask`: the action mask. `actions`: features of the available actions, embedded separately.
+            convolutions. `entities`: pooling over a set. `own`: an encoder that a user wrote. `entity_mask`: the mask
+            of present entities. `mask`: the action mask. `actions`: features of the available actions, embedded
+            separately.
         shape: Shape of the entry in the env's observation.
-        sizes: Number of values of each integer: one for each choice, or one for all integers, (n,).
+        sizes: Number of values of each integer, one per choice; or (n,), the same number n for all integers.
         starts: Smallest value of each integer, in the layout of `sizes`.
         is_normalized: Whether the entry's numbers are normalized by running mean and variance.
         scale: Factor that scales the numbers of a vector, an image or entities to 0..1.
         low: Lower bound of the numbers, subtracted before scaling.
-        conv: Convolutions of an image; None if the policy defines its own.
-        pooling: Pooling of entities.
+        conv: Architecture of the convolutions of an image; None if the policy has custom convolutions.
+        pooling: Kind of pooling over a set of entities.
         mask: Key of the entity mask in the same Dict; "" if all entities are present.
         own: User's encoder of the entry; None without one.
     """
@@ -116,7 +117,10 @@ class ObservationLeaf:
 
     @property
     def channels_height_width(self) -> tuple[int, int, int]:
-        """Image shape [channels, height, width] for convolutions; stacked images are channels."""
+        """Shape [channels, height, width] of the image that convolutions get.
+
+        A stack of images is one image of more channels.
+        """
         *stack, first, second, third = self.shape if len(self.shape) > 2 else (1, *self.shape)
         channels, height, width = (third, first, second) if self.channels_last else (first, second, third)
         return math.prod(stack) * channels, height, width
@@ -138,7 +142,7 @@ class ObservationLeaf:
         return encoded
 
     def describe(self) -> str:
-        """Describes the encoding in a few words, for messages."""
+        """Returns a description of the encoding in a few words, for messages."""
         shape = "x".join(map(str, self.shape)) or "1"
         match self.kind:
             case "mask":

@@ -1,4 +1,4 @@
-"""Choice of an encoding for each entry of an observation space, from defaults and settings."""
+"""Choice of how a network encodes each entry of an observation space, from defaults and settings."""
 
 from __future__ import annotations
 
@@ -56,19 +56,18 @@ def observation_leaves(
 
     Args:
         space: The observation space.
-        settings: Encodings, by path, of entries for which the default is not wanted.
+        settings: Encodings that replace the defaults, by path of the entry.
         normalize: Whether numbers are normalized by running statistics instead of scaled. This applies to all Boxes
             encoded as vectors, including integer Boxes, unless the settings give bounds.
-        encoders: Import paths of custom encoders, by path of the entry; each encoder is created and run once for
-            validation.
-        conv: Convolutions of all images; None to choose by the size of each image.
+        encoders: Import paths of users' encoders, by path of the entry; each encoder is created and run for validation.
+        conv: Architecture of the convolutions of all images; None to choose by the size of each image.
 
     Returns:
         A tree of `ObservationLeaf` with the structure of the space.
 
     Raises:
-        UsageError: An entry of the space has no encoding, settings name one that does not exist, or an encoder does
-            not fit its entry.
+        UsageError: An entry of the space has no encoding, settings name one that does not exist, or an encoder does not
+            fit its entry.
     """
     encoders = encoders or {}
     reading = _Reading(settings, encoders, conv, normalize)
@@ -88,7 +87,7 @@ def observation_leaves(
 
 
 def described_leaves(tree: ObservationTree) -> list[tuple[str, str]]:
-    """Pairs (path, encoding) of all observation entries, with the encoding described in a few words."""
+    """Returns pairs of all observation entries: the entry's path, and its encoding described in a few words."""
     return [(path, leaf.describe()) for path, leaf in named_leaves(tree)]
 
 
@@ -248,7 +247,10 @@ def _fitting_conv(shape: tuple[int, ...]) -> Conv:
 
 
 def entity_mask_places(tree: ObservationTree) -> list[int | None]:
-    """For each observation entry, the index of the entry that masks its absent entities; None without a mask."""
+    """Returns, for each observation entry, the index of the entry that masks its absent entities.
+
+    None without a mask.
+    """
     count = itertools.count()
     return list(_entity_mask_places(tree, map_tree(lambda _: next(count), tree), {}))
 
@@ -275,7 +277,10 @@ def has_privileges(model: ModelConfig) -> bool:
 
 
 def encoded_leaves(tree: ObservationTree) -> ObservationTree:
-    """Observation entries that the main network encodes: all but the action mask and the features of actions."""
+    """Returns the encodings of all observation entries except the action mask and the features of actions.
+
+    The main network encodes these entries.
+    """
     if not isinstance(tree, dict):
         return tree
     apart = [key for key, part in tree.items() if isinstance(part, ObservationLeaf) and part.kind in APART]
@@ -283,7 +288,7 @@ def encoded_leaves(tree: ObservationTree) -> ObservationTree:
 
 
 def dense_inputs(tree: Any, observations: Any) -> NDArray[np.float32]:
-    """Encodes all entries of B observations as concatenated features [B, D]; no encoding may have parameters."""
+    """Encodes B observations as features [B, D], concatenated over all entries; for encodings without parameters."""
     if isinstance(tree, ObservationLeaf):
         return tree.dense(observations)
     parts = leaves(map_tree(lambda leaf, column: leaf.dense(column), tree, observations))

@@ -1,4 +1,4 @@
-"""Position of a parameter in a flat vector."""
+"""Position of a network parameter in a flat vector of all parameters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ParameterSlot:
-    """Offset and shape of one parameter in a flat vector.
+    """Name, offset and shape of one network parameter in a flat vector of all parameters.
 
     Attributes:
         name: Name of the parameter.

@@ -1,4 +1,4 @@
-"""Choice of the observation entries that the actor or the critics see (privileged critics)."""
+"""Choice of the observation entries that the actor sees and that the critics see (privileged critics)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rlrun.engine.nn.observation_leaves import ObservationTree
 
 
 def actor_leaves(tree: ObservationTree, model: ModelConfig) -> ObservationTree:
-    """Observation entries that the actor sees; the action mask is always included.
+    """Returns the observation entries that the actor sees; the action mask is always included.
 
     Raises:
         UsageError: `model.actor_sees` names an entry that does not exist.
@@ -20,7 +20,7 @@ def actor_leaves(tree: ObservationTree, model: ModelConfig) -> ObservationTree:
 
 
 def critic_leaves(tree: ObservationTree, model: ModelConfig) -> ObservationTree:
-    """Observation entries that the critics see; the action mask is always included.
+    """Returns the observation entries that the critics see; the action mask is always included.
 
     Raises:
         UsageError: `model.critic_sees` names an entry that does not exist.

@@ -25,10 +25,10 @@ INVISIBLE = -1e9
 
 
 def core_parts(core: Core, inputs: int) -> list[nn.Module]:
-    """Creates the torch layers of a recurrent core: input-to-hidden and hidden-to-hidden, or one transformer.
+    """Creates the torch layers of a recurrent core: input-to-hidden and hidden-to-hidden, or a transformer.
 
     Args:
-        core: Kind and size of the core.
+        core: Description of the core: kind and size.
         inputs: Number of input features, D.
     """
     if core.kind == "gtrxl":
@@ -43,11 +43,11 @@ def run_core(
     """Runs a recurrent core over sequences of consecutive steps.
 
     Args:
-        core: Kind and size of the core.
+        core: Description of the core: kind and size.
         parts: Layers of the core, as created by `core_parts`.
         features: Inputs, [sequences, steps, D].
         state: Recurrent state before the first steps, [sequences, state_size].
-        episode_starts: Whether an episode begins with a step, [sequences, steps]: the recurrent state is reset there.
+        episode_starts: Whether an episode begins with the step, [sequences, steps]; resets the recurrent state.
 
     Returns:
         Outputs [sequences, steps, H], and the recurrent state after the last steps.
@@ -152,7 +152,7 @@ class GatedTransformer(nn.Module):
 
         Args:
             features: Input features, [sequences, steps, D].
-            state: Recurrent state before the first steps.
+            state: Recurrent state before the first steps, [sequences, N * M * H + 1].
             episode_starts: Whether a step starts an episode, [sequences, steps], which masks all earlier steps.
 
         Returns:
@@ -196,7 +196,7 @@ def _same(episodes: Tensor) -> Tensor:
 
 
 def sinusoids(number: int, width: int, device: torch.device) -> Tensor:
-    """Sinusoidal encodings of the relative positions 0 to `number` - 1, as vectors of the given width.
+    """Returns the sinusoidal encodings of the relative positions 0 to `number` - 1, [number, width].
 
     Source:
         Vaswani et al., arXiv:1706.03762, section 3.5.
@@ -240,8 +240,8 @@ class GatedAttention(nn.Module):
         Args:
             hidden: Inputs of the layer, [S, L, H].
             memory: Inputs of the layer in the M preceding steps, [S, M, H].
-            visible: Attention mask: which of the M + L steps each step attends to, [S, L, M + L].
-            distances: Relative positions of these steps, 0 to M steps back, [L, M + L].
+            visible: Attention mask, whether each step attends to each of the M + L steps, [S, L, M + L].
+            distances: How many steps back each of the M + L steps lies, from 0 to M, [L, M + L].
             positions: Positional encodings of the distances, [M + 1, H].
         """
         seen = self.attention_norm(torch.cat([memory, hidden], 1))

@@ -1,4 +1,4 @@
-"""Torch networks that take their parameters as arguments, for learning and acting."""
+"""Wrappers that call torch modules with parameters passed as arguments, for learning and acting."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Floats = NDArray[np.float32]
 
 
 class WrappedModule(nn.Module):
-    """Module around another one, with further parameters such as the scale of noise.
+    """Base class of torch modules that wrap another module and add parameters, such as the scale of noise.
 
     Attributes:
         net: The inner module; names of its parameters begin with `net.`.
@@ -28,11 +28,11 @@ class WrappedModule(nn.Module):
 
 
 class TorchNetwork:
-    """Calls a torch module with parameters passed as an argument, or with the module's own.
+    """Calls a torch module, either with parameters passed as an argument or with the parameters that the module holds.
 
     Args:
-        module: A `NetworkModule`, a custom module, or a `NoisyNet` with one of them.
-        custom_heads: Names of a custom module's outputs, computed for flat observations [N, ...]; empty for other
+        module: A `NetworkModule`, a user's module, or a `NoisyNet` around one of them.
+        custom_heads: Names of the outputs of a user's module, which gets observations [N, ...]; empty for other
             modules.
         prefix: Prefix of the module's parameter names in the policy.
     """
@@ -83,12 +83,12 @@ class TorchNetwork:
 
 
 class TorchActingNetwork:
-    """Acting network in torch on the CPU, for encoders with parameters and users' modules.
+    """Acting network in torch on the CPU, for networks that NumPy cannot run: encoders with parameters, users' modules.
 
     Args:
         network: Network to copy.
-        offset: Index of the network's first parameter in the flat vector.
-        state_size: Size of the recurrent state.
+        offset: Index of the network's first parameter in the flat vector of all parameters that acting needs.
+        state_size: Size of the recurrent state per env slot.
     """
 
     def __init__(self, network: TorchNetwork, offset: int, state_size: int = 0) -> None:
@@ -136,7 +136,7 @@ class TorchActingNetwork:
 
 
 class TorchModule:
-    """Runs a torch module on the CPU as a function from arrays to an array, without gradients.
+    """Callable that runs a torch module on the CPU from arrays to an array, without gradients.
 
     Args:
         module: Module to copy.

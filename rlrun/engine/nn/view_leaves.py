@@ -1,4 +1,4 @@
-"""Encodings of past steps in a network's input: stacked observations, past actions and past rewards."""
+"""Encodings of past steps that are added to a network's input: stacked observations, past actions, past rewards."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from rlrun.engine.nn.observation_leaves import ObservationTree
 def view_leaves(
     observed: ObservationTree, action_space: gymnasium.Space[Any], views: ViewsConfig
 ) -> dict[str, ObservationTree]:
-    """Describes a network's input made of stacked observations, past actions and past rewards.
+    """Returns the encodings of a network's input that includes stacked observations, past actions or past rewards.
 
     Args:
-        observed: Entries of the env's observations and how each is encoded.
+        observed: Encoding of each entry of the env's observations.
         action_space: Action space of the env.
         views: Settings of the past steps that the network sees.
 
     Returns:
-        A tree of `ObservationLeaf`.
+        Encodings of the observation entries and of the past steps, a tree of `ObservationLeaf`.
 
     Raises:
         UsageError: Observations cannot be stacked, or actions of this space have no encoding.
@@ -46,7 +46,7 @@ def view_leaves(
 
 
 def nothing_before(leaf: ObservationLeaf, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Placeholder values for the missing steps before an episode's start; they are encoded as zeros.
+    """Returns the placeholder values for the missing steps before an episode's start, which are encoded as zeros.
 
     Args:
         leaf: Encoding of a stack of frames, actions or rewards.

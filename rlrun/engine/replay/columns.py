@@ -1,4 +1,4 @@
-"""Storage of a replay buffer by columns, and slicing of the fragments that it stores (NumPy)."""
+"""Columns of a replay buffer: allocation of their storage, and slicing of the fragments to store (NumPy)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FLAGS = ("terminateds", "truncateds", "valid")
 
 
 def has_frames(fragment: Mapping[str, Any]) -> bool:
-    """Whether a fragment's observations include frame stacks, of which each frame is to be stored only once."""
+    """Whether a fragment's observations are stacks of frames, each of which the replay buffer stores only once."""
     return is_viewed(fragment["obs"]) and VIEW_FRAMES in fragment["obs"]
 
 
@@ -41,9 +41,9 @@ def stores_for(
         fragment: Example fragment [T, B] with the columns to store; T is arbitrary.
         shape: Number of workers, number of rows per env slot, and number of env slots per worker.
         extra: Names of additional columns to store.
-        is_n_step: Whether n-step rewards, discounts and numbers of steps are stored too.
+        is_n_step: Whether n-step rewards, discounts and transition lengths are stored too.
         frame_stack: Number of images in a frame stack; None if observations are not frame stacks.
-        new: Allocator of zero-filled arrays.
+        new: Function that allocates a zero-filled array.
 
     Raises:
         UsageError: No part of the observation is a stack of `frame_stack` images.
@@ -77,12 +77,12 @@ def stores_for(
 
 
 def rows_of(fragment: SampleBatch, names: Sequence[str], rows: Indices, slots: slice) -> SampleBatch:
-    """Extracts part of a fragment: selected columns, rows and env slots.
+    """Extracts part of a fragment of experience [T, B]: selected columns, steps and env slots.
 
     Args:
         fragment: Fragment to slice.
         names: Columns to take.
-        rows: Row indices [T + 1]; the last one selects the closing observation, and applies to `obs` alone.
+        rows: Row indices [N + 1]: N steps, and the observation after the last of them, which is taken from `obs` alone.
         slots: Env slots.
     """
     part = SampleBatch()
@@ -93,10 +93,10 @@ def rows_of(fragment: SampleBatch, names: Sequence[str], rows: Indices, slots: s
 
 
 def rows_without_steps(like: Mapping[str, Any], number: int, slots: slice) -> SampleBatch:
-    """Creates a fragment of zeros in which no row holds a step, to be stored as padding.
+    """Creates a fragment of zeros whose rows are all invalid, to be stored as padding.
 
     Args:
-        like: Example fragment with the columns and all env slots; its length is arbitrary.
+        like: Example fragment that has the same columns and all env slots; its length is arbitrary.
         number: Number of padding rows, T.
         slots: Env slots of the padding fragment.
     """

@@ -83,7 +83,7 @@ class FrameStore(Store):
     @property
     @override
     def num_bytes(self) -> int:
-        """Number of bytes allocated for all frames, including the older frames that some stacks need."""
+        """Number of bytes allocated for all frames, including the older frames of stacks where episodes begin."""
         return self._frames.nbytes + self._runs.nbytes + sum(older.nbytes for older in self._older.values())
 
     @override

@@ -26,10 +26,13 @@ class GoalFunctions(Protocol):
     """Interface of an env whose rewards and terminations can be computed for any goal."""
 
     def rewards(self, achieved: NDArray[Any], desired: NDArray[Any]) -> NDArray[np.float32]:
-        """Rewards of N steps, given the goals that they achieved and the desired goals."""
+        """Returns the rewards [N] of N steps, given the goals that they achieved and the desired goals."""
 
     def terminateds(self, achieved: NDArray[Any], desired: NDArray[Any]) -> NDArray[np.bool_] | None:
-        """Whether each of N steps terminates its episode, given its goals; None if goals never affect termination."""
+        """Returns whether each of N steps ends its episode, [N], given its goals.
+
+        None if goals never end an episode.
+        """
 
 
 MakeGoals = Callable[[], GoalFunctions]
@@ -41,7 +44,7 @@ class Hindsight:
 
     Relabeling happens when a minibatch is sampled: goals are redrawn each time, and nothing is stored twice. With
     n-step returns, all n rewards are recomputed; the return ends where the new goal terminates the episode.
-    Terminations that do not stem from the former goal remain.
+    Terminations for other reasons than the original goal are kept.
 
     In a running episode, only goals achieved so far are candidates.
 
@@ -65,11 +68,13 @@ class Hindsight:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes allocated for the table of each step's position in its episode."""
+        """Bytes allocated for the table of each step's episode and index within it."""
         return self._places.num_bytes
 
     def check(self, fragment: SampleBatch) -> None:
-        """Validates that the env's goal functions reproduce the rewards of the first fragments.
+        """Validates that the env's goal functions compute a fragment's recorded rewards.
+
+        Checks only the first fragments.
 
         Raises:
             UsageError: Observations have no goals, or rewards are not a function of the goals.
@@ -94,13 +99,14 @@ class Hindsight:
         self._checked_steps += len(t)
 
     def insert(self, inserted: Inserted) -> None:
-        """Records, for newly stored steps, their positions in their episodes."""
+        """Records which episode newly stored steps belong to, and their index within it."""
         self._places.insert(inserted)
 
     def relabel(self, indices: Indices, batch: SampleBatch) -> None:
         """Replaces the goals of a random share of sampled transitions, in place.
 
-        Each row takes two numbers from the generator, so minibatches drawn together equal those drawn one by one.
+        Each transition takes two random numbers, so several minibatches drawn in one call equal those of separate
+        calls.
 
         Args:
             indices: Indices of the transitions, [S].
@@ -147,7 +153,7 @@ class Hindsight:
         return by_goal | (stored & ~by_former) if by_former is not None else by_goal
 
     def state(self) -> dict[str, Any]:
-        """State of the random generator and positions of the steps in their episodes, for a checkpoint."""
+        """Returns the random state, and each step's episode and index within it, for a checkpoint."""
         return {"generator": dict(self._generator.bit_generator.state), "places": self._places.state()}
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -160,10 +166,10 @@ _COLUMNS = ("episode", "position", "lengths")
 
 
 class EpisodePlaces:
-    """Table of each stored step's episode and position in it, and of episode lengths, for a replay buffer.
+    """Table of the steps in a replay buffer: each step's episode and index within it, and the episodes' lengths.
 
-    Episodes of an env slot are numbered from 1. An episode takes at least one row, so the episodes in the ring have
-    distinct numbers modulo the number of rows; the table of lengths is indexed by this remainder.
+    Episodes of an env slot are numbered from 1. An episode takes at least one row, so the stored episodes have distinct
+    numbers modulo the number of rows; the table of lengths is indexed by this remainder.
 
     Args:
         ring: The ring buffer that stores the steps.
@@ -179,7 +185,10 @@ class EpisodePlaces:
         return sum(column.nbytes for column in self._columns.values())
 
     def insert(self, inserted: Inserted) -> None:
-        """Records the positions of newly stored steps; a step begins an episode if the row before holds no step."""
+        """Records the episode and the index within it of newly stored steps.
+
+        An episode begins after a row without a step.
+        """
         ring, worker, slots, rows = self._ring, inserted.worker, inserted.slots, inserted.rows[:-1]
         self._allocate()
         episode, position, lengths = (self._columns[name][worker] for name in _COLUMNS)
@@ -197,9 +206,15 @@ class EpisodePlaces:
         lengths[own[t, slot] % ring.rows, numbers[slot]] = since[t, slot] + 1
 
     def around(self, indices: Indices) -> tuple[Indices, Indices]:
-        """For each of N steps, the number of stored steps before it, and of rows after it, in the same episode.
+        """Returns, for N steps, the number of stored steps before each and of rows after it, in the same episode.
 
-        The row after an episode's last step holds its final observation, so there is at least one row after a step.
+        Each step has at least one row after it, since the row after an episode's last step holds its final observation.
+
+        Args:
+            indices: Flat indices of the steps, [N].
+
+        Returns:
+            Numbers of steps before, [N], and of rows after, [N].
         """
         ring = self._ring
         episode, position, lengths = (self._columns[name].reshape(-1) for name in _COLUMNS)
@@ -215,7 +230,7 @@ class EpisodePlaces:
             self._columns = {name: np.zeros(shape, np.uint32) for name in _COLUMNS}
 
     def state(self) -> dict[str, Any]:
-        """Copies of the rows of the table that are in use, for a checkpoint."""
+        """Returns copies of the table's used rows, for a checkpoint."""
         if not self._columns:
             return {}
         rows = self._ring.streams.num_used_rows

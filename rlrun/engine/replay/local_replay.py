@@ -50,27 +50,30 @@ class Experience(Protocol):
 
     @property
     def learns_priorities(self) -> bool:
-        """Whether minibatches depend on priorities set by earlier ones, so that they are sampled one at a time."""
+        """Whether sampling depends on priorities that earlier minibatches set.
+
+        Minibatches are then sampled one at a time.
+        """
 
     @property
     def num_bytes(self) -> int:
         """Bytes allocated by the replay buffer."""
 
     def add(self, stream: int, fragment: SampleBatch) -> int:
-        """Stores a fragment of T steps in B env slots, and returns its number of valid steps."""
+        """Stores a worker's fragment of T steps in B env slots; returns the number of valid steps in it."""
 
     def sample(self, batch_size: int, env_steps: int, number: int = 1) -> SampleBatch:
-        """Samples minibatches of `batch_size` rows each, which include their `indices` in the buffer."""
+        """Samples minibatches of `batch_size` rows (transitions or sequences), with their `indices` in the buffer."""
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
-        """Sets the priorities of sampled rows, given their indices and TD errors; empty errors change nothing."""
+        """Sets the priorities of sampled rows from their TD errors; an empty array of errors changes nothing."""
 
     @property
     def is_saved(self) -> bool:
-        """Whether a run resumed from `state` would continue exactly, bit for bit."""
+        """Whether `state` holds everything that a resumed run needs to continue exactly, bit for bit."""
 
     def state(self) -> dict[str, Any]:
-        """Stored experience (if checkpoints include it), and the random state of sampling."""
+        """Returns the random state of sampling, and the stored experience if checkpoints include it."""
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restores the buffer from the dict that `state()` returned."""
@@ -102,9 +105,9 @@ class LocalReplay:
         self.experience.add(0 if worker is None else self._streams[worker], fragment)
 
     def sample(self, minibatch_size: int, env_steps: int, ratio: ReplayRatio, at_most: int = 1) -> SampleBatch | None:
-        """Samples as many minibatches as the replay ratio now allows, but only one if sampling depends on priorities.
+        """Samples as many minibatches as the replay ratio now allows, but only one at a time if priorities are learned.
 
-        Returns None if the ratio allows none yet.
+        Returns None if the ratio (minibatches per stored step) allows none yet.
         """
         experience = self.experience
         due = ratio.minibatches(experience.stored_steps) - experience.drawn_batches
@@ -113,23 +116,23 @@ class LocalReplay:
         return experience.sample(minibatch_size, env_steps, 1 if experience.learns_priorities else min(due, at_most))
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
-        """Sets the priorities of sampled rows, given their indices and TD errors; empty errors change nothing."""
+        """Sets the priorities of sampled rows from their TD errors; an empty array of errors changes nothing."""
         self.experience.update_priorities(indices, priorities)
 
     def attend(self) -> None:
-        """Does nothing, since there are no other processes to wait for."""
+        """Does nothing, since a replay in this process need not handle answers of other processes."""
         return
 
     def awaited(self) -> Awaited:
-        """Returns nothing to wait for, since sampling in this process never blocks."""
+        """Returns no Ray references, since sampling in this process never waits for other processes."""
         return NOTHING_AWAITED
 
     def settings(self) -> dict[str, Any]:
-        """Settings of the replay, as shown in the printed dataflow plan."""
+        """Settings of the replay that the printed dataflow plan shows, by name."""
         return {"capacity": self.experience.config.capacity}
 
     def metrics(self) -> dict[str, float]:
-        """Memory or disk space allocated by the replay, as a metric."""
+        """Returns the memory or disk space that the replay has allocated, in bytes, as a metric."""
         return {GIGABYTES.name: self.experience.num_bytes / 1e9}
 
     @property
@@ -138,7 +141,7 @@ class LocalReplay:
         return self.experience.is_saved
 
     def state(self) -> dict[str, Any]:
-        """Stored experience (if checkpoints include it), and the random state of sampling."""
+        """Returns the random state of sampling, and the stored experience if checkpoints include it."""
         return self.experience.state()
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -168,8 +171,9 @@ def local_replay(
         config: Settings of the replay.
         n_step: Number of rewards that an n-step return sums before it bootstraps.
         gamma: Discount factor.
-        sequences: Whether minibatches consist of sequences, as set by a `SequenceReplayConfig`.
-        make_goals: Function that creates the env's goal functions, for hindsight; None if the env has none.
+        sequences: Whether minibatches consist of sequences; `config` must then be a `SequenceReplayConfig`.
+        make_goals: Function that creates the env's reward and termination functions of goals, for hindsight replay;
+            None if the env has none.
 
     Raises:
         UsageError: Sequences are requested, but the settings are not a `SequenceReplayConfig`.

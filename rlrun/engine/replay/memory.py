@@ -19,9 +19,9 @@ from rlrun.engine.replay.stores import Allocate
 
 
 def zeros_in(directory: str | None) -> Allocate:
-    """Returns a function that allocates zero-filled arrays: in files of a directory, or in RAM if it is None.
+    """Returns a function that allocates zero-filled arrays, in memory-mapped files of a directory or (if None) in RAM.
 
-    The memory-mapped files are unlinked right after creation, so the OS frees each with its array, even after a crash.
+    The files are unlinked right after creation, so that the OS frees each with its array, even after a crash.
     """
     if directory is None:
         return np.zeros

@@ -15,8 +15,8 @@ class NStepTransitions(NamedTuple):
         rewards: N-step return without bootstrap: discounted sum of the rewards.
         discounts: Discount of the bootstrap value: gamma ** steps, or 0 if the transition's last step is terminal.
         steps: Length of the transition: `n_step`, or less if the episode ends earlier.
-        complete: Whether all steps of the transition are known: `n_step`, or all up to the episode's end. False in
-            invalid rows.
+        complete: Whether the fragment holds all steps of the transition (`n_step`, or all up to the episode's end).
+            False in invalid rows.
     """
 
     rewards: NDArray[np.float32]
@@ -33,12 +33,12 @@ def n_step_transitions(
     gamma: float,
     n_step: int,
 ) -> NStepTransitions:
-    """Computes the n-step return and bootstrap discount of each step, truncated at episode ends.
+    """Computes the n-step return and the bootstrap discount of each step; returns end where episodes end.
 
-    Rows are packed (`rlrun.engine.data.packing`): a step's successor is in the next row.
+    Rows must be packed (`rlrun.engine.data.packing`), so that a step's successor is in the next row.
 
-    R[t] = sum over j < k of gamma^j r[t + j], with k = min(n_step, steps up to the episode's end).
-    A truncated episode bootstraps from its final observation, a terminated one does not.
+    R[t] = sum over j < k of gamma^j r[t + j], with k = min(n_step, steps up to the episode's end). A truncated episode
+    bootstraps from its final observation, a terminated one does not.
 
     Args:
         rewards: Rewards, [T, B].

@@ -17,9 +17,9 @@ from rlrun.engine.settings.config import Schedule
 
 
 class PrioritizedSampler(RowSampler):
-    """Samples row i with probability p_i / sum p, where p_i = (|error_i| + epsilon)^alpha, from its TD error.
+    """Samples row i with probability p_i / sum p, where p_i = (|error_i| + epsilon)^alpha for the row's TD error.
 
-    A new index without a TD error gets the largest priority so far. An index that cannot be sampled has priority 0.
+    A new row without a TD error gets the largest priority so far. A row that cannot be sampled has priority 0.
 
     Source:
         Schaul et al., "Prioritized Experience Replay", arXiv:1511.05952, eq. 1 and algorithm 1 (proportional).
@@ -44,7 +44,10 @@ class PrioritizedSampler(RowSampler):
 
     @override
     def add(self, indices: Indices, priorities: NDArray[Any] | None) -> None:
-        """Adds N rows with priorities from their TD errors; NaN, or None for all, means the largest priority so far."""
+        """Adds N rows with priorities from their TD errors.
+
+        Rows without a TD error (NaN, or None for all) get the largest priority so far.
+        """
         if priorities is None:
             self._tree.set(indices, self._largest)
             return
@@ -87,12 +90,13 @@ class PrioritizedSampler(RowSampler):
         return self._tree.draw((generator.random(number) + np.arange(number)) / number)
 
     def weights(self, indices: Indices, beta: float) -> NDArray[np.float32]:
-        """Importance weights of N sampled rows, divided by the largest of them.
+        """Returns the importance weights of N sampled rows, [N], divided by the largest of them.
 
-        w_i = (M P(i))^-beta / max_j (M P(j))^-beta with M sampleable indices. M and the sum of the priorities cancel.
+        w_i = (M P(i))^-beta / max_j (M P(j))^-beta, where M is the number of rows that can be sampled. M and the sum of
+        the priorities cancel.
 
         Args:
-            indices: The indices of a minibatch, [N].
+            indices: Indices of the sampled rows, [N].
             beta: Importance-sampling exponent: 0 for no correction, 1 for full correction.
 
         Source:
@@ -106,7 +110,7 @@ class PrioritizedSampler(RowSampler):
     def draw(
         self, generator: np.random.Generator, batch_size: int, number: int, env_steps: int
     ) -> tuple[Indices, NDArray[np.float32]]:
-        """Samples minibatches by priority, with importance weights relative to the largest of each minibatch."""
+        """Samples rows by priority, with importance weights, divided by the largest weight of their minibatch."""
         beta = value_at(self.beta, env_steps)
         drawn = [self.stratified(generator, batch_size) for _ in range(number)]
         weights = [self.weights(indices, beta) for indices in drawn]
@@ -120,7 +124,7 @@ class PrioritizedSampler(RowSampler):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Copy of all priorities, for a checkpoint."""
+        """Returns a copy of all priorities, for a checkpoint."""
         return {"values": self._tree.values.copy(), "largest": self._largest}
 
     @override

@@ -1,4 +1,4 @@
-"""Set of the steps in a replay buffer that can be sampled, as all steps of their n-step transition are stored."""
+"""The steps in a replay buffer that can be sampled, since all steps of their n-step transitions are stored."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class ReadySteps:
         self.flags = np.zeros(shape, np.bool_)
 
     def retire(self, streams: Streams, worker: int, cursor: Cursor, number: int) -> Indices:
-        """Removes the steps that a write is about to overwrite.
+        """Removes the steps stored in rows that the next write will overwrite.
 
         Args:
-            streams: Conversion of workers, rows and env slots to indices.
+            streams: Converts workers, rows and env slots to flat indices.
             worker: Index of the worker in the buffer, from 0.
             cursor: Write position of the env slots.
             number: Number of rows that will be written.
@@ -67,12 +67,12 @@ class ReadySteps:
         """Computes the n-step transitions of newly stored rows, and adds the steps that can now be sampled.
 
         Args:
-            streams: Conversion of workers, rows and env slots to indices.
-            stores: Stored columns by name.
+            streams: Converts workers, rows and env slots to flat indices.
+            stores: Storage of each column, by name.
             worker: Index of the worker in the buffer, from 0.
             slots: Env slots of the worker.
-            first: First row.
-            number: Number of rows.
+            first: First of the new rows.
+            number: Number of new rows.
 
         Returns:
             Indices of the steps that have become available for sampling.
@@ -99,11 +99,11 @@ class ReadySteps:
         return found
 
     def has(self, indices: Indices) -> NDArray[np.bool_]:
-        """Mask that tells, for each given index, whether its step can be sampled."""
+        """Returns whether the step at each given index can be sampled, as a mask."""
         ready: NDArray[np.bool_] = self.flags.reshape(-1).take(indices)
         return ready
 
     def load(self, flags: NDArray[np.bool_]) -> None:
-        """Restores the mask of the steps that can be sampled, [workers, used rows, env slots]."""
+        """Restores the mask of the steps that can be sampled, [workers, used rows, env slots], from a checkpoint."""
         self.flags[:, : flags.shape[1]] = flags
         self.number = int(np.count_nonzero(self.flags))

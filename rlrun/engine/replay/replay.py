@@ -25,18 +25,21 @@ RESTARTS = Metric("replay_shard_restarts", "shards", "Replay shards that were re
 
 @dataclass(frozen=True)
 class ReplayRatio:
-    """Number of minibatches to sample per stored step.
+    """Limit on the number of minibatches that are sampled per stored step.
 
     Attributes:
         training_intensity: Minibatches for each step that is stored after learning starts.
-        learning_starts: Steps stored before the first minibatch.
+        learning_starts: Number of steps to store before the first minibatch.
     """
 
     training_intensity: float
     learning_starts: float
 
     def minibatches(self, stored_steps: int) -> int:
-        """Total number of minibatches that may be sampled after `stored_steps`; at most 0 before learning starts."""
+        """Returns the total number of minibatches that may have been sampled once `stored_steps` steps are stored.
+
+        The number is at most 0 before learning starts.
+        """
         return math.floor(self.training_intensity * (stored_steps - self.learning_starts) + 1e-9)
 
 
@@ -69,29 +72,29 @@ class Replay(Protocol):
 
     @property
     def has_minibatch(self) -> bool:
-        """Whether a minibatch requested from a shard has arrived and not been taken yet."""
+        """Whether a minibatch requested from another process has arrived and was not returned by `sample` yet."""
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
-        """Sets the priorities of sampled rows, given their indices and TD errors; empty errors change nothing."""
+        """Sets the priorities of sampled rows from their TD errors; an empty array of errors changes nothing."""
 
     def attend(self) -> None:
-        """Handles the answers of other processes that have arrived, without blocking."""
+        """Handles messages from the replay's other processes that have arrived, without blocking."""
 
     def awaited(self) -> Awaited:
-        """Ray references to wait for (any one of them suffices), and the deadline of the wait."""
+        """Returns Ray references, of which the caller waits for any one, and the deadline of the wait."""
 
     def settings(self) -> dict[str, Any]:
-        """Settings of the replay, as shown in the printed dataflow plan."""
+        """Settings of the replay that the printed dataflow plan shows, by name."""
 
     def metrics(self) -> dict[str, float]:
-        """Metrics of the replay for an iteration's result, by name."""
+        """Metrics of the replay by name, for the result row that a trial writes after each iteration."""
 
     @property
     def is_saved(self) -> bool:
-        """Whether a run resumed from `state` would continue exactly, bit for bit."""
+        """Whether `state` holds everything that a resumed run needs to continue exactly, bit for bit."""
 
     def state(self) -> dict[str, Any]:
-        """Stored experience (if checkpoints include it), and the random state of sampling."""
+        """Returns the random state of sampling, and the stored experience if checkpoints include it."""
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restores the replay from the dict that `state()` returned."""
@@ -101,7 +104,7 @@ class Replay(Protocol):
 
 
 class ReplayFactory(Protocol):
-    """Function that creates an empty replay for a policy's fragments."""
+    """Function that creates an empty replay for the experience of one policy."""
 
     def __call__(self, config: ReplayConfig, *, n_step: int, gamma: float, sequences: bool = False) -> Replay:
         """Creates an empty replay of n-step transitions, or of sequences for a recurrent network.

@@ -32,7 +32,7 @@ class ReplayBuffer:
         config: Settings of the replay buffer.
         stored_steps: Number of steps added since creation, including overwritten ones.
         drawn_batches: Number of minibatches sampled since creation.
-        learns_priorities: Whether minibatches depend on priorities that earlier minibatches set.
+        learns_priorities: Whether sampling depends on priorities that earlier minibatches set.
 
     Args:
         config: Settings of the replay buffer.
@@ -40,10 +40,11 @@ class ReplayBuffer:
         n_step: Maximum length n of an n-step transition.
         gamma: Discount factor.
         seed: Seed of the sampler.
-        make_goals: Function that creates the env's goal functions, for hindsight; None if the env has none.
+        make_goals: Function that creates the env's reward and termination functions of goals, for hindsight replay;
+            None if the env has none.
 
     Raises:
-        UsageError: Hindsight is set, but there are no goal functions.
+        UsageError: The settings ask for hindsight replay, but the env has no goal functions.
     """
 
     def __init__(
@@ -138,7 +139,7 @@ class ReplayBuffer:
             self._sampler.add(inserted.ready, self._initial_priorities[inserted.ready])
 
     def draw(self, generator: np.random.Generator, number: int, times: int = 1) -> Indices:
-        """Samples indices of transitions, uniformly with replacement: `times` * `number` indices in one array.
+        """Samples indices of transitions uniformly with replacement; returns `times` * `number` indices in one array.
 
         Raises:
             RuntimeError: No transition can be sampled yet.
@@ -188,7 +189,7 @@ class ReplayBuffer:
         return rows.map(lambda leaf: leaf.reshape(number, batch_size, *leaf.shape[1:]))
 
     def peek(self, number: int, generator: np.random.Generator) -> SampleBatch:
-        """Samples transitions uniformly by a given random generator, without counting them as a minibatch.
+        """Samples transitions uniformly with a given random generator; they do not count as a minibatch.
 
         Args:
             number: Number of transitions, S.
@@ -200,7 +201,7 @@ class ReplayBuffer:
         return self._ring.gather(self._ring.draw(generator, number))
 
     def transitions(self) -> SampleBatch:
-        """All N transitions that can be sampled, as columns [N, 1, ...], with `terminateds` and their `indices` [N]."""
+        """Returns all N transitions that can be sampled, columns [N, 1, ...] with `terminateds` and `indices` [N]."""
         indices = self._ring.ready.indices()
         ends = self._ring.read(indices[:, None], ("terminateds",))
         return SampleBatch(self._ring.gather(indices), **ends, indices=indices)
@@ -225,7 +226,7 @@ class ReplayBuffer:
         return self.config.saves(self.num_bytes)
 
     def state(self) -> dict[str, Any]:
-        """Random state of sampling, and a copy of the stored experience if checkpoints include it."""
+        """Returns the random state of sampling, and a copy of the stored experience if checkpoints include it."""
         state: dict[str, Any] = {"generator": dict(self._generator.bit_generator.state), "kept": None}
         if self.is_saved:
             state["kept"] = {

@@ -58,7 +58,7 @@ class ReplayConfig(ConfigModel):
     `learning_starts` steps again before learning. "auto" includes up to 500 MB."""
 
     def saves(self, num_bytes: int) -> bool:
-        """Whether checkpoints include the stored experience if it takes `num_bytes` bytes."""
+        """Returns whether checkpoints include the stored experience, given its size in bytes."""
         return num_bytes <= SAVED_UP_TO_BYTES if self.save_in_checkpoints == "auto" else self.save_in_checkpoints
 
 

@@ -1,4 +1,4 @@
-"""Replay buffer that is divided among Ray actors (shards), so that workers and learner need not wait for each other.
+"""Replay buffer divided among Ray actors (shards), so that workers and learner need not wait for each other.
 
 Ape-X and R2D2 use such replays.
 """
@@ -45,7 +45,7 @@ class ReplayShard:
     """One part of a divided replay buffer: a Ray actor that stores the fragments of some of the workers.
 
     Args:
-        make_buffer: Picklable function that creates an empty replay buffer.
+        make_buffer: Function, which can be pickled, that creates an empty replay buffer.
     """
 
     def __init__(self, make_buffer: Callable[[], ReplayBuffer]) -> None:
@@ -55,7 +55,8 @@ class ReplayShard:
         """Stores a worker's fragment in this shard's replay buffer.
 
         Returns:
-            Number of valid steps in the fragment (0 if the fragment was lost with its worker), and allocated bytes.
+            Number of valid steps in the fragment (0 if the fragment was lost with its worker), and the bytes that the
+            shard has allocated.
         """
         batch = fragment.fetch() if isinstance(fragment, BatchRef) else fragment
         steps = 0 if batch is None else self._buffer.add(stream, batch)
@@ -64,7 +65,7 @@ class ReplayShard:
     def sample(
         self, number: int, minibatch_size: int, env_steps: int, priorities: NewPriorities | None
     ) -> SampleBatch | None:
-        """Sets the priorities that the learner computed since the last call, then samples minibatches.
+        """Sets the priorities that the learner has computed since the last call, then samples minibatches.
 
         Args:
             number: Number of minibatches, N.
@@ -80,12 +81,12 @@ class ReplayShard:
         return self._buffer.minibatches(number, minibatch_size, env_steps) if self._buffer.num_ready else None
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
-        """Sets the priorities of sampled rows; ignored after a restart, which loses these rows."""
+        """Sets the priorities of sampled rows; does nothing after the shard's restart, since the rows are lost then."""
         if self._buffer.num_ready:
             self._buffer.update_priorities(indices, priorities)
 
     def state(self) -> dict[str, Any]:
-        """Stored experience (if checkpoints include it), and the random state of sampling."""
+        """Returns the random state of sampling, and the stored experience if checkpoints include it."""
         return self._buffer.state()
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -113,11 +114,12 @@ class ReplayShards:
         minibatches_per_fragment: Minibatches that the learner must sample before the next fragment is accepted.
         timeout_s: Seconds to wait for a shard's answer before the shard is restarted.
         max_restarts: Maximum number of shard restarts before the trial fails.
-        make_goals: Function that creates the env's goal functions, for hindsight; None if the env has none.
+        make_goals: Function that creates the env's reward and termination functions of goals, for hindsight replay;
+            None if the env has none.
 
     Attributes:
         num_shards: Number of shards, at most one for each worker.
-        stored_steps: Steps added to all shards, including steps lost with a failed shard.
+        stored_steps: Number of steps added to all shards, including steps lost with a failed shard.
         sampled_minibatches: Number of minibatches requested from the shards so far.
     """
 
@@ -178,7 +180,7 @@ class ReplayShards:
 
     @property
     def restarts(self) -> int:
-        """Number of shard restarts, over all sessions of the trial."""
+        """Number of shard restarts in the trial, including those before it was resumed."""
         return self._earlier_restarts + (self._actors.restarts if self._actors else 0)
 
     @property
@@ -249,7 +251,7 @@ class ReplayShards:
             call.inbox = self._sampled
 
     def attend(self) -> None:
-        """Handles the shards' answers that have arrived, without blocking, and restarts failed shards.
+        """Handles messages from the shards that have arrived, without blocking, and restarts failed shards.
 
         Raises:
             TrainingFailed: More shards failed than `max_restarts` allows.
@@ -272,7 +274,7 @@ class ReplayShards:
                 self._empty.add(call.actor)
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
-        """Keeps new priorities, which are sent to their shard with the next request for minibatches."""
+        """Stores new priorities, to be sent to their shards with the next request for minibatches."""
         if len(priorities):
             shard = int(indices[0]) >> SHARD_BIT
             self._new_priorities.setdefault(shard, []).append((indices - (shard << SHARD_BIT), priorities))
@@ -285,18 +287,18 @@ class ReplayShards:
         return np.concatenate(indices), np.concatenate(priorities)
 
     def settings(self) -> dict[str, Any]:
-        """Settings of the replay, as shown in the printed dataflow plan."""
+        """Settings of the replay that the printed dataflow plan shows, by name."""
         return {"shards": self.num_shards, "capacity": self._config.capacity}
 
     def metrics(self) -> dict[str, float]:
-        """Memory or disk space allocated by the shards, and the number of restarts, as metrics."""
+        """Returns metrics: the memory or disk space that the shards have allocated, and the number of restarts."""
         return {
             GIGABYTES.name: self._num_bytes.total() / 1e9,
             RESTARTS.name: float(self.restarts),
         }
 
     def awaited(self) -> Awaited:
-        """Ray references of unanswered calls, and the time at which the first of them times out."""
+        """Returns the Ray references of unanswered calls, and the time at which the first of them times out."""
         return self._started().awaited()
 
     @property
@@ -305,7 +307,7 @@ class ReplayShards:
         return False
 
     def state(self) -> dict[str, Any]:
-        """Each shard's experience and random state, without the minibatches that were requested in advance."""
+        """Returns each shard's experience and random state, without the minibatches that were requested in advance."""
         actors = self._started()
         for shard in range(self.num_shards):
             if (priorities := self._take_new_priorities(shard)) is not None:

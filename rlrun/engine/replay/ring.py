@@ -25,9 +25,9 @@ from rlrun.engine.replay.streams import Cursor, Inserted, Streams
 class ReplayRing:
     """Ring buffer of steps from several workers, read as n-step transitions; stores each observation once.
 
-    Its entries are [workers, rows, env slots]. A worker's fragments are stored in consecutive rows, and a step's next
-    observation is in the next row. A row with an episode's final observation holds no step and is never sampled. After
-    a worker's restart, the new fragment begins one row later: the skipped row holds the final observation of the
+    The buffer has entries [workers, rows, env slots]. A worker's fragments are stored in consecutive rows, and a step's
+    next observation is in the next row. A row with an episode's final observation holds no step and is never sampled.
+    After a worker's restart, the new fragment begins one row later: the skipped row holds the final observation of the
     interrupted episode.
 
     Empty rows (`rlrun.engine.data.packing`) are not stored. From a worker's first empty row on, each env slot has its
@@ -36,9 +36,9 @@ class ReplayRing:
     A step can be sampled once all steps of its n-step transition are stored. Windows over several observations
     (`rlrun.engine.data.views`) are stored as single observations, and rebuilt when read.
 
-    To sample other units than steps, such as sequences: `streams` computes indices of entries, `read` reads entries,
-    and the result of `insert` lists new and overwritten rows. Fragment columns named by `extra` (recurrent state,
-    episode starts) are stored too.
+    A buffer of other units than steps, such as sequences, uses three parts: `streams` computes indices of entries,
+    `read` reads entries, and the result of `insert` lists new and overwritten rows. Fragment columns named by `extra`
+    (recurrent state, episode starts) are stored too.
 
     Args:
         capacity: Capacity in steps, over all workers.
@@ -101,7 +101,7 @@ class ReplayRing:
             fragment: Columns of the fragment; `obs` has T + 1 rows.
 
         Returns:
-            Inserted and lost rows: one entry for all env slots, or one for each slot that received rows.
+            Inserted and lost rows, as one entry for all env slots, or one for each slot that received rows.
 
         Raises:
             UsageError: The capacity is too small for the fragment.
@@ -130,7 +130,7 @@ class ReplayRing:
         return [self._append_packed(worker, cursor, fragment, rows) for cursor, rows in slots if len(rows)]
 
     def pad(self, worker: int, number: int) -> list[Inserted]:
-        """Appends rows without steps to a worker's env slots; used when the worker will deliver no more experience."""
+        """Appends invalid rows to a worker's env slots, after the worker has delivered its last experience."""
         inserted = []
         for cursor in self.streams.each(worker):
             part = rows_without_steps(self._like, number, cursor.slots)
@@ -250,7 +250,7 @@ class ReplayRing:
         return values
 
     def draw(self, generator: np.random.Generator, number: int, times: int = 1) -> Indices:
-        """Samples indices of steps, uniformly with replacement: `times` * `number` indices in one array.
+        """Samples indices of steps uniformly with replacement; returns `times` * `number` indices in one array.
 
         Raises:
             RuntimeError: No step can be sampled yet.
@@ -260,7 +260,10 @@ class ReplayRing:
         return self.streams.draw(generator, number, times, self.ready.flags.reshape(-1))
 
     def gather(self, indices: Indices) -> SampleBatch:
-        """Reads the n-step transitions at N indices, as columns [N, 1, ...]; they bootstrap from `next_obs`."""
+        """Reads the n-step transitions that start at N indices, as columns [N, 1, ...].
+
+        `next_obs` is the bootstrap state.
+        """
         indices, stores = indices[:, None], self._stores
         obs, read = stores["obs"], methodcaller("read", indices)
         if self.n_step == 1:
@@ -281,8 +284,8 @@ class ReplayRing:
     def read(self, indices: Indices, names: Sequence[str]) -> SampleBatch:
         """Reads stored columns at the given indices, without computing n-step returns.
 
-        Invalid entries hold no step: only `obs` is meaningful there, as an episode's final observation or the last
-        one before an interruption. The newest row of a worker is such an entry too.
+        Invalid entries hold no step: only their `obs` is meaningful, an episode's final observation or the last one
+        before an interruption. The newest row of a worker is invalid too.
 
         Args:
             indices: Flat indices of entries, [...].
@@ -291,7 +294,7 @@ class ReplayRing:
         return SampleBatch({name: map_tree(lambda store: store.read(indices), self._stores[name]) for name in names})
 
     def observed(self, indices: Indices, key: str) -> NDArray[Any]:
-        """Reads one entry of stored Dict observations, such as a goal, at the given indices."""
+        """Reads one part of Dict observations, such as the desired goal, at the given indices."""
         part: NDArray[Any] = self._stores["obs"][key].read(indices)
         return part
 
@@ -302,7 +305,7 @@ class ReplayRing:
         return int(self.ready.flags.nbytes + sum(store.num_bytes for store in stores))
 
     def state(self) -> dict[str, Any]:
-        """All stored rows and the write positions, for a checkpoint."""
+        """Returns all stored rows and the write positions, for a checkpoint."""
         rows = self.streams.num_used_rows
         return {
             "streams": self.streams.state(),

@@ -12,7 +12,7 @@ from rlrun.engine.replay.stores import Indices
 
 
 class Rows(Protocol):
-    """Interface of a replay buffer's rows (transitions or sequences), from which a sampler chooses by index."""
+    """Interface of a replay buffer for its sampler, which chooses rows (transitions or sequences) by index."""
 
     @property
     def num_indices(self) -> int:
@@ -23,7 +23,7 @@ class Rows(Protocol):
         """Number of rows that can be sampled."""
 
     def draw(self, generator: np.random.Generator, number: int, times: int = 1) -> Indices:
-        """Samples indices of rows, uniformly with replacement: `times` * `number` indices in one array.
+        """Samples indices of rows uniformly with replacement; returns `times` * `number` indices in one array.
 
         Raises:
             RuntimeError: No row can be sampled yet.
@@ -33,9 +33,9 @@ class Rows(Protocol):
 class RowSampler(ABC):
     """Interface of samplers, which choose the rows of minibatches; created once a replay buffer has stored rows.
 
-    A custom sampler is named in `replay: {sampling: my_lab.recent:EmphasizedRecent}`. It is constructed with the
-    `Rows`, and with its settings as keyword arguments. Random numbers come from the replay's generator alone, whose
-    state the replay saves.
+    A spec names a custom sampler in `replay: {sampling: my_lab.recent:EmphasizedRecent}`. Its constructor gets the
+    buffer's `Rows`, and the sampler's settings as keyword arguments. Random numbers come from the replay's generator
+    alone, whose state the replay saves.
 
     Attributes:
         learns_priorities: Whether minibatches depend on priorities that `update` set after earlier ones. Then one
@@ -55,7 +55,7 @@ class RowSampler(ABC):
 
     @abstractmethod
     def remove(self, indices: Indices) -> None:
-        """Removes rows, given by index, that can no longer be sampled."""
+        """Excludes rows from sampling, given their indices; called for overwritten rows, for example."""
 
     @abstractmethod
     def draw(
@@ -66,8 +66,8 @@ class RowSampler(ABC):
         Args:
             generator: Random generator to draw with.
             batch_size: Rows of a minibatch.
-            number: Number of minibatches; 1 where `learns_priorities`.
-            env_steps: Total env steps so far, for schedules.
+            number: Number of minibatches; always 1 if `learns_priorities` is True.
+            env_steps: Total env steps so far, for schedules of hyperparameters.
 
         Returns:
             Indices of the rows, and their weights in the loss (1, or importance weights); both [number * batch_size].
@@ -83,7 +83,7 @@ class RowSampler(ABC):
         return 0
 
     def state(self) -> dict[str, Any]:
-        """State of the sampler for a checkpoint, with copies of arrays; empty by default."""
+        """Returns the sampler's state for a checkpoint, with copies of arrays; empty by default."""
         return {}
 
     def load_state(self, state: dict[str, Any]) -> None:

@@ -44,7 +44,7 @@ class UniformSampler(RowSampler):
 
 
 def sampler_of(config: ReplayConfig) -> tuple[type[RowSampler], Mapping[str, Any]]:
-    """Class of the sampler that a replay buffer's settings name, and keyword arguments for the class.
+    """Returns the sampler class that a replay buffer's settings name, and the keyword arguments for its constructor.
 
     Raises:
         UsageError: There is no such class, it is not a sampler, or it does not accept the arguments.

@@ -23,18 +23,18 @@ from rlrun.engine.replay.streams import Inserted
 class SequenceReplay:
     """Replay buffer of sequences for recurrent networks, with stored recurrent states and burn-in (R2D2).
 
-    It has the same interface as `ReplayBuffer`.
+    Its interface is that of `ReplayBuffer`.
 
     A sequence is `burn_in` + `length` consecutive rows of one env slot in the ring. `n_step` more rows follow, with the
     bootstrap observations of the last n-step transitions. Sequences may span episodes: recurrent state is reset at
-    `episode_starts`, and an episode's final observation takes an invalid row. A sequence may begin every `stride`
-    rows. A sequence can be sampled once all its rows are stored, until its first row is overwritten.
+    `episode_starts`, and an episode's final observation is stored in an invalid row. A sequence may begin every
+    `stride` rows. A sequence can be sampled once all its rows are stored, until its first row is overwritten.
 
     Attributes:
         config: Settings of the sequence replay.
         stored_steps: Number of steps added since creation, including overwritten ones.
         drawn_batches: Number of minibatches sampled since creation.
-        learns_priorities: Whether minibatches depend on priorities that earlier minibatches set.
+        learns_priorities: Whether sampling depends on priorities that earlier minibatches set.
         num_ready: Number of sequences that can be sampled.
 
     Args:
@@ -111,7 +111,7 @@ class SequenceReplay:
         return steps
 
     def finish(self, worker: int) -> None:
-        """Pads a worker's experience at its end, so that a sequence may begin at any of its steps."""
+        """Appends invalid rows after a worker's last experience, so that a sequence may begin at any of its steps."""
         for inserted in self._ring.pad(worker, self._span - self.n_step + self.config.stride - 1):
             num_slots = inserted.slots.stop - inserted.slots.start
             self._note(inserted, np.zeros((len(inserted.rows) - 1, num_slots, self._recurrent.shape[3]), np.float32))
@@ -160,7 +160,7 @@ class SequenceReplay:
         self._sampler = make_sampler(self.config, self)
 
     def draw(self, generator: np.random.Generator, number: int, times: int = 1) -> Indices:
-        """Samples indices of sequences, uniformly with replacement: `times` * `number` indices in one array."""
+        """Samples indices of sequences uniformly with replacement; returns `times` * `number` indices in one array."""
         ready = np.flatnonzero(self._ready)
         drawn: Indices = ready[generator.integers(len(ready), size=number * times)]
         return drawn
@@ -174,10 +174,10 @@ class SequenceReplay:
             number: Number of minibatches, whose rows are concatenated: S sequences in total.
 
         Returns:
-            For the steps after burn-in: `actions`, `rewards` and `discounts` (over n steps), `steps` (their number n)
-            and `valid`, [S, length]. For the whole sequences: `obs` and `episode_starts` [S, burn_in + length + n_step,
-            ...], and `state` [S, state_size] before their first rows. `weights` [S, 1], and the replay `indices` [S]
-            for `update_priorities`.
+            Columns [S, length] of the steps after burn-in, namely `actions`, `rewards` and `discounts` (over n steps),
+            `steps` (their number n) and `valid`; columns of the whole sequences, namely `obs` and `episode_starts` [S,
+            burn_in + length + n_step, ...], and `state` [S, state_size] before their first rows; the importance
+            `weights` [S, 1], and the replay `indices` [S] for `update_priorities`.
         """
         self.drawn_batches += number
         assert self._sampler is not None  # it is there since the first fragment
@@ -235,7 +235,7 @@ class SequenceReplay:
         return self.config.saves(self.num_bytes)
 
     def state(self) -> dict[str, Any]:
-        """Random state of sampling, and a copy of the stored experience if checkpoints include it."""
+        """Returns the random state of sampling, and a copy of the stored experience if checkpoints include it."""
         draws = self.draws()
         if not self.is_saved:
             return {"kept": None, "generator": draws["generator"]}
@@ -269,7 +269,7 @@ class SequenceReplay:
         self.load_draws(kept)
 
     def draws(self) -> dict[str, Any]:
-        """Random state of sampling and the sampler's state for a checkpoint, without the stored experience."""
+        """Returns the random state of sampling and the sampler's state, without the experience, for a checkpoint."""
         return {
             "drawn_batches": self.drawn_batches,
             "sampler": None if self._sampler is None else self._sampler.state(),
@@ -277,7 +277,7 @@ class SequenceReplay:
         }
 
     def load_draws(self, state: dict[str, Any]) -> None:
-        """Restores sampling from `draws()`; the buffer must hold the same experience."""
+        """Restores the random state and the sampler from `draws()`; the buffer must hold the same experience."""
         self.drawn_batches = as_count(state["drawn_batches"])
         if state["sampler"] is not None:
             self._sampler = make_sampler(self.config, self)

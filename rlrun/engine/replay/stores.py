@@ -27,12 +27,13 @@ class Store(ABC):
             rows: The N rows to overwrite.
             slots: The B env slots to overwrite.
             leaf: New values, [N, B, ...].
-            continues: Whether the first row already holds its value, as the next observation of the preceding row.
+            continues: Whether the first row already holds its value, which was written as the observation after the
+                preceding step.
         """
 
     @abstractmethod
     def read(self, indices: Indices) -> NDArray[Any]:
-        """Copies of the column's values at the given flat indices."""
+        """Returns copies of the column's values at the given flat indices."""
 
     @property
     @abstractmethod
@@ -41,7 +42,7 @@ class Store(ABC):
 
     @abstractmethod
     def state(self, rows: int) -> dict[str, Any]:
-        """Copies of each worker's first `rows` rows, for a checkpoint."""
+        """Returns copies of each worker's first `rows` rows, for a checkpoint."""
 
     @abstractmethod
     def load_state(self, state: dict[str, Any]) -> None:

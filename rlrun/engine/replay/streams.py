@@ -17,8 +17,8 @@ class Cursor:
 
     Attributes:
         slots: Env slots that share this position.
-        head: Newest row, which holds the last observation and no step yet.
-        filled: Number of rows written before the head, at most the number that the buffer has.
+        head: Index of the newest row, which holds the last observation and no step yet.
+        filled: Number of rows written before the head, at most the number of rows in the buffer.
         begun: Whether any row has been written.
     """
 
@@ -35,10 +35,10 @@ class Inserted:
     Attributes:
         worker: Index of the worker in the buffer, from 0.
         slots: Env slots that received rows.
-        steps: Inserted rows of the fragment, T of them.
-        rows: Ring rows of the inserted observations, [T + 1]; the last one holds no step yet.
-        lost: Ring rows whose old content is overwritten or no longer readable, in write order; empty rows until the
-            ring is full.
+        steps: Rows of the fragment that were inserted, T of them.
+        rows: Rows of the ring buffer that hold the inserted observations, [T + 1]; the last one holds no step yet.
+        lost: Rows of the ring buffer whose old content is overwritten or no longer readable, in write order; until the
+            buffer is full, these rows were empty.
         overwritten: Indices that can no longer be sampled.
         ready: Indices that have become available for sampling.
     """
@@ -53,7 +53,7 @@ class Inserted:
 
 
 class Streams:
-    """Conversion of workers, rows and env slots of a replay buffer to flat indices, with the slots' write positions.
+    """Converts workers, rows and env slots of a replay buffer to flat indices, and holds the slots' write positions.
 
     The steps of an env slot fill the rows in order, and wrap around after the last row. The slots of a worker share a
     write position until `part` separates them.
@@ -80,15 +80,15 @@ class Streams:
         return self.num_workers * self.rows * self.num_slots
 
     def shared(self, worker: int) -> Cursor | None:
-        """Write position that all env slots of a worker share; None once they have separate ones."""
+        """Returns the write position that all env slots of a worker share; None once they have separate ones."""
         return None if self._are_apart[worker] else self._cursors[worker][0]
 
     def each(self, worker: int) -> list[Cursor]:
-        """Write positions of a worker: a single one for all env slots, or one per slot."""
+        """Returns a worker's write positions: a single one for all env slots, or one per slot."""
         return self._cursors[worker]
 
     def part(self, worker: int) -> None:
-        """Gives each env slot of a worker a write position of its own, equal to the shared one."""
+        """Gives each env slot of a worker a separate write position, initially equal to the one they shared."""
         (shared,) = self._cursors[worker]
         self._are_apart[worker] = True
         self._cursors[worker] = [replace(shared, slots=slice(slot, slot + 1)) for slot in range(self.num_slots)]
@@ -101,29 +101,29 @@ class Streams:
         self._most_filled[worker] = max(self._most_filled[worker], cursor.filled)
 
     def span(self, first: int, number: int) -> slice | Indices:
-        """Selects consecutive rows from `first` on: a slice, or an index array if they wrap around."""
+        """Returns an index for consecutive rows from `first` on: a slice, or an array if the rows wrap around."""
         return slice(first, first + number) if first + number <= self.rows else self.row_numbers(first, number)
 
     def row_numbers(self, first: int, number: int) -> Indices:
-        """Row numbers of `number` consecutive rows from `first` on, wrapped around."""
+        """Returns the indices of `number` consecutive rows from `first` on, which wrap around after the last row."""
         numbers: Indices = np.arange(first, first + number)
         return numbers if first + number <= self.rows else numbers % self.rows
 
     def numbered(self, worker: int, rows: int | Indices, slots: Indices) -> Indices:
-        """Flat indices of a worker's entries, for rows and env slots that are broadcast against each other."""
+        """Returns the flat indices of a worker's entries, given rows and env slots (broadcast against each other)."""
         indices: Indices = (worker * self.rows + rows) * self.num_slots + slots
         return indices
 
     def heads(self, worker: int, cursor: Cursor) -> Indices:
-        """Flat indices of the newest row in the env slots that share a write position."""
+        """Returns the flat indices of the newest row in each of the env slots that share a write position."""
         return self.numbered(worker, cursor.head, np.arange(cursor.slots.start, cursor.slots.stop))
 
     def later(self, indices: Indices, rows: int | Indices) -> Indices:
-        """Moves flat indices forward, or back if negative, by a number of rows within their env slots; wraps around.
+        """Returns flat indices moved by a number of rows within their env slots; wraps around at the last row.
 
         Args:
             indices: Flat indices.
-            rows: Number of rows to shift by; broadcast against the indices.
+            rows: Number of rows to move forward, or back if negative; broadcast against the indices.
         """
         per_worker = self.rows * self.num_slots
         further: Indices = indices + rows * self.num_slots
@@ -134,7 +134,7 @@ class Streams:
         return workers + within
 
     def rows_ahead(self, indices: Indices) -> Indices:
-        """For each flat index, the number of rows written after it in its env slot; -1 for empty entries.
+        """Returns, for each flat index, the number of rows written after it in its env slot; -1 for empty entries.
 
         The result is 0 at a slot's newest row, which holds the observation after the slot's last step.
         """
@@ -143,7 +143,7 @@ class Streams:
         return ahead
 
     def rows_before(self, indices: Indices) -> Indices:
-        """For each flat index, the number of readable rows written before it in its env slot."""
+        """Returns, for each flat index, the number of rows before it in its env slot that can still be read."""
         ahead, most = self._ahead_and_most(indices)
         behind: Indices = most - ahead
         return behind
@@ -161,9 +161,9 @@ class Streams:
         return (heads[workers, slots] - within) % self.rows, most[workers, slots]
 
     def candidates(self, generator: np.random.Generator, number: int) -> Indices:
-        """Samples `number` flat indices, uniformly with replacement, among the rows that may have been written.
+        """Samples `number` flat indices uniformly with replacement, among rows that have been written.
 
-        If a worker's env slots have separate write positions, these are the rows written in any of them.
+        If a worker's env slots have separate write positions, a row counts as written once any of the slots wrote it.
         """
         filled = self._most_filled
         if self.num_workers == 1:
@@ -214,11 +214,11 @@ class Streams:
 
     @property
     def num_used_rows(self) -> int:
-        """Number of rows, counted from the first, that any worker uses, including the row of the newest observation."""
+        """Number of rows, counted from the first, that hold data of any worker, including the newest observation."""
         return max(self._most_filled) + 1
 
     def state(self) -> dict[str, Any]:
-        """All write positions, for a checkpoint."""
+        """Returns all write positions, for a checkpoint."""
         cursors: list[tuple[int, ...]] = [
             (worker, cursor.slots.start, cursor.slots.stop, cursor.head, cursor.filled, cursor.begun)
             for worker, cursors in enumerate(self._cursors)

@@ -16,7 +16,7 @@ _LATER = np.tri(FAN_OUT, k=-1)
 
 
 class SumTree:
-    """Binary tree over non-negative values, whose inner nodes hold sums, for sampling in proportion to the values.
+    """Binary tree whose leaves hold non-negative values and whose inner nodes hold sums, for proportional sampling.
 
     Each update recomputes the sums of all ancestors from their children, so rounding errors do not accumulate: the sums
     depend only on the current leaves, bit for bit.
@@ -81,12 +81,13 @@ class SumTree:
         return self._top_sums
 
     def draw(self, fractions: Floats) -> Indices:
-        """Samples leaves in proportion to their values: maps fractions of the total to indices.
+        """Samples leaves in proportion to their values; returns their indices, [N].
 
-        Values are accumulated from the last leaf to the first. A leaf that is zero is never sampled.
+        Fraction u selects the leaf where the sum of values, accumulated from the last leaf to the first, exceeds u
+        times the total. A leaf that is zero is never sampled.
 
         Args:
-            fractions: Numbers in [0, 1), [N].
+            fractions: Uniform random numbers in [0, 1), [N].
 
         Raises:
             ValueError: All leaves are zero.

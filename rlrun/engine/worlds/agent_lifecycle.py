@@ -1,4 +1,4 @@
-"""Check of a multi-agent world's raw step results: when agents appear, and when their episodes end."""
+"""Check of a multi-agent env in random episodes: when agents appear and end, and whether rewards are lost."""
 
 from __future__ import annotations
 
@@ -18,13 +18,7 @@ from rlrun.engine.worlds.mapping import PolicyMapping
 
 
 class AgentLifecycle:
-    """Counter of the agents that appear and end in a multi-agent world, and of irregularities such as lost rewards.
-
-    Args:
-        config: Config of the world.
-        spaces: Spaces of the agents by policy.
-        mapping: Mapping from agents to policies.
-    """
+    """Counter of the agents that appear and end in a multi-agent env, and of irregularities such as lost rewards."""
 
     def __init__(self, config: EnvConfig, spaces: Mapping[str, Spaces], mapping: PolicyMapping) -> None:
         self._config = config
@@ -39,7 +33,10 @@ class AgentLifecycle:
         self._both: set[str] = set()
 
     def findings(self, steps: int, seed: int) -> Iterator[EnvFinding]:
-        """Takes `steps` random steps in the world; yields findings on when agents appear and when they end."""
+        """Takes `steps` random steps in the multi-agent env.
+
+        Yields findings on when agents appear and when they end.
+        """
         world = make_world(self._config)
         seeds, episode, taken = EpisodeSeeds(seed, 0), 0, 0
         try:

@@ -38,10 +38,10 @@ Flags = NDArray[np.bool_]
 
 
 class ArrayGroup(NamedTuple):
-    """Group of a world's agents that have the same observation and action space.
+    """Group of the agents in a multi-agent env that have the same observation and action space.
 
     Attributes:
-        num_agents: Maximum number of living agents in each world, K.
+        num_agents: Maximum number of living agents of the group in each world, K.
         spaces: Observation and action space of each agent.
     """
 
@@ -69,10 +69,10 @@ class GroupRows:
 
 
 class ArrayStep(NamedTuple):
-    """Result of a step of W array worlds.
+    """Result of one step of W batched multi-agent envs (worlds).
 
     Attributes:
-        groups: Observations, rewards and ends, by group of agents.
+        groups: Observations, rewards and episode ends, by name of the group of agents.
         ended: Whether a world's episode is over, [W]; all remaining agents of such a world are marked as ended too.
     """
 
@@ -81,9 +81,9 @@ class ArrayStep(NamedTuple):
 
 
 class ArrayWorld(Protocol):
-    """Interface of W multi-agent envs that are stepped together, with arrays [W, K] for K agents in each.
+    """Interface of W multi-agent envs (worlds) that are stepped together, with arrays [W, K] for K agents in each.
 
-    An agent keeps its index k during its episode. An index whose agent ended may hold another agent from the next step
+    An agent keeps its index k during its episode. After it ended, another agent may have the index from the next step
     on. A world whose episode is over is stepped along with the others until its reset; the results of these steps are
     ignored.
 
@@ -111,7 +111,7 @@ class ArrayWorld(Protocol):
         """Takes a step in all worlds.
 
         Args:
-            actions: Actions by group, arrays or trees of arrays [W, K, ...]; ignored where no agent acts.
+            actions: Actions by group of agents, arrays or trees of arrays [W, K, ...]; ignored where no agent acts.
         """
         ...
 
@@ -125,7 +125,7 @@ class ArrayWorld(Protocol):
 
 
 class ArrayVectorWorld:
-    """Adapter from an array world to a `VectorWorld`: each group has one policy, and agent k of a world is in slot k.
+    """Adapter from an `ArrayWorld` to a `VectorWorld`: each group of agents has one policy, and agent k is in slot k.
 
     An agent's id consists of its group and k, such as `pole_1`; later agents at index k have the same id.
 
@@ -202,11 +202,11 @@ class ArrayVectorWorld:
         return self._rows()
 
     def owners(self, policy: str) -> Sequence[str]:
-        """Returns the agent id of each of a policy's B slots, [B]; it is the same in all episodes."""
+        """Returns the ids of the agents in the B slots of a policy, [B]; they are the same in all episodes."""
         return self._groups[policy].owners
 
     def places(self) -> list[EpisodePosition]:
-        """Current position of each world: episode number, its seed, and the step within the episode."""
+        """Returns each world's current position: episode number, its seed, and the step within the episode."""
         return self._ledger.places(self._lengths.tolist())
 
     def restore(
@@ -216,7 +216,10 @@ class ArrayVectorWorld:
         hashes: Sequence[str],
         max_replay_s: float,
     ) -> tuple[WorldRows, list[bool]]:
-        """Restores all worlds in lockstep by replaying their actions; see `VectorWorld.restore`."""
+        """Returns all worlds to saved steps of their episodes by replaying actions in lockstep.
+
+        See `VectorWorld.restore`.
+        """
         joint = [{policy: taken[policy] for policy in sorted(self._groups)} for taken in actions]
         _, exact = restore_in_lockstep(_Lockstep(self), places, joint, hashes, max_replay_s)
         return self._rows(), exact
@@ -235,20 +238,31 @@ class ArrayVectorWorld:
         close_or_warn(self._world.close, self._id, f"{self.num_worlds} worlds at once")
 
     def start_at(self, places: Mapping[int, EpisodePosition]) -> None:
-        """Resets each given world to the start of the episode in which its saved position lies."""
+        """Resets the given worlds, each to the start of a saved episode.
+
+        Args:
+            places: Saved position (episode, seed, step) by index of the world; the step is ignored.
+        """
         for world, place in places.items():
             self._ledger.return_to(world, place)
         if places:
             self._begin(list(places), [place.seed for place in places.values()])
 
     def start_after(self, places: Mapping[int, EpisodePosition]) -> None:
-        """Resets each given world to the start of the episode after the one in which its saved position lies."""
+        """Resets the given worlds, each to the episode after a saved one.
+
+        Args:
+            places: Saved position (episode, seed, step) by index of the world.
+        """
         for world, place in places.items():
             self._ledger.return_to(world, place)
         self._begin(list(places), [self._ledger.begin_next(world) for world in places])
 
     def shown(self) -> Tree:
-        """Returns the observations in K slots of W worlds, by policy, arrays [W, K, ...]; zeros in empty slots."""
+        """Returns the current observations by policy, arrays [W, K, ...] for K slots in W worlds.
+
+        Zeros in empty slots.
+        """
         return {policy: group.shown() for policy, group in sorted(self._groups.items())}
 
     def _begin(self, worlds: Sequence[int], seeds: Sequence[int]) -> WorldRows:
@@ -473,14 +487,15 @@ def array_vector_world(
     slots: Mapping[str, int],
     first_episodes: Sequence[int] | None,
 ) -> ArrayVectorWorld:
-    """Creates the vector world of an array world; each group has one policy, and one slot per agent.
+    """Creates the `VectorWorld` for an `ArrayWorld`; each group of agents has one policy, and one slot per agent.
 
     Args:
         world_id: Name of the world in messages.
-        world: The array world.
+        world: The batched worlds.
         seeds: Seeds of episodes, determined by the world's index and the episode's number.
         mapping: Mapping from agents to policies.
-        slots: Number of slots per world, by policy, if set by the user; must equal the number of the group's agents.
+        slots: Number of slots (simultaneous agents) per world, by policy, if the user set it; must equal the number of
+            the group's agents.
         first_episodes: Index of the episode with which each world starts; 0 for all unless given.
 
     Raises:

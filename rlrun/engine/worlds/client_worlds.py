@@ -1,4 +1,4 @@
-"""Worlds whose episodes are run by external clients: each running episode of a client occupies one of W worlds."""
+"""Multi-agent envs in external simulators that connect as clients: each running episode occupies one of W worlds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NO_LOGGED_ACTIONS = (
 
 
 class ClientWorld(World):
-    """World whose episodes are run by external clients, one at a time; without clients, it only provides spaces.
+    """Multi-agent env in external simulators (clients), one episode at a time; without clients it only provides spaces.
 
     Args:
         agents: Spaces of the agents by id.
@@ -56,7 +56,7 @@ class ClientWorld(World):
 
     @override
     def reset(self, seed: int) -> Mapping[str, Any]:
-        """Makes the world available for the next episode of a client."""
+        """Frees this world for the next episode that a client starts."""
         if self._episodes is None:
             raise UsageError("an external env is stepped by its clients, and not from here")
         self._episodes.free(self._number)
@@ -78,10 +78,10 @@ class ClientWorld(World):
 
 
 class ClientWait:
-    """Blocking wait for client messages that tells the user about a long wait, and can be interrupted by Ctrl-C.
+    """Blocking wait for messages of simulators; it tells the user about a long wait, and Ctrl-C can interrupt it.
 
     Args:
-        server: The server.
+        server: Server to which the simulators send messages.
     """
 
     def __init__(self, server: EpisodeServer) -> None:
@@ -115,7 +115,7 @@ class ClientWait:
 
 
 class ClientWorlds(LoopWorlds):
-    """`VectorWorld` of up to W simultaneous episodes that external clients run.
+    """`VectorWorld` of up to W simultaneous episodes, which external simulators (clients) run.
 
     A step sends the actions to the clients that asked for them, and waits until clients send new observations. A world
     without a new message from its client has no acting agents and does not count as stepped. The server starts at the
@@ -128,7 +128,7 @@ class ClientWorlds(LoopWorlds):
         seeds: Episode seeds, used only in messages and to number the episodes.
         mapping: Mapping from agents to policies.
         spaces: For each policy, the id of one of its agents, and the spaces that all its agents share.
-        slots: Slots per world by policy, K.
+        slots: Number of slots (simultaneous agents) per world by policy, K.
         first_episodes: Index of the episode with which each world starts; 0 for all unless given.
     """
 
@@ -172,7 +172,7 @@ class ClientWorlds(LoopWorlds):
         return shown
 
     def publish(self, policy: str, version: int, make: Callable[[], dict[str, Any]]) -> None:
-        """Publishes new weights of a policy, for clients that choose actions themselves.
+        """Publishes new weights of a policy to the clients that run the policy themselves.
 
         Args:
             policy: Name of the policy.
@@ -190,7 +190,7 @@ class ClientWorlds(LoopWorlds):
 
 
 def client_world(external: ExternalConfig) -> ClientWorld:
-    """Creates a world without clients, which only provides the spaces of its agents."""
+    """Creates a world that never runs an episode, and only provides the spaces of the agents of external simulators."""
     return ClientWorld(agents_of(external))
 
 
@@ -203,7 +203,7 @@ def client_vector_world(
     slots: Mapping[str, int],
     first_episodes: Sequence[int] | None,
 ) -> ClientWorlds:
-    """Creates the `ClientWorlds` for episodes that external clients run; the HTTP server starts at the first step."""
+    """Creates the `VectorWorld` for episodes that external simulators run; its HTTP server starts at the first step."""
     agents = agents_of(external)
     episodes = ClientEpisodes(
         agents,

@@ -1,4 +1,4 @@
-"""Sequential backend for multi-agent worlds: steps dict-based worlds in a loop in this process."""
+"""Sequential backend for multi-agent envs with dicts by agent id: steps them in a Python loop in this process."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from rlrun.engine.worlds.world import World
 
 
 class LoopWorlds:
-    """`VectorWorld` that steps dict-based worlds in a loop, with observations in preallocated arrays.
+    """`VectorWorld` that steps W multi-agent envs (worlds) in a Python loop, with observations in preallocated arrays.
 
     Return values are fully validated at each reset and at the first step after `reset` or `restore`. In later steps,
     there are checks only of the rewards, of the shape and dtype of observations, and of the type of termination and
     truncation flags that are true.
 
-    A reward before an agent's first observation is credited in the step of that observation. A reward after an agent's
-    end is discarded and counted, since it does not belong to a later agent with the same id. An agent whose first
+    A reward that an agent gets before its first observation is credited in the step of that observation. A reward after
+    its end is discarded and counted, since it does not belong to a later agent with the same id. An agent whose first
     observation is its final one never acts, and gets no slot. Each possible agent has a home slot, used whenever that
     slot is free; other agents get the lowest free slot.
 
@@ -44,7 +44,7 @@ class LoopWorlds:
         seeds: Seeds of episodes, determined by the world's index and the episode's number.
         mapping: Mapping from agents to policies.
         spaces: For each policy, the id of one of its agents, and the spaces that all its agents share.
-        slots: Slots per world by policy, K.
+        slots: Number of slots (simultaneous agents) per world by policy, K.
         max_episode_steps: Steps after which all living agents of a world are truncated; None for no limit.
         first_episodes: Index of the episode with which each world starts; 0 for all unless given.
         columns: Names of numeric entries in agents' infos that are recorded as columns of the experience.
@@ -138,11 +138,14 @@ class LoopWorlds:
         return self._shown(stepped)
 
     def owners(self, policy: str) -> Sequence[str]:
-        """Returns the id of the current or latest agent in each of a policy's B slots, [B]; "" before any."""
+        """Returns the id of the current or latest agent in each of a policy's B slots, [B].
+
+        "" if a slot had no agent yet.
+        """
         return self._policies[policy].owners
 
     def places(self) -> list[EpisodePosition]:
-        """Current position of each world: episode number, its seed, and the step within the episode."""
+        """Returns each world's current position: episode number, its seed, and the step within the episode."""
         return [world.place for world in self._worlds]
 
     def restore(
@@ -152,10 +155,12 @@ class LoopWorlds:
         hashes: Sequence[str],
         max_replay_s: float,
     ) -> tuple[WorldRows, list[bool]]:
-        """Restores the worlds one by one by replaying their actions; see `VectorWorld.restore`.
+        """Returns the worlds, one by one, to saved steps of their episodes by replaying actions.
 
-        Rewards, ends and infos of the replayed steps are not returned. Worlds that may not be replayed begin new
-        episodes, which counts as exact only if no episode was running.
+        See `VectorWorld.restore`.
+
+        Rewards, ends and infos of the replayed steps are not returned. Worlds whose actions must not be replayed
+        (`World.replays`) begin new episodes; this counts as exact only if no episode was running.
         """
         deadline = time.monotonic() + max_replay_s
         exact = []
@@ -176,7 +181,7 @@ class LoopWorlds:
         return rows, exact
 
     def hashes(self) -> list[str]:
-        """Returns a digest of each world's current state: slot owners, acting flags and observations."""
+        """Returns a digest of each world's current state: agents in slots, which of them act, and observations."""
         return [world.digest() for world in self._worlds]
 
     def render(self) -> NDArray[np.uint8] | None:
@@ -260,12 +265,12 @@ def _row_copier(space: gymnasium.Space[Any]) -> Callable[[Tree], Any]:
 
 
 class SlotChecks:
-    """Validator of the actions, rewards and action masks of all agents at once, cheaper than one check per agent.
+    """Validator that checks actions, rewards and action masks of all agents at once, cheaper than one check per agent.
 
     Args:
         world_id: Name of the worlds in messages.
         worlds: The running worlds, for error messages that name the world at fault.
-        policies: Slots by policy.
+        policies: Slots (arrays that hold agents' observations and rewards) by policy.
     """
 
     def __init__(self, world_id: str, worlds: Sequence[RunningWorld], policies: Mapping[str, PolicySlots]) -> None:
@@ -302,7 +307,9 @@ class SlotChecks:
                 self._refuse(slots, slot, f"the reward must be a finite number, not {slots.rows.rewards[slot]}")
 
     def masks(self) -> None:
-        """Validates action masks: acting agents need a legal action; masks of final observations may be all False.
+        """Validates that the action mask of each agent that acts next allows some action.
+
+        Masks of final observations may be all False.
 
         Raises:
             EnvError: A mask allows no action.

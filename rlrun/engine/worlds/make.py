@@ -1,4 +1,4 @@
-"""Entry point for creating worlds, multi- or single-agent, from an env config."""
+"""Entry point for creating envs from a config, single-agent or multi-agent (worlds)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KINDS = {
 
 
 def kind_of(config: EnvConfig) -> WorldKind:
-    """Returns the `WorldKind` that checks and creates the env of a config: for one agent, or for many."""
+    """Returns the object that checks and creates the env of a config, either single-agent or multi-agent."""
     kind: WorldKind = load_internal(KINDS["many agents" if config.has_many_agents else "one agent"])()
     return kind
 
@@ -42,11 +42,11 @@ def check_world(config: EnvConfig) -> None:
 
 
 def game_of(config: EnvConfig) -> ArrayGame | None:
-    """Creates the game for tree search that is equivalent to a world, None if the world supports no search.
+    """Creates the game for tree search that is equivalent to a multi-agent env; None if the env supports no search.
 
     Raises:
         UsageError: A name or a keyword argument does not exist.
-        EnvironmentUnusable: A package is not installed, or the object is no multi-agent world.
+        EnvironmentUnusable: A package is not installed, or the object is not a multi-agent env.
         EnvError: The world's own code raised.
     """
     return kind_of(config).game(config)
@@ -63,7 +63,7 @@ def make_vector_world(
     *,
     with_states: bool = False,
 ) -> VectorWorld:
-    """Creates a vectorized env of W worlds; single-agent envs become worlds with one agent.
+    """Creates W vectorized multi-agent envs (worlds); a single-agent env becomes a world with one agent.
 
     Args:
         config: Config of the env or world.
@@ -98,10 +98,10 @@ def spaces_of_policies(config: EnvConfig, mapping: PolicyMapping) -> dict[str, S
 
 
 def kinds_of_agents(config: EnvConfig) -> PolicyMapping:
-    """Returns a default mapping in which agents with equal spaces share a policy; creates one world.
+    """Returns a default mapping from agents to policies: agents with equal spaces share one. Creates one env.
 
-    A policy is named after its group, or after the prefix of its first agent's id: `hunter` for `hunter_0`. The policy
-    of a single-agent env is called `agent`.
+    A policy is named after its group of agents, or after the prefix of its first agent's id: `hunter` for `hunter_0`.
+    The policy of a single-agent env is called `agent`.
 
     Raises:
         UsageError: A name or a keyword argument does not exist.

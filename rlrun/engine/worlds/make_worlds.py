@@ -47,7 +47,7 @@ PARTS = {
 
 
 class ManyAgents(WorldKind):
-    """Checks the configs of multi-agent envs, and creates vectorized worlds from them."""
+    """Implementation of `WorldKind` that checks and creates multi-agent envs."""
 
     @override
     def check(self, config: EnvConfig) -> None:
@@ -149,16 +149,16 @@ class ManyAgents(WorldKind):
 
 
 def make_world(config: EnvConfig, *, lessons: Lessons | None = None, number: int = 0) -> World:
-    """Creates one multi-agent world with its wrappers.
+    """Creates a single multi-agent env (world) with its wrappers.
 
     Args:
         config: Config of the world.
         lessons: Keyword arguments that a curriculum sets for the vectorized worlds; None without a curriculum.
-        number: Index of the world among the vectorized worlds.
+        number: Index of this world among the vectorized worlds.
 
     Raises:
         UsageError: A name or a keyword argument does not exist.
-        EnvironmentUnusable: A package is not installed, or the object is no multi-agent world.
+        EnvironmentUnusable: A package is not installed, or the object is not a multi-agent env.
         EnvError: The world's own code raised.
     """
     if config.external is not None:
@@ -192,10 +192,10 @@ def _of_one_task(config: EnvConfig, kwargs: dict[str, Any]) -> World:
 
 
 def make_game_tree(config: EnvConfig) -> tuple[GameTree, Sequence[str]]:
-    """Returns the game tree of a world, and the agents that are the tree's players.
+    """Returns the root of a multi-agent env's game tree, and the agents that are the tree's players.
 
     Raises:
-        UsageError: The world has no game tree.
+        UsageError: The env has no game tree.
     """
     tree: GameTree | None = None
     agents: tuple[str, ...] = ()
@@ -217,7 +217,7 @@ def steps_all_at_once(config: EnvConfig) -> bool:
 
 
 def takes_num_worlds(factory: Callable[..., Any]) -> bool:
-    """Whether a factory creates an `ArrayWorld`, indicated by a first parameter named `num_worlds`."""
+    """Whether a factory creates an `ArrayWorld`, a batch of worlds: its first parameter is then named `num_worlds`."""
     try:
         return next(iter(inspect.signature(factory).parameters), None) == "num_worlds"
     except (TypeError, ValueError):  # callables of C have no signature
@@ -278,7 +278,7 @@ def _factory(config: EnvConfig) -> Callable[..., Any]:
 
 
 def as_world(world_id: str, made: Any) -> World:
-    """Converts a factory's result to a `World`: PettingZoo envs are wrapped in an adapter."""
+    """Converts an object that a factory returned to a `World`; a PettingZoo env is wrapped in an adapter."""
     if isinstance(made, World):
         return made
     if any(base.__module__.partition(".")[0] == "pettingzoo" for base in type(made).__mro__):

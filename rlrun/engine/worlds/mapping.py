@@ -77,7 +77,7 @@ class PolicyMapping:
         return policy
 
     def seatings(self, agents: Sequence[str]) -> list[dict[str, list[str]]]:
-        """Returns each policy's agents in one episode if patterns map agents, in several if a function does.
+        """Returns which agents each policy has, for one episode, or for several if a function decides per episode.
 
         Raises:
             UsageError: No pattern matches an agent, or the function returns an unknown name.

@@ -76,11 +76,11 @@ class OneAgentWorlds:
         return rows
 
     def owners(self, policy: str) -> Sequence[str]:
-        """Returns the id of the only agent of each of the B envs, [B]."""
+        """Returns the id of the single agent in each of the B envs, [B]."""
         return (ONLY_AGENT,) * self.num_worlds
 
     def places(self) -> list[EpisodePosition]:
-        """Current position of each env: episode number, its seed, and the episode's length so far."""
+        """Returns each env's current position: episode number, its seed, and the episode's length so far."""
         return self._env.places()
 
     def restore(
@@ -90,7 +90,7 @@ class OneAgentWorlds:
         hashes: Sequence[str],
         max_replay_s: float,
     ) -> tuple[WorldRows, list[bool]]:
-        """Restores the envs to given positions by seeded resets and a replay of their actions.
+        """Returns each env to a saved step of its episode by a seeded reset and a replay of actions.
 
         See `VectorEnv.restore`.
         """
@@ -114,7 +114,7 @@ class OneAgentWorlds:
 
 
 class OneAgent(WorldKind):
-    """Checks the configs of single-agent envs, and creates worlds with one agent from them."""
+    """Implementation of `WorldKind` that checks and creates single-agent envs, as worlds with one agent."""
 
     @override
     def check(self, config: EnvConfig) -> None:

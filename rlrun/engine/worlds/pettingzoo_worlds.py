@@ -62,7 +62,7 @@ class ParallelWorld(World):
 
     @override
     def reset(self, seed: int) -> Mapping[str, Any]:
-        """Resets the env to the start of an episode; returns the observations of agents that act first."""
+        """Resets the env to the start of an episode; returns the observations of the agents that act first."""
         observations, infos = self._env.reset(seed=seed)
         return self._spaces.shown(observations, infos)
 
@@ -98,9 +98,9 @@ class ParallelWorld(World):
 class TurnBasedWorld(World):
     """World adapter for a turn-based PettingZoo AECEnv: only `agent_selection` acts.
 
-    A step is one agent's action. All agents receive `env.rewards` after each step, whereas `env.last()` returns the
-    sum of an agent's rewards since its previous action. An agent's episode ends, with the final observation, at the
-    turn of its dead step, which the adapter takes.
+    One agent acts in each step, and all agents receive their part of `env.rewards` after it (`env.last()` would sum an
+    agent's rewards since its previous action). PettingZoo gives an ended agent one more turn, the dead step with action
+    None. The adapter takes this turn; the agent's episode ends there with its final observation.
 
     Args:
         env: The env.
@@ -128,14 +128,14 @@ class TurnBasedWorld(World):
 
     @override
     def reset(self, seed: int) -> Mapping[str, Any]:
-        """Resets the env to the start of an episode; returns the observations of agents that act first."""
+        """Resets the env to the start of an episode; returns the observations of the agents that act first."""
         self._env.reset(seed=seed)
         observation, _, _, _, info = self._env.last()
         return self._spaces.shown({self._env.agent_selection: observation}, {self._env.agent_selection: info})
 
     @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
-        """Steps the env with the selected agent's action, then takes dead steps until a living agent is selected."""
+        """Steps the env with the selected agent's action, then with None for ended agents that are selected next."""
         env = self._env
         (action,) = actions.values()
         env.step(action)

@@ -1,4 +1,4 @@
-"""Agent slots of one policy in W worlds: allocation to agents, and the slots' observations, rewards and ends."""
+"""Slots for the agents of one policy in W worlds: assignment of agents, and their observations, rewards and ends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rlrun.engine.worlds.vector_world import SlotRows
 
 @dataclass(slots=True)
 class Seat:
-    """Slot of a living agent, with direct references to the arrays that each step writes.
+    """Slot that a living agent occupies, with direct references to the arrays that each step writes.
 
     Attributes:
         policy: Name of the policy.
@@ -37,7 +37,7 @@ class Seat:
 
 
 class PolicySlots:
-    """Allocator and arrays of a policy's B = W * K agent slots, ordered by world.
+    """Slots of one policy's agents, B = W * K in W worlds, ordered by world: assigns agents, and holds their data.
 
     Args:
         policy: Name of the policy.
@@ -90,11 +90,11 @@ class PolicySlots:
         self._rewards = self.rows.rewards.data.cast("B").cast("d")
 
     def of_world(self, world: int) -> slice:
-        """Returns the range of a world's slots among the policy's B slots, as a slice."""
+        """Returns the slots of one world among the policy's B slots, as a slice."""
         return slice(world * self.per_world, (world + 1) * self.per_world)
 
     def take(self, world: int, agent: str) -> Seat | None:
-        """Allocates an agent's home slot in a world, or the lowest free slot; returns None if all are taken."""
+        """Assigns to an agent its preferred slot in a world, or the lowest free slot; returns None if all are taken."""
         free = self._free[world]
         if not free:
             return None
@@ -110,7 +110,7 @@ class PolicySlots:
         return Seat(self._policy, index, slot, self._write, self._acts, self._rewards)
 
     def end(self, slot: int, terminated: bool, truncated: bool) -> None:
-        """Marks the end of an agent's episode; the agent keeps the slot until `free` is called."""
+        """Marks the end of an agent's episode; its slot stays taken until `free` is called."""
         rows = self.rows
         rows.terminateds[slot], rows.truncateds[slot] = terminated, truncated
         rows.acts[slot] = rows.starts[slot] = rows.living[slot] = False
@@ -126,14 +126,14 @@ class PolicySlots:
         self.forget_step(self.of_world(world))
 
     def forget_step(self, slots: slice) -> None:
-        """Clears all step data of slots: acting and start flags, rewards, info columns and ends."""
+        """Resets all data of the last step in some slots: acting, start and end flags, rewards and info columns."""
         rows = self.rows
         rows.acts[slots] = False
         rows.starts[slots] = False
         self.clear_slots(slots)
 
     def clear_slots(self, slots: slice) -> None:
-        """Clears rewards, info columns and ends of slots."""
+        """Sets rewards, info columns and end flags of some slots to 0 or False."""
         rows = self.rows
         rows.rewards[slots] = 0.0
         for column in rows.columns.values():
@@ -142,7 +142,7 @@ class PolicySlots:
         rows.truncateds[slots] = False
 
     def digest(self, slot: int) -> str:
-        """Returns a digest of a slot's owner, flags and observation, to check whether a restore is exact."""
+        """Returns a digest of a slot's agent id, flags and observation, to check whether a restore is exact."""
         row = map_tree(lambda leaf: leaf[slot], self.rows.observations)
         rows = self.rows
         index = slot % self.per_world

@@ -1,4 +1,4 @@
-"""Rollouts of worlds with random actions, recorded by policy for the check of an env."""
+"""Rollouts of envs with random actions, whose records the check of an env evaluates."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class ShownToPolicy:
         where: Description of each observation's origin: env and step, or agent.
         rewards: Reward of each agent in each step of its episodes.
         lengths: Length of each completed episode of an agent.
-        legal: Share of legal actions, for each observation with an action mask.
+        legal: Fraction of actions that are legal, for each observation with an action mask.
         terminated: Number of terminated episodes.
         truncated: Number of truncated episodes.
         both: Number of episodes that were both terminated and truncated.
-        most: Maximum number of simultaneous agents in a world, including agents that have just ended.
+        most: Maximum number of agents at once in a world, including agents that have just ended.
     """
 
     observations: list[Any] = field(default_factory=list)
@@ -50,7 +50,10 @@ class ShownToPolicy:
     most: int = 0
 
     def ends(self) -> str:
-        """Summarizes the lengths and ends of episodes in words; "" if none ended."""
+        """Returns a text about the finished episodes: number, range of lengths, terminations, truncations.
+
+        "" if none.
+        """
         if not self.lengths:
             return ""
         told = f"{len(self.lengths)} of {min(self.lengths)} to {max(self.lengths)} steps"
@@ -64,13 +67,13 @@ class RandomRollout:
     Attributes:
         policies: Observations, rewards and ends by policy.
         actions: Actions by step and policy, arrays [B, ...].
-        digests: Digests of observations and rewards after the reset and after each of the first steps.
-        last: Digests of the worlds after the last step.
+        digests: Hashes of observations and rewards after the reset and after each of the first steps.
+        last: Hash of each world's state after the last step.
         places: Position of each world (episode and step within it) after the last step.
         lengths: Length of each completed episode of a world.
         missing_finals: Number of truncated agents without a final observation.
         seconds: Wall time of the steps.
-        refusal: Error message of an invalid return value that ended the rollout; "" for none.
+        refusal: Error message if an invalid return value of the env ended the rollout; "" for none.
     """
 
     policies: Mapping[str, ShownToPolicy]
@@ -85,7 +88,7 @@ class RandomRollout:
 
 
 def play(worlds: VectorWorld, length: int) -> RandomRollout:
-    """Resets worlds, takes `length` steps with random actions, and returns the record of this rollout."""
+    """Resets worlds, takes `length` steps with random actions, and returns the record of the rollout."""
     random = {policy: RandomActions(spaces, ACTION_SEED) for policy, spaces in worlds.spaces.items()}
     shown = {policy: ShownToPolicy() for policy in worlds.spaces}
     digests: list[Any] = []

@@ -1,4 +1,4 @@
-"""Runner of one dict-based world: assigns living agents to slots, and writes step results to the slots' arrays."""
+"""Runner of one multi-agent env with dicts by agent id: assigns agents to slots, and writes step results to arrays."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _REMEMBERED = 4096
 
 
 class RunningWorld:
-    """Runner of one dict-based world, which writes agents' observations, rewards and ends to their slots.
+    """Runner of one multi-agent env (world), which writes agents' observations, rewards and ends to their slots.
 
     Args:
         world_id: Name of the world in messages.
@@ -93,12 +93,12 @@ class RunningWorld:
 
     @property
     def place(self) -> EpisodePosition:
-        """Current position of the world: episode number, seed and episode length so far."""
+        """Returns the world's current position: episode number, seed and episode length so far."""
         return EpisodePosition(self._episode, self._seed, self._length)
 
     @watched_env_call(lambda own: own["self"]._where())
     def reset(self, place: EpisodePosition) -> None:
-        """Resets the world to the start of the episode of a position, and fully validates the return values.
+        """Starts the episode of a given position, and fully validates the return values of the world's `reset`.
 
         Raises:
             EnvError: The world raised, or returned an invalid value.
@@ -119,11 +119,11 @@ class RunningWorld:
 
     @watched_env_call(lambda own: own["self"]._where())
     def step(self, actions: Mapping[str, Sequence[Any]], closely: bool) -> None:
-        """Steps the world and writes the result to its slots, which the caller has cleared.
+        """Steps the world and writes the result to its agents' slots, which the caller has cleared.
 
         Args:
             actions: Actions of the K slots that each policy has in the world, by policy.
-            closely: Whether to validate all return values.
+            closely: Whether to validate all return values, not only the cheap checks of each step.
 
         Raises:
             EnvError: The world raised, or returned an invalid value.
@@ -166,13 +166,13 @@ class RunningWorld:
         return state
 
     def digest(self) -> str:
-        """Returns a digest of the world's current state: slot owners, acting flags and observations."""
+        """Returns a digest of the world's state: the agents in the slots, which of them act, and observations."""
         shown = sorted((seat.policy, seat.slot) for seat in [*self._living.values(), *self._ended])
         text = "\n".join(f"{policy}:{self._policies[policy].digest(slot)}" for policy, slot in shown)
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
     def refuse(self, agent: str, reason: str) -> NoReturn:
-        """Raises the error for an agent's invalid value in the last step or reset."""
+        """Raises the error for an invalid value that the world returned for an agent in the last step or reset."""
         self._refuse("step()" if self._length else "reset()", Refusal(reason, agent))
 
     @watched_env_call(lambda own: own["self"]._where())
@@ -348,7 +348,11 @@ class EarlyRewards:
         self.ended: dict[str, None] = {}
 
     def keep_or_drop(self, agent: str, reward: float) -> int:
-        """Keeps a reward for an agent yet to appear and returns 0; drops one for an ended agent and returns 1."""
+        """Keeps a reward for an agent that has yet to appear, or discards it if the agent has ended.
+
+        Returns:
+            Number of discarded rewards, 0 or 1.
+        """
         if agent in self.ended:
             return 1
         total, number = self.rewards.get(agent, (0.0, 0))
@@ -360,7 +364,7 @@ class EarlyRewards:
         return self.rewards.pop(agent, (0.0, 0))[0]
 
     def drop(self) -> int:
-        """Drops the rewards still held when the episode ends, and returns how many they were."""
+        """Discards the rewards of agents that never appeared when the episode ends; returns the number of rewards."""
         dropped = sum(number for _, number in self.rewards.values())
         self.rewards = {}
         return dropped

@@ -1,4 +1,4 @@
-"""Multi-task worlds: each episode has a task, sampled by the episode's seed or set by a curriculum."""
+"""Multi-task envs with many agents: each episode's task is sampled by the episode's seed or set by a curriculum."""
 
 from __future__ import annotations
 

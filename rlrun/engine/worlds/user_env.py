@@ -60,10 +60,10 @@ def env_config(env: EnvLike, kwargs: Mapping[str, Any] | None = None, *, path: s
 
 
 def replaced_env(saved: EnvConfig, env: EnvLike) -> EnvConfig:
-    """Returns the config of an env that replaces a saved one.
+    """Returns the config of an env that replaces the saved env of a run.
 
-    A mapping or a config replaces all saved settings. An id or an object keeps the other settings, such as `kwargs`, of
-    the saved env.
+    If the new env is a mapping or a config, it replaces all saved settings. If it is an id or an object, the other
+    settings of the saved env, such as `kwargs`, are kept.
     """
     if isinstance(env, EnvConfig | Mapping):
         return env_config(env)
@@ -71,6 +71,6 @@ def replaced_env(saved: EnvConfig, env: EnvLike) -> EnvConfig:
 
 
 def other_settings(env: EnvConfig) -> dict[str, Any]:
-    """Returns the explicitly set settings of an env, except the setting that names the env."""
+    """Returns an env's settings that differ from their defaults, without those that name the env, such as `id`."""
     written = env.model_dump(mode="json", exclude_defaults=True)
     return {key: value for key, value in written.items() if key not in WHICH_ENV}

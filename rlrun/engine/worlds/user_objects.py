@@ -48,7 +48,7 @@ def import_name(found: object) -> str:
 
 
 def named_object(found: object, kwargs: Mapping[str, Any], path: str) -> tuple[dict[str, str], UserEnv | None]:
-    """Returns the env setting (`id` or `world`) for a Python object, and the object if it has no import name.
+    """Returns the setting (`id` or `world`) that names a Python object, and the object itself if it cannot be imported.
 
     Raises:
         SpecError: The object neither is an env nor creates one.

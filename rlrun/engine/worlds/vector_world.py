@@ -1,9 +1,9 @@
 """Interface of vectorized multi-agent worlds: each policy has agent slots, and each slot holds one agent at a time.
 
 The slots of a policy are ordered by world: B = W * K, where K is the number of slots that the policy has in each world.
-An agent owns its slot from its first observation to its last. Ends follow the rule of vector envs, NEXT_STEP: after the
-step that ended an agent, the slot holds the final observation and does not act. At the next step the slot is free for
-another agent. A world whose episode ended is reset in the next step, in which its actions are ignored.
+An agent occupies its slot from its first observation to its last. Ends follow Gymnasium's NEXT_STEP autoreset: after
+the step that ended an agent, the slot holds the final observation and does not act. At the next step the slot is free
+for another agent. A world whose episode ended is reset in the next step, in which its actions are ignored.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class SlotRows:
 
 @dataclass
 class WorldRows:
-    """Result of a step of W worlds.
+    """Result of one step of W multi-agent envs (worlds).
 
     Attributes:
         policies: Observations, rewards and ends of the slots, by policy.
@@ -80,7 +80,7 @@ class WorldRows:
 
 
 class VectorWorld(Protocol):
-    """Interface of W vectorized worlds; the module's docstring explains slots and autoreset.
+    """Interface of W vectorized multi-agent envs (worlds); the module's docstring explains slots and autoreset.
 
     Attributes:
         num_worlds: Number of worlds, W.
@@ -121,7 +121,10 @@ class VectorWorld(Protocol):
         ...
 
     def owners(self, policy: str) -> Sequence[str]:
-        """Returns the id of the current or latest agent in each of a policy's B slots, [B]; "" before any."""
+        """Returns the id of the current or latest agent in each of a policy's B slots, [B].
+
+        "" if a slot had no agent yet.
+        """
         ...
 
     def places(self) -> list[EpisodePosition]:
@@ -135,10 +138,10 @@ class VectorWorld(Protocol):
         hashes: Sequence[str],
         max_replay_s: float,
     ) -> tuple[WorldRows, list[bool]]:
-        """Restores the worlds to given positions by seeded resets and a replay of the joint actions.
+        """Returns each world to a saved step of an episode by a seeded reset and a replay of the joint actions.
 
         Args:
-            places: Position of each world.
+            places: Saved position (episode, seed, step) of each world.
             actions: Actions of each world since its reset, by policy, arrays [length, K, ...].
             hashes: Expected digest (`hashes`) of each world at its position.
             max_replay_s: Time limit of the replay in seconds.
@@ -152,7 +155,7 @@ class VectorWorld(Protocol):
         ...
 
     def hashes(self) -> list[str]:
-        """Returns a digest of each world's current state: slot owners, acting flags and observations."""
+        """Returns a digest of each world's current state: agents in slots, which of them act, and observations."""
         ...
 
     def render(self) -> NDArray[np.uint8] | None:
@@ -165,7 +168,7 @@ class VectorWorld(Protocol):
 
 
 def place_of(worlds: VectorWorld, policy: str, slot: int) -> str:
-    """Returns a text for messages that locates a slot's agent: env or world, episode, and agent id."""
+    """Returns a text for messages that locates the agent in a slot: env or world, episode, and agent id."""
     world = slot // (worlds.slots[policy] // worlds.num_worlds)
     place, agent = worlds.places()[world], worlds.owners(policy)[slot]
     if agent == ONLY_AGENT:

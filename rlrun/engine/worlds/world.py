@@ -1,4 +1,4 @@
-"""Interface of custom multi-agent worlds, with dicts by agent id."""
+"""Interface that users' multi-agent envs implement, with dicts by agent id."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class WorldStep(NamedTuple):
 
 
 class World(ABC):
-    """Multi-agent environment whose agents may be born and end at any step.
+    """Multi-agent environment whose agents may appear and end at any step.
 
     An agent's episode begins with the first observation and ends with a termination or truncation flag. Exactly the
     agents with a non-final observation act next: a turn-based world returns an observation only for the player to move.

@@ -63,16 +63,16 @@ def step_refusal(result: Any, slots_of: Callable[[str], PolicySlots]) -> Refusal
 
 
 def ends_refusal(terminateds: Mapping[str, Any], truncateds: Mapping[str, Any], ended: Any) -> Refusal | None:
-    """Validates a step's termination and truncation flags and `ended`; returns the error, None if valid."""
+    """Validates the termination and truncation flags and `ended` of a step; returns the error, or None if valid."""
     return next(_flags_refused(terminateds, truncateds, ended), None)
 
 
 def strange_reward(agents: Collection[str], known: Collection[str]) -> Refusal | None:
-    """Returns the error for a reward with an unknown agent id; None if all ids are known.
+    """Returns the error for a reward given to an unknown agent id; None if all ids are known.
 
     Args:
-        agents: Ids of rewarded agents that were not living.
-        known: Known agent ids.
+        agents: Ids of agents that got a reward but no observation in the episode.
+        known: Ids of the possible agents, and of all that have appeared.
     """
     for agent in agents:
         if agent not in known:
@@ -83,7 +83,7 @@ def strange_reward(agents: Collection[str], known: Collection[str]) -> Refusal |
 
 
 def other_spaces(world_id: str, policy: str, agents: Mapping[str, Spaces]) -> EnvironmentUnusable:
-    """Creates the error for agents of one policy with different spaces."""
+    """Creates the error for agents that share a policy but have different spaces."""
     told = "; ".join(f"agent '{agent}' has {observation}, {action}" for agent, (observation, action) in agents.items())
     return EnvironmentUnusable(
         f"env {world_id}: agents of one policy need equal spaces, and those of policy {policy} differ: {told}. Map "
@@ -131,7 +131,7 @@ def silence_refusal(living: Iterable[str], acting: Container[str]) -> Refusal:
 
 
 def taken_slots(policy: str, per_world: int) -> str:
-    """Returns the error message for an agent that appears while all slots of its policy are taken."""
+    """Returns the error message for an agent that appears when all slots of its policy in the world are occupied."""
     return (
         f"policy {policy} has {per_world} slots in each world, and all are taken. Raise "
         f"policies.{policy}.slots to as many agents as live at once, and those that have just ended"

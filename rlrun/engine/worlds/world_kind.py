@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class WorldKind(ABC):
-    """Interface that checks the config of an env or world, and creates vectorized worlds from it.
+    """Interface that checks the config of an env and creates vectorized worlds, for single- or multi-agent envs.
 
-    See `make.py`.
+    The functions of `make.py` call it.
     """
 
     @abstractmethod
@@ -39,7 +39,7 @@ class WorldKind(ABC):
         *,
         with_states: bool,
     ) -> VectorWorld:
-        """Creates a vectorized env of W worlds; see `make_vector_world`."""
+        """Creates W vectorized worlds; see `make_vector_world`."""
 
     @abstractmethod
     def spaces(self, config: EnvConfig, mapping: PolicyMapping) -> dict[str, Spaces]:

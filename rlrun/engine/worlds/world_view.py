@@ -1,4 +1,4 @@
-"""Description of a world that policy constructors receive in addition to the agents' spaces."""
+"""Properties of an env that policy constructors receive in addition to the agents' spaces."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WorldView:
-    """Properties of a world that a policy's construction depends on, in addition to the agents' spaces.
+    """Properties of an env on which a policy's construction depends, in addition to the agents' spaces.
 
     Attributes:
         state_space: Space of the global state; None if there is no state.
         slots: Maximum number of simultaneous agents per world for which the policy acts, K.
         clock: Time axis of experience: one row per world step, or one row per agent's decision.
-        game: Game for tree search that is equivalent to the world; None if there is none.
+        game: Game for tree search that is equivalent to the env; None if there is none.
     """
 
     state_space: gymnasium.spaces.Box | None

@@ -22,7 +22,7 @@ AGENT = "agent"
 
 
 class WrappedWorld(World):
-    """Base class of world wrappers; delegates to the wrapped world.
+    """Base class of world wrappers; passes all calls on to the wrapped world unless a subclass changes them.
 
     Args:
         world: The wrapped world.
@@ -48,17 +48,17 @@ class WrappedWorld(World):
 
     @override
     def reset(self, seed: int) -> Mapping[str, Any]:
-        """Resets the wrapped world; returns the transformed observations."""
+        """Resets the wrapped world; returns the observations, transformed by `shown`."""
         return {agent: self.shown(agent, seen) for agent, seen in self.world.reset(seed).items()}
 
     @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
-        """Steps the wrapped world; returns the result with transformed observations."""
+        """Steps the wrapped world; returns the result, with observations transformed by `shown`."""
         step = self.world.step(actions)
         return step._replace(observations={agent: self.shown(agent, seen) for agent, seen in step.observations.items()})
 
     def shown(self, agent: str, observation: Any) -> Any:
-        """Transforms an agent's observation; the identity by default."""
+        """Returns the transformed observation of an agent; unchanged by default."""
         return observation
 
     @override
@@ -190,8 +190,8 @@ class BlackDeath(WrappedWorld):
 
     Like SuperSuit's `black_death`: all `possible_agents` are always present, and end with the world's episode. Agents
     that are not yet born get zeros too. Action masks of ended or unborn agents allow all actions. At the world's end,
-    living agents that are not terminated are truncated, and all others are terminated. The info of each agent's last
-    end is returned at that time.
+    living agents that are not terminated are truncated, and all others are terminated. The infos that agents returned
+    at their ends are returned at that time.
 
     Raises:
         EnvironmentUnusable: If agents of the world take turns.
@@ -218,7 +218,7 @@ class BlackDeath(WrappedWorld):
         """Steps the world with only the living agents' actions.
 
         Raises:
-            ValueError: If an agent appears that is not among the possible ones.
+            ValueError: If an agent appears that is not among `possible_agents`.
         """
         acted = self._acting
         step = self.world.step({agent: action for agent, action in actions.items() if agent in acted})
@@ -249,7 +249,8 @@ class Team(WrappedWorld):
     """World wrapper that joins a group of agents into a single agent with Tuple observations and actions.
 
     The team acts while any member does; members that do not act have zero observations and actions without effect. The
-    team's episode ends with that of the last living member: terminated if the last members are, else truncated.
+    team's episode ends when its last living member ends: terminated if all members that end in that step are
+    terminated, else truncated.
 
     Args:
         world: The world; all its agents act at once.
@@ -283,14 +284,14 @@ class Team(WrappedWorld):
 
     @override
     def reset(self, seed: int) -> Mapping[str, Any]:
-        """Resets the wrapped world; returns the transformed observations."""
+        """Resets the wrapped world; returns the observations, with the team's members joined."""
         observations = self.world.reset(seed)
         self._acting = set(observations) & set(self._members)
         return self._joined(observations)
 
     @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
-        """Takes a step with the actions of the members that act.
+        """Steps the world with the actions of those members of the team that act; the others' actions are dropped.
 
         Raises:
             ValueError: If `reward` is `once`, but the members' rewards differ.

@@ -1,1 +1,1 @@
-"""Games for tree search and exact analysis."""
+"""Games for tree search, and game trees for exact analysis."""

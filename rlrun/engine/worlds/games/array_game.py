@@ -22,8 +22,10 @@ class Symmetries:
     """Board symmetries as permutations of cells and actions, beginning with the identity.
 
     Attributes:
-        cells: For each of S symmetries, the index of the source cell of each of C target cells, row-major, [S, C].
-        actions: For each of S symmetries, the index of the source action of each of A target actions, [S, A].
+        cells: Permutation of the board's C cells (row-major) for each of S symmetries, [S, C]: entry c is the cell
+            whose content moves to cell c.
+        actions: Permutation of the A actions for each of S symmetries, [S, A]: entry a is the action that becomes
+            action a.
     """
 
     cells: Indices
@@ -36,7 +38,12 @@ class Symmetries:
 
     @staticmethod
     def from_boards(boards: Sequence[Indices], actions: Sequence[Indices]) -> Symmetries:
-        """Creates symmetries, each from a board of source cells [rows, columns] and a permutation of A actions."""
+        """Creates symmetries from cell and action permutations.
+
+        Args:
+            boards: For each symmetry, the index of the source cell of each cell, [rows, columns].
+            actions: For each symmetry, the index of the source action of each action, [A].
+        """
         return Symmetries(np.stack([board.ravel() for board in boards]), np.stack(list(actions)))
 
     def __len__(self) -> int:
@@ -44,7 +51,7 @@ class Symmetries:
         return len(self.cells)
 
     def move(self, observations: Mapping[str, Any], which: Indices) -> dict[str, Any]:
-        """Transforms n observations (boards and action masks), observation i by the symmetry with index `which[i]`."""
+        """Transforms each of n observations (board and action mask) by the symmetry with index `which[i]`."""
         return {
             OBSERVATION: self.move_cells(observations[OBSERVATION], which),
             ACTION_MASK: self.move_actions(observations[ACTION_MASK], which),
@@ -57,7 +64,7 @@ class Symmetries:
         return moved.reshape(boards.shape)
 
     def move_actions(self, numbers: NDArray[Any], which: Indices) -> NDArray[Any]:
-        """Permutes n rows of values of A actions [n, A], row i by the symmetry with index `which[i]`."""
+        """Permutes values of A actions in n rows, [n, A]; row i by the symmetry with index `which[i]`."""
         return np.take_along_axis(numbers, self.actions[which], axis=1)
 
 
@@ -69,7 +76,9 @@ Flags = NDArray[np.bool_]
 
 
 class ArrayGame(Protocol):
-    """Deterministic single-player or two-player zero-sum game; the mover is the player to act.
+    """Deterministic single-player or two-player zero-sum game, played in many positions at once.
+
+    The mover is the player to act in a position.
 
     Attributes:
         num_actions: Size of the action space, A, including illegal actions.
@@ -80,7 +89,7 @@ class ArrayGame(Protocol):
     symmetries: Symmetries
 
     def first(self, number: int, seed: int = 0) -> States:
-        """Returns n initial positions; if they are random, the seeds are `seed`, `seed + 1`, and so on."""
+        """Returns n initial positions; if a game's start is random, position i is drawn with `seed + i`."""
         ...
 
     def legal(self, states: States) -> Flags:
@@ -92,7 +101,10 @@ class ArrayGame(Protocol):
         ...
 
     def results(self, states: States) -> tuple[Flags, Floats]:
-        """Returns the mask of terminal positions [n], and the movers' outcomes [n] in [-1, 1], 0 if not terminal."""
+        """Returns the mask of terminal positions [n], and the outcomes for the players to act, [n] in [-1, 1].
+
+        The outcome of a position that is not terminal is 0.
+        """
         ...
 
     def movers(self, states: States) -> Floats:
@@ -104,5 +116,5 @@ class ArrayGame(Protocol):
         ...
 
     def positions(self, observations: Tree) -> States:
-        """Returns positions reconstructed from the movers' observations: the inverse of `observe`."""
+        """Reconstructs n positions from the observations of the players to act; the inverse of `observe`."""
         ...

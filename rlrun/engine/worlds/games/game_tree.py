@@ -1,4 +1,4 @@
-"""Interface of small games as trees: chance moves, hidden information, two players."""
+"""Interface of small two-player games as trees, with chance moves and hidden information."""
 
 from __future__ import annotations
 

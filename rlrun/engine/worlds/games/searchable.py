@@ -25,8 +25,8 @@ class Searchable(Protocol):
 
     Attributes:
         mover: Player to act: 1 for the first, -1 for the second.
-        result: Outcome for the mover in a terminal position, in [-1, 1]; None before the end. In games with ranked
-            rewards (`rlrun.algorithms.alphazero.ranked_rewards`), this is the return.
+        result: Outcome for the player to act in a terminal position, in [-1, 1]; None before the end. In games with
+            ranked rewards (`rlrun.algorithms.alphazero.ranked_rewards`), the episode's return instead.
     """
 
     @property
@@ -36,7 +36,7 @@ class Searchable(Protocol):
     def result(self) -> float | None: ...  # noqa: D102 (an attribute)
 
     def observe(self) -> Tree:
-        """Returns the mover's observation of the position."""
+        """Returns the observation of the player to act."""
         ...
 
     def legal(self) -> Flags:
@@ -52,9 +52,9 @@ class Searchable(Protocol):
         ...
 
     def at(self, observation: Tree) -> Self:
-        """Reconstructs a position from the mover's observation, with the same future as the original position.
+        """Reconstructs a position, equivalent for all future moves, from the observation of the player to act.
 
-        This is needed for search outside of training, where a policy receives only observations.
+        Tree search outside of training needs it, since a policy then receives only observations.
         """
         ...
 
@@ -64,7 +64,7 @@ class ObjectGame:
 
     Args:
         name: Name of the game in messages.
-        begin: Function that returns the initial position, deterministic in the seed.
+        begin: Function from a seed to an initial position; equal seeds must give equal positions.
         num_actions: Size of the action space, A.
 
     Raises:
@@ -110,7 +110,7 @@ class ObjectGame:
         return map_tree(lambda *own: np.stack(own), seen[0], *seen[1:])
 
     def positions(self, observations: Tree) -> States:
-        """Returns n positions reconstructed from the observations of the players to act: the inverse of `observe`."""
+        """Reconstructs n positions from the observations of the players to act; the inverse of `observe`."""
         any_position = self._begin(0)
         number = len(leaves(observations)[0])
         rows = [map_tree(lambda leaf, row=row: leaf[row], observations) for row in range(number)]

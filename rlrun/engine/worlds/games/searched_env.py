@@ -22,10 +22,10 @@ METHODS = ("get_state", "set_state", "state_of")
 
 
 class SearchedEnv(World):
-    """World of a deterministic single-agent env whose state can be saved, set, and inferred from observations.
+    """World with one agent around a deterministic single-agent env, to be used with tree search.
 
-    The env has three additional methods: `get_state()`; `set_state(state)`, also within an episode; and
-    `state_of(observation)`, the state inferred from an observation. States are immutable, and only `reset` may be
+    The env must have three additional methods: `get_state()`; `set_state(state)`, also within an episode; and
+    `state_of(observation)`, which infers the state from an observation. States are immutable, and only `reset` may be
     random. The agent's id is `agent`.
 
     Args:
@@ -93,7 +93,7 @@ class SearchedEnv(World):
 
 
 class InitialPositions:
-    """Sampler of an env's initial positions; pickling it stores the env's factory instead of the env.
+    """Sampler of initial env states for tree search; pickling it stores the env's factory instead of the env.
 
     Args:
         make: Factory of the env, which all positions share.
@@ -114,17 +114,17 @@ class InitialPositions:
 
 
 class EnvPosition:
-    """Position of an env for tree search: a saved state, its observation and the return so far; see `Searchable`.
+    """Node of a tree search in an env: a saved env state, its observation and the return so far; see `Searchable`.
 
     Args:
-        env: The env, shared by all positions.
+        env: The env, which all nodes share.
         state: Saved state of the env.
         observation: Observation of the state.
         gained: Sum of the episode's rewards so far.
 
     Attributes:
-        mover: 1, as there is one player.
-        result: Return of the episode after its end, None before.
+        mover: Always 1, the only player.
+        result: Return of the episode at its end, None before.
     """
 
     __slots__ = ("_env", "_gained", "_observation", "_state", "mover", "result")
@@ -158,5 +158,5 @@ class EnvPosition:
         return cloned
 
     def at(self, observation: Any) -> EnvPosition:
-        """Returns the position inferred from an observation; its return so far is set to 0."""
+        """Returns the node whose env state is inferred from an observation; its return so far is set to 0."""
         return EnvPosition(self._env, self._env.state_of(observation), observation)

@@ -18,7 +18,7 @@ PLAYERS = ("player_0", "player_1")
 
 
 class TreeWorld(World):
-    """World that plays a two-player game from its game tree; both players are rewarded at the end.
+    """Multi-agent env in which two players play a game that is given as a tree; both are rewarded at the end.
 
     Args:
         root: First position of the game.

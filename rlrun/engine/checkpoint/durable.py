@@ -98,19 +98,22 @@ def commit_directory(partial: Path, directory: Path) -> None:
 
 
 def remove_directory(directory: Path) -> None:
-    """Removes a directory; it is first renamed, so that a partial directory is never found under its name."""
+    """Removes a directory, after renaming it, so that no partly removed directory is ever found under its name."""
     doomed = partial_name(directory)
     directory.rename(doomed)
     shutil.rmtree(doomed, ignore_errors=True)
 
 
 def partial_name(path: Path) -> Path:
-    """Temporary path for a write in progress, in the same directory as the final path; see `remove_leftovers`."""
+    """Returns a temporary path for a write in progress, in the same directory as the final path.
+
+    `remove_leftovers` recognizes the path.
+    """
     return path.parent / f".{path.name}.{secrets.token_hex(4)}.partial"
 
 
 def is_leftover(path: Path) -> bool:
-    """Whether a path is a temporary path of `partial_name`, left by an interrupted write."""
+    """Whether a path is a temporary path from `partial_name`, left behind by an interrupted write."""
     return _LEFTOVER.fullmatch(path.name) is not None
 
 
@@ -145,7 +148,7 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def explained_full_disk(path: Path, bytes_needed: Callable[[], int]) -> Iterator[None]:
-    """Context manager that turns errors of a full disk into OutOfResources with path, needed and free space.
+    """Context manager that turns the OS error of a full disk into an error that names path, needed and free space.
 
     Args:
         path: Path that is written to.

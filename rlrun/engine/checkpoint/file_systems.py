@@ -1,4 +1,4 @@
-"""Access to files in storages by URI, through any file system that pyarrow supports."""
+"""Access to files in remote storages by URI, through any file system that pyarrow supports."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def is_uri(path: str) -> bool:
 
 
 def file_system(uri: str) -> tuple[Any, str]:
-    """File system object for a path or URI, and the path within that file system.
+    """Returns the file system object for a path or URI, and the path within that file system.
 
     Raises:
         UsageError: There is no such storage.

@@ -1,4 +1,4 @@
-"""On-disk checkpoint format: directories written atomically, verified before reading, and never executed.
+"""On-disk format of checkpoints: directories that are written atomically, verified before reading, and contain no code.
 
     manifest.json                 metadata, and the size and sha256 of every file    (see manifest.py)
     spec.yaml                     the resolved spec                                   (see plain_yaml.py)
@@ -58,10 +58,11 @@ class Content:
     """Content of a checkpoint.
 
     Attributes:
-        manifest: Metadata of the training: name, spaces, counters, compile mode; no arrays.
+        manifest: Metadata of the training, such as name, spaces and counters; no arrays.
         spec: The resolved spec as plain data.
-        tensors: Named arrays by the stem of their file, such as ``policies/default``.
-        state: Everything else, nested: dicts with string keys, lists, tuples, strings, numbers, booleans, None, arrays.
+        tensors: Named arrays of each tensor file, by its path without suffix, such as ``policies/default``.
+        state: Everything else, as nested dicts with string keys, lists and tuples of strings, numbers, booleans, None
+            and arrays.
     """
 
     manifest: dict[str, Any]
@@ -72,7 +73,7 @@ class Content:
 
 @dataclass(frozen=True)
 class StagedCheckpoint:
-    """A checkpoint written completely under a temporary name; its content can no longer change.
+    """Checkpoint that has been written completely under a temporary name, and awaits the rename to its final path.
 
     Attributes:
         directory: Final path of the checkpoint.
@@ -156,7 +157,7 @@ def read_checkpoint(directory: Path) -> Content:
 
     Raises:
         CheckpointCorrupt: A file is missing, added, truncated or altered; the message names each.
-        CheckpointError: The directory is no checkpoint, cannot be read, or was written by a newer rlrun.
+        CheckpointError: The directory is not a checkpoint, cannot be read, or was written by a newer rlrun.
     """
     directory = Path(directory)
     with ExitStack() as stack:
@@ -185,14 +186,14 @@ def verify_checkpoint(directory: Path) -> Manifest:
 
     Raises:
         CheckpointCorrupt: A file is missing, added, truncated or altered; the message names each.
-        CheckpointError: The directory is no checkpoint, cannot be read, or was written by a newer rlrun.
+        CheckpointError: The directory is not a checkpoint, cannot be read, or was written by a newer rlrun.
     """
     with ExitStack() as stack:
         return _verified(Path(directory), stack)[0]
 
 
 def is_checkpoint(directory: Path) -> bool:
-    """Whether a directory is a checkpoint, valid or not."""
+    """Whether a directory is a checkpoint, intact or damaged."""
     try:
         read_manifest(directory)
     except CheckpointCorrupt:

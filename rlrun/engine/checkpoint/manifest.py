@@ -53,11 +53,11 @@ class Manifest:
     """Content of a checkpoint's manifest.
 
     Attributes:
-        about: Metadata of the training: name, spaces, counters, compile mode and the like.
+        about: Metadata of the training, such as name, spaces and counters.
         files: Entries of all other files by relative path.
         rlrun_version: Version of rlrun that wrote the checkpoint.
         created: Time of writing in UTC, as ISO 8601.
-        digest: SHA-256 digest of the manifest, which holds those of all other files.
+        digest: SHA-256 digest of the manifest, which contains the digests of all other files.
     """
 
     about: dict[str, Any]
@@ -92,7 +92,7 @@ def read_manifest(directory: Path) -> Manifest:
     """Loads and verifies a checkpoint's manifest, without reading the other files.
 
     Raises:
-        CheckpointError: The directory is no checkpoint, cannot be read, or was written by a newer rlrun.
+        CheckpointError: The directory is not a checkpoint, cannot be read, or was written by a newer rlrun.
         CheckpointCorrupt: The manifest is missing or altered.
     """
     if not directory.is_dir():
@@ -118,7 +118,7 @@ def rlrun_version() -> str:
 
 
 def is_file_name(name: str) -> bool:
-    """Whether a file name is allowed in a manifest: relative, no dot files, not outside of the directory."""
+    """Whether a name is allowed for a file in a manifest: a relative path inside the directory, without dot files."""
     return _FILE_NAME.fullmatch(name) is not None
 
 

@@ -1,6 +1,6 @@
-"""Text files that begin with their own SHA-256 digest, so that alterations are detected.
+"""Text files that begin with their own SHA-256 digest, by which alterations are detected.
 
-The digest is computed with 64 zeros in the place of the digest.
+The digest is computed with 64 zeros in its place.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def without_digest(text: str) -> str:
 
 
 def read_verified(path: Path) -> bytes:
-    """Loads a text file of a run after verifying its digest.
+    """Loads a text file that rlrun wrote in a run's folder, after verifying its digest.
 
     Raises:
         ValueError: The file was altered since rlrun wrote it, is a directory, or is too long.
@@ -54,7 +54,7 @@ def read_verified(path: Path) -> bytes:
 
 
 def with_new_digest(raw: bytes) -> bytes:
-    """Recomputes the digest in a deliberately edited text, if the text has a digest."""
+    """Recomputes the digest of a text that was edited on purpose; a text without a digest is returned unchanged."""
     for head in (_JSON_HEAD, _YAML_HEAD):
         if raw.startswith(head):
             return with_digest(head + _BLANK + raw[len(head) + len(_BLANK) :])

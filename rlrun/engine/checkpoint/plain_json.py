@@ -29,7 +29,7 @@ def load_json(text: str | bytes) -> Any:
 
 
 def read_lines(path: Path, kind: TypeAdapter[T]) -> list[T]:
-    """Loads a file with one JSON value per line; [] if there is no file. Lines truncated by a kill are skipped."""
+    """Loads a file with one JSON value per line; returns [] without a file. Skips lines that a kill has truncated."""
     found = []
     with suppress(FileNotFoundError):
         for line in path.read_bytes().splitlines():
@@ -39,6 +39,6 @@ def read_lines(path: Path, kind: TypeAdapter[T]) -> list[T]:
 
 
 def first_mistake(error: ValidationError) -> str:
-    """Describes the first mistake that pydantic found in data from a file, with its location in the data."""
+    """Returns a text with the first mistake that pydantic found in data from a file, and where it is in the data."""
     mistake = error.errors()[0]
     return ": ".join(filter(None, (".".join(map(str, mistake["loc"])), mistake["msg"])))

@@ -1,4 +1,4 @@
-"""Plain data as YAML with the same meaning in YAML 1.1 and 1.2, without tags or references.
+"""Plain data written as YAML that means the same in YAML 1.1 and 1.2, without tags or references.
 
 YAML 1.1 (PyYAML) and YAML 1.2 (rlrun's specs) disagree on what `1e-4`, `on` or `1_000` are. Strings that either version
 would read as another type are quoted, so that both read the same data.
@@ -72,7 +72,7 @@ def load_plain_yaml(text: str) -> Any:
     """Parses YAML text written by `dump_plain_yaml`.
 
     Raises:
-        ValueError: The text is no YAML, has references (which can expand without bound) or tags, or is too large.
+        ValueError: The text is not YAML, has references (which can expand without bound) or tags, or is too large.
     """
     if len(text) > MAX_BYTES:
         raise ValueError(f"longer than {MAX_BYTES} characters")

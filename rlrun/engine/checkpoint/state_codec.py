@@ -1,4 +1,4 @@
-"""Encoding of nested state as strict JSON with a list of arrays, and exact decoding.
+"""Encoding of nested state as strict JSON and a separate list of arrays, and exact decoding.
 
 JSON has no NaN, tuples or arrays. Each is written as an object with a single key that begins with "$":
 
@@ -26,7 +26,7 @@ _STORABLE = "dicts with string keys, lists, tuples, strings, numbers, booleans, 
 
 
 def encode(value: Any, arrays: list[np.ndarray[Any, Any]] | None, path: str = "state") -> Any:
-    """Encodes a nested value as JSON data for `json.dumps(..., allow_nan=False)`, with arrays in a list.
+    """Encodes a nested value as data for `json.dumps(..., allow_nan=False)`; arrays are collected in a list.
 
     Args:
         value: Dicts with string keys, lists, tuples, strings, numbers, booleans, None, NumPy arrays and scalars.

@@ -1,4 +1,4 @@
-"""Checkpoint store of one trial: file names, the newest valid and the best checkpoint, and retention."""
+"""Store of one trial's checkpoints: names, which one is the newest valid and the best, and which ones are kept."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _NAME = re.compile(r"iteration_(\d{6,})")
 
 @dataclass(frozen=True)
 class SkippedCheckpoint:
-    """Unusable checkpoint, with the reason.
+    """Checkpoint that cannot be used, with the reason.
 
     Attributes:
         path: Directory of the checkpoint.
-        reason: Error message, with the name of the file.
+        reason: Error message, which names the damaged file.
     """
 
     path: Path
@@ -81,15 +81,15 @@ class CheckpointStore:
         self._spec: tuple[dict[str, Any], str] | None = None
 
     def stage(self, iteration: int, content: Content, result: Mapping[str, Any]) -> StagedCheckpoint:
-        """Writes the files of a checkpoint under a temporary name, after removing leftovers of interrupted writes.
+        """Writes a new checkpoint under a temporary name, after removing leftovers of interrupted writes.
 
         Args:
             iteration: Number of the last completed iteration.
             content: Content of the checkpoint; `result` is added to its manifest.
-            result: Result row of that iteration.
+            result: Result row (metrics) of that iteration.
 
         Returns:
-            The checkpoint for `commit`, which must follow before the next `stage`.
+            The checkpoint, to be passed to `commit` before the next `stage`.
 
         Raises:
             OutOfResources: The disk is full; other checkpoints are unchanged.
@@ -101,10 +101,10 @@ class CheckpointStore:
         return stage_checkpoint(self._place_of(iteration), content, self._spec[1])
 
     def commit(self, staged: StagedCheckpoint) -> Path:
-        """Renames a staged checkpoint to its final path, and removes checkpoints that retention no longer keeps.
+        """Renames a staged checkpoint to its final path, and removes older checkpoints that need not be kept.
 
-        Checkpoints of later iterations, left from before a resume at an earlier iteration, are removed too. This may
-        run in another thread, as long as nothing else uses the store meanwhile.
+        Checkpoints of later iterations are removed too; they remain if a run was resumed from an earlier checkpoint.
+        This may run in another thread, as long as nothing else uses the store meanwhile.
 
         Returns:
             The checkpoint's directory.
@@ -118,15 +118,15 @@ class CheckpointStore:
         return path
 
     def paths(self) -> list[Path]:
-        """Paths of all checkpoints, valid or not, oldest first."""
+        """Returns the paths of all checkpoints, valid or not, oldest first."""
         return [path for _, path in self._numbered()]
 
     def newest_valid(self) -> Path | None:
-        """Path of the newest valid checkpoint, or None."""
+        """Returns the path of the newest valid checkpoint; None if there is none."""
         return self.scan().newest
 
     def scan(self) -> Scan:
-        """Searches for the newest valid checkpoint; newer unusable checkpoints are reported with reasons."""
+        """Searches for the newest valid checkpoint; also returns newer unusable checkpoints, with the reasons."""
         found, skipped = self._newest(verify_checkpoint)
         return Scan(found[0] if found else None, skipped)
 
@@ -134,7 +134,8 @@ class CheckpointStore:
         """Loads the newest valid checkpoint.
 
         Returns:
-            Directory and content of the checkpoint, and the skipped checkpoints; None without any checkpoints.
+            Directory and content of the checkpoint, and the newer checkpoints skipped as unusable; None without any
+            checkpoints.
 
         Raises:
             CheckpointError: There are checkpoints, but none is usable; the message has the reason for each.
@@ -148,10 +149,12 @@ class CheckpointStore:
         return None
 
     def best(self, metric: str | None = None) -> Path | None:
-        """Path of the checkpoint with the highest value of a metric (in a tie, the newest); None if none has a value.
+        """Returns the path of the checkpoint with the highest value of a metric (in a tie, the newest).
+
+        None if no checkpoint has a value of the metric.
 
         Args:
-            metric: Name of the metric; None for the store's `best` metric.
+            metric: Name of the metric; None for the metric by which the store keeps the best checkpoint.
         """
         metric = self.best_metric if metric is None else metric
         scored = [(score, path) for path in self.paths() if (score := self._score(path, metric)) is not None]
@@ -159,12 +162,15 @@ class CheckpointStore:
         return next((path for score, path in reversed(scored) if score == best), None)
 
     def best_score(self) -> float | None:
-        """Highest value of the store's `best` metric among its checkpoints."""
+        """Returns the highest value among the checkpoints of the metric by which the store keeps the best one."""
         best = self.best()
         return None if best is None else self._score(best, self.best_metric)
 
     def results(self) -> dict[int, dict[str, Any]]:
-        """Result rows stored in the checkpoints, by iteration; damaged checkpoints are skipped."""
+        """Returns the result rows (metrics) stored in the checkpoints, by iteration.
+
+        Damaged checkpoints are skipped.
+        """
         found: dict[int, dict[str, Any]] = {}
         for iteration, path in self._numbered():
             with suppress(CheckpointError):

@@ -1,4 +1,4 @@
-"""Choice between greedy and sampled actions, for the evaluation, serving and export of policies."""
+"""Kind of actions, greedy or sampled, in the evaluation, serving and export of policies."""
 
 from __future__ import annotations
 

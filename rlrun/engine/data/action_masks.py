@@ -28,7 +28,7 @@ def has_action_mask(observation_space: gymnasium.Space[Any]) -> bool:
 
 
 def mask_of(observations: Any) -> Any | None:
-    """Mask over A actions contained in observations, an array or tensor [..., A]; None if there is no mask."""
+    """Returns the action mask in observations, an array or tensor [..., A]; None if there is no mask."""
     return observations.get(ACTION_MASK) if isinstance(observations, dict) else None
 
 
@@ -38,9 +38,9 @@ def can_be_masked(action_space: gymnasium.Space[Any]) -> bool:
 
 
 def masked_choices(action_space: gymnasium.Space[Any]) -> tuple[int, ...]:
-    """Returns the number of options of each discrete choice that an action mask covers, in the mask's order.
+    """Returns the number of options of each discrete choice that an action mask restricts, in the mask's order.
 
-    In a Tuple or Dict space, the mask covers the Discrete and MultiDiscrete parts, in the order of the space, but no
+    In a Tuple or Dict space, the mask restricts the Discrete and MultiDiscrete parts, in the order of the space, and no
     other parts.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Demonstrations: recorded episodes of another policy or a person, and their file format (NumPy, no pickle).
+"""Demonstrations, which are recorded episodes of a policy or a person, and their file format (NumPy, no pickle).
 
 The file is a ``.npz`` with one row for each step of each episode, in order. After the last step of each episode, one
 more row holds the episode's final observation:
@@ -35,12 +35,12 @@ _COLUMNS = ("actions", "rewards", "terminateds", "truncateds", "valid")
 
 @dataclass(frozen=True)
 class Demonstrations:
-    """Expert demonstrations: concatenated episodes of another policy or a person.
+    """Expert demonstrations: recorded episodes of a policy or a person, concatenated.
 
     Attributes:
         columns: `actions`, `rewards`, `terminateds`, `truncateds` and `valid`, [N, ...].
         observations: Parts of the observations [N, ...] by path; the path is "" if observations are not nested.
-        about: Information from the recorder, such as the env.
+        about: Notes of the program that recorded the episodes, such as the env.
     """
 
     columns: Mapping[str, NDArray[Any]]
@@ -67,10 +67,10 @@ class Demonstrations:
             partial.unlink(missing_ok=True)
 
     def fragment(self, like: SampleBatch) -> SampleBatch:
-        """Concatenates all episodes into one fragment [T, 1], as if a rollout worker had collected them.
+        """Returns all episodes as one batch of T steps, [T, 1], as if a rollout worker had collected them.
 
         Args:
-            like: Fragment of a worker, which gives the structure and dtypes of observations and actions.
+            like: Batch of a rollout worker with the expected structure and dtypes of observations and actions.
 
         Raises:
             UsageError: Observations have another structure or shape.
@@ -99,8 +99,8 @@ def load_demonstrations(path: str) -> Demonstrations:
     """Loads demonstrations from a file.
 
     Args:
-        path: The file. A relative path is searched for like a module: in the current directory, in the directory of the
-            loaded spec, and along the rest of the import path.
+        path: The file. A relative path is searched for in the current directory, in the directory of the loaded spec,
+            and in the other directories of `sys.path`.
 
     Raises:
         UsageError: The file does not exist, or does not hold demonstrations.

@@ -1,4 +1,4 @@
-"""Reshaping of batches, T steps of B envs, to S learner rows of L steps: single steps, sequences or fragments."""
+"""Reshaping of batches, T steps of B envs, to S rows of L steps each for the learner: single steps or sequences."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from rlrun.engine.messages.errors import UsageError
 
 
 def learning_rows(batch: SampleBatch, *, seq_len: int | None, whole_fragments: bool) -> SampleBatch:
-    """Reshapes a batch, T steps of B envs, to S learner rows of L steps: single steps, sequences or fragments.
+    """Reshapes a batch, T steps of B envs, to S rows of L steps for the learner: single steps, sequences or all steps.
 
     Args:
-        batch: Batch with closing rows (the observations after the last steps).
-        seq_len: Steps in a row of a recurrent policy, no more than T; None for rows of single steps.
-        whole_fragments: Whether a row is a whole fragment with its closing observation, L = T + 1.
+        batch: Batch [T, B] that also has the observations after the last steps (closing rows).
+        seq_len: Number of steps in a row for a recurrent policy, at most T; None for rows of single steps.
+        whole_fragments: Whether a row has all T steps of an env and the observation after them, L = T + 1.
 
     Raises:
         UsageError: The batch has recurrent state, but `seq_len` is None.
@@ -39,10 +39,10 @@ def learning_rows(batch: SampleBatch, *, seq_len: int | None, whole_fragments: b
 
 
 def has_empty_rows(batch: SampleBatch) -> bool:
-    """Whether a batch [T, B] has rows with neither a step nor an episode's final observation.
+    """Whether a batch [T, B] has entries with neither a step nor an episode's final observation.
 
-    If row 0 of a slot holds no step, it may hold the final observation of an episode from the previous fragment. This
-    is assumed if a step follows in the slot.
+    If row 0 of a slot holds no step but row 1 does, row 0 is taken for the final observation of an episode in the
+    previous fragment.
     """
     filled = filled_rows(batch["valid"], batch["terminateds"] | batch["truncateds"])[:-1]
     filled[0] |= filled[min(1, len(filled) - 1)]
@@ -50,7 +50,7 @@ def has_empty_rows(batch: SampleBatch) -> bool:
 
 
 def without_empty_rows(rows: SampleBatch, *, at_least: int) -> SampleBatch:
-    """Drops rows [S, L, ...] without a valid step, and pads the rest with zeros to `at_least` rows.
+    """Drops rows [S, L, ...] that have no valid step, and appends rows of zeros if fewer than `at_least` remain.
 
     Args:
         rows: Columns of experience.
@@ -79,7 +79,11 @@ def whole_fragment_rows(batch: SampleBatch) -> SampleBatch:
 
 
 def target_rows(batch: SampleBatch) -> tuple[SampleBatch, Packing]:
-    """Reshapes a batch [T, B] to one row per env slot for value targets; the returned packing restores [T, B]."""
+    """Reshapes a batch [T, B] to one row per env slot, to compute value targets.
+
+    Returns:
+        The rows, and the `Packing` whose `unpack` restores [T, B].
+    """
     batch = viewed(batch)
     is_recurrent = "state" in batch
     packing = Packing(batch["valid"], batch["terminateds"], batch["truncateds"], to_front=is_recurrent)
@@ -96,17 +100,17 @@ def target_rows(batch: SampleBatch) -> tuple[SampleBatch, Packing]:
 
 
 def sequence_rows(batch: SampleBatch, length: int) -> SampleBatch:
-    """Splits each slot's steps into sequences [S, L], with the recurrent state before each first step.
+    """Splits each env slot's steps into sequences, [S, L], with the recurrent state before each sequence's first step.
 
     Rows hold steps only. An episode's final observation is left out: its value is known from acting, and
     `episode_starts` resets the state at the next step. Rows with fewer steps are padded with zeros.
 
-    The state is the one recorded while acting, without burn-in. From the second minibatch on, it therefore stems from
-    older weights, as in other implementations of recurrent PPO.
+    The state was recorded while acting; there is no burn-in. From the second minibatch on, it was therefore computed
+    with older weights, as in other implementations of recurrent PPO.
 
     Args:
-        batch: Columns [T, B, ...], `episode_starts` and `state` [T, B, state_size] among them.
-        length: L, number of steps in a row.
+        batch: Columns [T, B, ...], including `episode_starts` and `state` [T, B, state_size].
+        length: Number of steps in a sequence, L.
 
     Returns:
         Columns [S, L, ...] of S = ceil(T / L) * B rows, and `state` [S, state_size].

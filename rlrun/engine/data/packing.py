@@ -1,13 +1,13 @@
 """Packing of fragments: removal of empty rows between a step and its successor (NumPy).
 
 A row with `valid` 1 holds a step. A row with `valid` 0 directly after a step that ended its episode holds the final
-observation, with reward 0 and no end of episode. Any other row with `valid` 0 is *empty*: no agent owned the slot, or
+observation, with reward 0 and no end of episode. Any other row with `valid` 0 is *empty*: no agent was in the slot, or
 the agent had no decision to make. The content of an empty row is undefined and ignored.
 
-The successor of a step is the slot's next row that is not empty; the successor's observation and value are the step's
-next observation and value. The discount factor applies once for each step. If there is no such row, the successor is
-the closing row T; after a final observation the closing row is empty too. Row 0 with `valid` 0 counts as empty, since
-the fragment has no step before it.
+The successor of a step is the slot's next row that is not empty; it holds the step's next observation and next value.
+The discount factor applies once for each step. If there is no such row, the successor is the closing row T, which holds
+the observation after the fragment; after a final observation the closing row is empty too. Row 0 with `valid` 0 counts
+as empty, since the fragment has no step before it.
 
 Computations that read the next row work on a packed fragment: the successor of a step is in the next row, and empty
 rows hold zeros.
@@ -26,16 +26,16 @@ Flags = NDArray[np.bool_]
 
 
 def filled_rows(valid: Flags, ends: Flags, ended_before: Flags | None = None) -> Flags:
-    """Mask of a fragment's non-empty rows [T + 1, B]: steps, final observations, and closing rows after last steps.
+    """Returns which rows of a fragment are not empty: steps, final observations, and observations after the last steps.
 
     Args:
         valid: Whether the row holds a step, [T, B].
         ends: Whether the step ended its episode, [T, B]; arbitrary in rows without a step.
-        ended_before: Whether the row before the fragment, if known, holds a step that ended its episode, [B]: row 0
-            then holds its final observation.
+        ended_before: Whether the row before the fragment, if known, holds a step that ended its episode, [B]; row 0
+            then holds the final observation.
 
     Returns:
-        Mask [T + 1, B], which includes the closing row.
+        Mask [T + 1, B], whose last row is that of the observations after the last steps.
     """
     length, slots = valid.shape
     ends = valid & ends
@@ -66,21 +66,22 @@ def clear(tree: Any, rows: Flags) -> None:
 
 
 class Packing:
-    """Row permutation of a fragment that leaves no empty row between a step and its successor.
+    """Permutation of a fragment's rows [T, B] after which no empty row lies between a step and its successor.
 
-    Rows move only if there are such empty rows, or if `to_front` requires it. Then the rows of each slot are adjacent
-    from row 0 on, followed by the closing row.
+    Empty rows hold neither a step nor a final observation. Rows move only if there are empty rows between steps, or if
+    `to_front` requires it. Then the other rows of each slot are adjacent from row 0 on, followed by the closing row
+    (the observation after the last step).
 
     Args:
         valid: Whether a row holds a step, [T, B].
         terminateds: Whether the step terminated its episode, [T, B].
         truncateds: Whether the step truncated its episode, [T, B].
-        to_front: Whether rows also move if the first row of a slot is empty: a recurrent network needs the first step
+        to_front: Whether rows also move if the first row of a slot is empty; a recurrent network needs the first step
             of each slot in row 0.
 
     Attributes:
         truncateds: Whether a packed step truncated its episode or is its slot's last, [T, B]. In both cases the next
-            row only gives its bootstrap value.
+            row only serves as the bootstrap value.
     """
 
     def __init__(self, valid: Flags, terminateds: Flags, truncateds: Flags, *, to_front: bool = False) -> None:
@@ -108,7 +109,7 @@ class Packing:
         return self._order is not None
 
     def pack(self, leaf: NDArray[Any]) -> NDArray[Any]:
-        """Packs a column [T, B, ...] or [T + 1, B, ...] by moving its rows; empty rows are zeros."""
+        """Packs a column [T, B, ...] or [T + 1, B, ...]: moves its rows together, and fills the rest with zeros."""
         if self._filled is None:
             return leaf
         filled = self._filled[: len(leaf)]
@@ -123,7 +124,7 @@ class Packing:
         return packed
 
     def first(self, leaf: NDArray[Any]) -> NDArray[Any]:
-        """Returns only row 0, [B, ...], of what `pack` would return for a column [T, B, ...]."""
+        """Returns row 0, [B, ...], of a packed column [T, B, ...], without packing the other rows."""
         if self._filled is None:
             row: NDArray[Any] = leaf[0]
             return row
@@ -135,7 +136,10 @@ class Packing:
         return kept
 
     def unpack(self, leaf: NDArray[Any]) -> NDArray[Any]:
-        """Inverse of `pack`: moves the rows of a packed column [T, B, ...] back; rows that were empty are zeros."""
+        """Inverse of `pack`: moves the rows of a packed column [T, B, ...] back to their places.
+
+        Empty rows are zeros.
+        """
         if self._order is None or self._filled is None:
             return leaf
         order = self._order[:-1]

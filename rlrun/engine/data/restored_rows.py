@@ -1,4 +1,4 @@
-"""Deferred validation of rows restored from a checkpoint."""
+"""Validation of experience restored from a checkpoint, postponed until its expected layout is known."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from rlrun.engine.messages.errors import CheckpointError
 
 
 class RestoredRows:
-    """Rows restored from a checkpoint, whose layout is validated once the first new rows arrive.
+    """Rows of experience restored from a checkpoint, whose layout is validated once the first new rows arrive.
 
     The expected columns are known only from the first new rows. Validation is needed since a checkpoint may come from
     an untrusted source.
 
     Args:
-        free_axis: Axis of concatenation, whose length is not validated.
+        free_axis: Axis along which rows are concatenated, whose length is therefore not validated.
     """
 
     def __init__(self, free_axis: int = 0) -> None:

@@ -82,10 +82,10 @@ OWN_COLUMNS = frozenset(
 class SampleBatch(dict[str, Any]):
     """A batch of experience: a mapping from column names to trees of arrays.
 
-    From a worker the leading dimensions are [T, B] (time, env slots), and `CLOSING_COLUMNS` such as `obs` have one row
-    more. In the learner they are [S, L] (rows of L consecutive steps). The columns are Gymnasium's `obs`, `actions`,
-    `rewards`, `terminateds` and `truncateds`, and `valid` (1 where the entry holds a step). Policies and operators add
-    further columns (`logp`, `values`, `advantages`, ...).
+    In a rollout worker's batch (a fragment), the leading dimensions are [T, B] (time, env slots), and `CLOSING_COLUMNS`
+    such as `obs` have one more row, after the last step. In the learner they are [S, L] (rows of L consecutive steps).
+    The columns are Gymnasium's `obs`, `actions`, `rewards`, `terminateds` and `truncateds`, and `valid` (1 where the
+    entry holds a step). Policies and operators add further columns (`logp`, `values`, `advantages`, ...).
     """
 
     @property
@@ -95,11 +95,11 @@ class SampleBatch(dict[str, Any]):
         return int(shape[0] * shape[1])
 
     def map(self, function: Callable[..., Any]) -> SampleBatch:
-        """Applies a function to all arrays of the batch."""
+        """Returns a batch with a function applied to each array of the batch."""
         return SampleBatch({name: map_tree(function, column) for name, column in self.items()})
 
     def steps(self) -> SampleBatch:
-        """Copy of the batch without the rows after the last step, so that all columns are [T, B]."""
+        """Returns a copy of the batch without the row after the last step, so that all columns are [T, B]."""
         length = len(self["valid"])
         return SampleBatch(
             {
@@ -109,9 +109,9 @@ class SampleBatch(dict[str, Any]):
         )
 
     def closed(self) -> SampleBatch:
-        """Copy of the batch with an invalid closing row in every column, [T + 1, B].
+        """Returns a copy of the batch in which every column has an additional last row, marked invalid, [T + 1, B].
 
-        The observation after the last step thus is in the next row, like the final observation of an episode.
+        The observation after the last step is thus in a row after the step, like the final observation of an episode.
         """
 
         def close(leaf: Any) -> Any:
@@ -122,7 +122,7 @@ class SampleBatch(dict[str, Any]):
         )
 
     def rows(self, length: int) -> SampleBatch:
-        """Splits T steps of B env slots into S rows of `length` consecutive steps of one env slot, [S, length].
+        """Splits T steps of B env slots into S rows, [S, length], each with consecutive steps of one env slot.
 
         Args:
             length: Number of steps in a row; must divide T.
@@ -138,7 +138,7 @@ class SampleBatch(dict[str, Any]):
         return self.map(cut)
 
     def zero_invalid(self, keep: Sequence[str] = ()) -> SampleBatch:
-        """Copy of the batch with invalid entries zeroed, so that undefined values do not reach a loss.
+        """Returns a copy of the batch with invalid entries set to zero, so that undefined values do not reach a loss.
 
         Args:
             keep: Columns to leave unchanged, such as observations if a network must evaluate final observations.
@@ -167,7 +167,7 @@ def concatenated(batches: Sequence[Mapping[str, Any]]) -> SampleBatch:
 
 
 def concatenated_rows(batches: Sequence[Mapping[str, Any]], axis: int = 0) -> SampleBatch:
-    """Concatenates batches with the same columns along an axis, by default that of the rows."""
+    """Concatenates batches that have the same columns along an axis, by default the axis of the rows."""
     first, *others = batches
     if not others:
         return SampleBatch(first)

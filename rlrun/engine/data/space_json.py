@@ -57,7 +57,7 @@ def space_to_json(space: Space[Any]) -> dict[str, Any]:
 
 
 def space_from_json(data: Any) -> Space[Any]:
-    """Restores a Gymnasium space from plain data, which may come from an untrusted source.
+    """Restores a Gymnasium space from its JSON form, which may come from an untrusted source.
 
     Raises:
         ValueError: The data is not the JSON form of a space; the message names the location of the mistake.
@@ -73,7 +73,7 @@ def space_from_json(data: Any) -> Space[Any]:
 
 
 def dtype_named(name: Any) -> np.dtype[Any]:
-    """NumPy dtype for a dtype name in a file.
+    """Returns the NumPy dtype with a given name, which comes from a file.
 
     Raises:
         ValueError: The name is not in `DTYPES`.
@@ -85,7 +85,7 @@ def dtype_named(name: Any) -> np.dtype[Any]:
 
 
 def shape_listed(shape: Any) -> tuple[int, ...]:
-    """Validates a list from a file as the shape of an array.
+    """Returns the shape of an array, given as a list in a file, after validating it.
 
     Raises:
         ValueError: The list is not a shape, or the array would have more than `MOST_NUMBERS` numbers.

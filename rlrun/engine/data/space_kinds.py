@@ -1,4 +1,4 @@
-"""Registry of leaf spaces (all but Dict and Tuple): array form, bounds and network encoding of each type.
+"""Registry of the types of leaf spaces (all but Dict and Tuple): array form, bounds and network encoding of each.
 
 Dict and Tuple are trees of other spaces. Each other type of space has one entry in `KINDS`, from which batches, checks
 of observations and network encodings are derived.
@@ -43,10 +43,11 @@ class SpaceKind(NamedTuple):
     """Registry entry of a leaf space type.
 
     Attributes:
-        meaning: Meaning of the array's numbers: `numbers` enter a network as they are, scaled or as an image, `choices`
-            as one-hot or learned vectors, `bits` as 0 and 1.
-        bounds: Lowest and highest values of a space, [*shape] or a single number for all entries.
-        form: Shape and dtype of the array for one element.
+        meaning: What the numbers in an element are, which determines how networks encode them: `numbers` (unchanged,
+            scaled or as an image), `choices` (one-hot or learned vectors) or `bits` (0 and 1).
+        bounds: Function that returns the lowest and highest values of a space, [*shape] or a single number for all
+            entries.
+        form: Function that returns shape and dtype of the array for one element of a space.
         array: Function that converts an element returned by an env to an array; raises ValueError for any other value.
     """
 
@@ -77,12 +78,12 @@ def known_kind(space: Space[Any]) -> SpaceKind:
 
 
 def kinds_in_words() -> str:
-    """Names of all supported leaf spaces as one text, for messages."""
+    """Returns a text that lists all supported types of spaces, for messages."""
     return f"{', '.join(kind.__name__ for kind in KINDS)} and Dict and Tuple of these"
 
 
 def action_kinds(space: Space[Any]) -> tuple[ActionKind, ...]:
-    """Kinds of action spaces to which a space belongs, most general first; empty if no policy supports the space.
+    """Returns the kinds of action spaces to which a space belongs, most general first; empty if none is supported.
 
     Examples:
         >>> action_kinds(Discrete(2)), action_kinds(Box(-1, 1)), action_kinds(Box(-np.inf, np.inf))
@@ -105,7 +106,7 @@ def action_kinds(space: Space[Any]) -> tuple[ActionKind, ...]:
 
 
 def space_tree(space: Space[Any]) -> Any:
-    """Tree of the leaf spaces of a (nested) Dict or Tuple space; a leaf space unchanged."""
+    """Returns the leaf spaces of a (nested) Dict or Tuple space as a tree; a leaf space is returned unchanged."""
     if isinstance(space, Dict):
         return {key: space_tree(part) for key, part in space.items()}
     if isinstance(space, Tuple):
@@ -114,14 +115,14 @@ def space_tree(space: Space[Any]) -> Any:
 
 
 def batched(space: Space[Any], *elements: Any) -> Any:
-    """Stacks N elements of a space to a tree of arrays [N, ...] with the elements' dtypes."""
+    """Stacks N elements of a space to a tree of arrays [N, ...] with the dtypes of the elements."""
     return map_tree(
         lambda part, *own: np.stack([known_kind(part).array(part, one) for one in own]), space_tree(space), *elements
     )
 
 
 def choice_ranges(space: Space[Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Number of values and smallest value of each discrete choice in a space, in the order of the space."""
+    """Returns the number of values and the smallest value of each discrete choice in a space, in order."""
     kind = known_kind(space)
     shape, _ = kind.form(space)
     low, high = (np.broadcast_to(bound, shape).ravel().astype(np.int64) for bound in kind.bounds(space))

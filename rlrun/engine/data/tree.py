@@ -24,7 +24,7 @@ def map_tree(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
 
 
 def leaves(tree: Any) -> list[Any]:
-    """Leaves of a tree, left to right, as a list."""
+    """Returns the leaves of a tree, left to right, as a list."""
     if isinstance(tree, dict):
         return [leaf for part in tree.values() for leaf in leaves(part)]
     if isinstance(tree, tuple):
@@ -33,7 +33,7 @@ def leaves(tree: Any) -> list[Any]:
 
 
 def named_leaves(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields (path, leaf) from left to right.
+    """Yields pairs (path, leaf) of a tree's leaves, from left to right.
 
     Paths look like ``camera/left`` or ``0/1``; a bare leaf has the path "".
     """

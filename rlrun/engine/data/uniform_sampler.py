@@ -43,7 +43,8 @@ def uniform_allowed(fractions: Array, mask: Array) -> NDArray[np.int64]:
 class UniformSampler:
     """Uniform sampler of a space's elements, with optional action mask for discrete choices.
 
-    Numbers with one bound are drawn from an exponential distribution, numbers without bounds from a logistic one.
+    Unbounded spaces have no uniform distribution: numbers with one bound are drawn from an exponential distribution,
+    numbers without bounds from a logistic one.
 
     Args:
         space: The space.

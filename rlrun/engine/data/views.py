@@ -4,8 +4,8 @@ A fragment stores each observation, action and reward once. Network inputs are g
 `obs` by a dict with these parts:
 
 - `view:obs`, the present observation, or `view:frames` [n, ...], the last n of them, the oldest first;
-- `view:prev_actions` [k, ...], the last k actions; `view:prev_rewards` [k], their rewards, as the env returned them;
-- `action_mask`, the present one, if the observation holds one.
+- `view:prev_actions` [k, ...], the last k actions, and `view:prev_rewards` [k], their rewards as the env returned them;
+- `action_mask`, the present mask, if the observation holds one.
 
 Row 0 of each column's history stands for steps before an episode's start. It holds zeros, or an out-of-range number in
 columns that are one-hot encoded. `episode_steps` is the number of steps since the episode's start. `history` holds the
@@ -41,7 +41,7 @@ def is_viewed(tree: Any) -> bool:
 
 
 def shown(tree: Any) -> Any:
-    """Returns the env's observations that a history view contains; an input without history is returned unchanged."""
+    """Returns the env observations within a history view; a network input without history is returned unchanged."""
     if not is_viewed(tree):
         return tree
     observed = tree[VIEW_FRAMES] if VIEW_FRAMES in tree else tree[VIEW_OBS]
@@ -49,14 +49,14 @@ def shown(tree: Any) -> Any:
 
 
 def with_new_observation(tree: Any, observed: Any) -> Any:
-    """Returns a copy of a history view with other env observations, which have the structure returned by `shown`."""
+    """Returns a copy of a history view in which the env observations (see `shown`) are replaced."""
     if not is_viewed(tree):
         return observed
     return {**tree, **split(observed, VIEW_FRAMES if VIEW_FRAMES in tree else VIEW_OBS)}
 
 
 def split(observed: Any, name: str) -> dict[str, Any]:
-    """Splits an env observation into the network's input, stored under a given name, and the action mask, if any."""
+    """Returns a dict with the action mask of an env observation, if it has one, and the rest under a given name."""
     if not isinstance(observed, dict) or ACTION_MASK not in observed:
         return {name: observed}
     seen = {key: part for key, part in observed.items() if key != ACTION_MASK}
@@ -64,10 +64,10 @@ def split(observed: Any, name: str) -> dict[str, Any]:
 
 
 def viewed(batch: SampleBatch) -> SampleBatch:
-    """Copy of a fragment with `obs` replaced by history views, [T + 1, B, ...]; unchanged without history.
+    """Returns a copy of a fragment whose `obs` are history views, [T + 1, B, ...]; unchanged without history.
 
     Args:
-        batch: A fragment [T, B], with filtered or unfiltered observations.
+        batch: Fragment [T, B] of experience, whose observations may be normalized or not.
     """
     if HISTORY not in batch:
         return batch
@@ -90,7 +90,7 @@ def viewed(batch: SampleBatch) -> SampleBatch:
 
 
 def history_after(history: Mapping[str, Any], batch: Mapping[str, Any]) -> dict[str, Any]:
-    """Last frames, actions and rewards of a fragment, from which the next fragment's first views are built.
+    """Returns the last frames, actions and rewards of a fragment, from which the next fragment's first views are built.
 
     The fragment's final row, which only holds the observation for bootstrapping, is left out.
 

@@ -1,4 +1,4 @@
-"""Agents of an external env, whose spaces are given in JSON."""
+"""Agents of an external simulator, and the JSON form of their spaces."""
 
 from __future__ import annotations
 

@@ -48,18 +48,18 @@ class EpisodeUnknown(Refused):
 
 
 class ServerGone(Exception):
-    """Error for a server that has not answered for `patience_s`."""
+    """Error for a server that has not answered for `patience_s` seconds."""
 
 
 class Client:
-    """Connection of a simulator to a policy's server; its methods may be called from several threads.
+    """Connection of a simulator to a server that has the policy; its methods may be called from several threads.
 
     Args:
         address: Address of the server, such as http://127.0.0.1:9900.
         token: Token of the server; None for the environment variable RLRUN_TOKEN.
         cafile: Path of the certificate that verifies an https server; None for the system's certificates.
         timeout_s: Time limit of one request in seconds, after which the request is repeated.
-        patience_s: Seconds to wait for an unavailable server.
+        patience_s: Seconds to wait for an unavailable server before `ServerGone` is raised.
 
     Attributes:
         agents: Observation and action space of each agent, in JSON form.
@@ -128,13 +128,13 @@ class Client:
     def log_action(
         self, episode: str, observation: Any, action: Any, agent: str | None = None, version: int | None = None
     ) -> int | None:
-        """Records an action that the client chose itself.
+        """Reports to the server an action that the simulator chose itself.
 
         Args:
             episode: The episode.
             observation: Observation for which the action was chosen.
             action: The action.
-            agent: Id of the agent, if there are several.
+            agent: Id of the agent in a multi-agent episode; None with a single agent.
             version: Version of the policy's weights that chose the action; None for an action not chosen by the policy.
 
         Returns:
@@ -145,12 +145,12 @@ class Client:
         return present
 
     def get_weights(self, version: int | None = None, agent: str | None = None) -> dict[str, Any]:
-        """Returns the policy's weights and their `version`, without the weights if the given version is current."""
+        """Returns the policy's weights and their `version`, or only the version if it equals the given one."""
         message = {"verb": "get_weights", "client": self._client, "version": version}
         return self._ask(message if agent is None else {**message, "agent": agent})
 
     def log_returns(self, episode: str, reward: float, agent: str | None = None) -> None:
-        """Adds a reward to the agent's last action; the reward is sent with the next message."""
+        """Adds a reward to an agent's last action; the reward is sent with the next message about the episode."""
         key = (episode, agent)
         self._rewards[key] = self._rewards.get(key, 0.0) + float(reward)
 
@@ -162,7 +162,7 @@ class Client:
         truncated: bool = False,
         info: dict[str, float] | None = None,
     ) -> None:
-        """Ends an episode for one agent, while other agents continue; `end_episode` describes the arguments."""
+        """Ends an episode for one agent, while other agents continue; see `end_episode` for the arguments."""
         self._say("end_agent", episode, agent, observation=observation, truncated=truncated, info=info or {})
 
     def end_episode(
@@ -179,7 +179,7 @@ class Client:
             episode: The episode.
             observation: Final observation, after which no action follows; None if there is none.
             truncated: Whether the episode was cut off, for example by a time limit, and could have continued.
-            info: Numbers to report about the episode.
+            info: Numbers about the episode, which become metrics.
             observations: Final observations of several agents, by agent id.
         """
         for key in [key for key in self._rewards if key[0] == episode and self._rewards[key]]:
@@ -195,7 +195,7 @@ class Client:
                 table.pop(key)
 
     def close(self) -> None:
-        """Ends the heartbeats and any wait for the server; the server ends running episodes as truncated."""
+        """Stops the heartbeats and any wait for the server; the server then truncates running episodes."""
         self._closed.set()
         while self._idle:
             self._idle.pop().close()

@@ -1,4 +1,4 @@
-"""Episodes of external simulators (clients): messages arrive in any thread; one thread steps a world per episode."""
+"""Episodes of external simulators (clients): client messages arrive in any thread, and one thread steps the worlds."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from rlrun.engine.external.running_episodes import RunningEpisodes
 
 
 class ClientEpisodes:
-    """Thread-safe exchange between clients' requests, added by any thread, and the thread that steps their W worlds.
+    """Thread-safe exchange between HTTP threads, which receive clients' messages, and the thread that steps W worlds.
 
     Args:
-        spaces: Spaces of each agent that a client's episode may have, by id.
+        spaces: Spaces of each agent that may appear in episodes, by id.
         num_worlds: Maximum number of simultaneous episodes, W, each in its own world; further episodes wait.
         client_timeout_s: Seconds of silence after which a client counts as dead and its episodes end as truncated.
         gather_s: Maximum time in seconds that an answer waits for requests of other episodes, to answer them together.
@@ -55,18 +55,22 @@ class ClientEpisodes:
 
     @property
     def num_clients(self) -> int:
-        """Number of clients that are connected, i.e. not silent for longer than the timeout."""
+        """Number of connected clients, which are those not silent for longer than the timeout."""
         return len(self._running.clients)
 
     def ask(self, message: dict[str, Any]) -> Future[Answer]:
-        """Receives a client's message.
+        """Handles a client's message.
 
-        Returns the future answer, which has the key `error` if the message is refused.
+        Returns:
+            Future of the answer, which has the key `error` if the message is refused.
         """
         return self.ask_all([message])[0]
 
     def ask_all(self, messages: Sequence[dict[str, Any]]) -> list[Future[Answer]]:
-        """Receives the messages of a request in order, like `ask`; wakes the thread that steps the worlds only once."""
+        """Handles several messages of one HTTP request in order; returns the futures of their answers (see `ask`).
+
+        The thread that steps the worlds is woken only once.
+        """
         with self._changed:
             if len(messages) > 1:
                 read_together(self._spaces, messages)
@@ -87,7 +91,7 @@ class ClientEpisodes:
     # The world's side.
 
     def free(self, world: int) -> None:
-        """Frees a world for another episode, after its last episode has ended."""
+        """Makes a world available for another episode, after its last episode has ended."""
         with self._changed:
             self._running.free(world)
 
@@ -97,9 +101,9 @@ class ClientEpisodes:
             self._published[name] = version, policy
 
     def answer(self, world: int, name: str, action: Any) -> LoggedAction | None:
-        """Answers a client's request with an agent's action; returns the action that the client chose itself, if any.
+        """Answers a client's request for an agent's action; returns the action that the client chose itself, if any.
 
-        If the client chose the action itself, the answer is the current version of the weights instead.
+        A client that chose the action itself gets the current version of the policy's weights as answer.
         """
         with self._changed:
             episode = self._running.of_world[world]
@@ -118,7 +122,7 @@ class ClientEpisodes:
             return agent.did
 
     def gather(self, timeout_s: float) -> bool:
-        """Waits for a message about any episode, then briefly for messages about further episodes that are likely soon.
+        """Waits for a message about any episode, then briefly for messages about other episodes that are expected soon.
 
         An agent that sent no request in time is not waited for again until its next request.
 
@@ -149,7 +153,7 @@ class ClientEpisodes:
             return pending_step
 
     def close(self) -> None:
-        """Answers all waiting and all later messages of clients with an error."""
+        """Answers waiting messages of clients, and all later ones, with an error."""
         with self._changed:
             self._is_closed = True
             for answer in self._running.unanswered():

@@ -1,4 +1,4 @@
-"""Client requests about episodes: validation, effect and answer of each kind of request (verb).
+"""Requests of external simulators (clients): validation, effect and answer of each kind of request.
 
 Each request about an agent carries the agent's next sequence number. A repeated request gets the same answer as the
 first one, and any other number is refused. Each step thus counts exactly once, even on an unreliable network.
@@ -34,12 +34,12 @@ Published = dict[str, tuple[int, Callable[[], Answer]]]
 
 
 class ClientRequests:
-    """Handler of client requests, which validates each request and answers it according to its verb.
+    """Handler of requests of external simulators (clients), which validates and answers each by its kind.
 
     Args:
-        running: Clients and their running episodes.
-        spaces: Spaces of each agent that a client's episode may have, by id.
-        published: Each agent's weights, with which clients may choose actions themselves; read at each request.
+        running: Register of the clients and their running episodes.
+        spaces: Spaces of each agent that may appear in episodes, by id.
+        published: Policy weights by agent, with which clients may choose actions themselves; read at each request.
         client_timeout_s: Seconds of silence after which a client counts as dead; sent to clients.
         no_logged_actions: Reason why actions chosen by clients are refused; "" if they are accepted.
         clock: Monotonic clock in seconds.

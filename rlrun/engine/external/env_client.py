@@ -5,8 +5,8 @@ Copy this file next to rlrun_client.py. It needs NumPy and Gymnasium.
     client = Client("http://127.0.0.1:9900")
     run(gymnasium.make("CartPole-v1"), client, EpisodeUnknown)
 
-With `acts_here=True` the actions are chosen in this process, by weights that the server gives: a simulator that cannot
-wait has its action at once. It serves policies of dense layers with discrete actions, or those of a Box.
+With `acts_here=True`, actions are chosen in this process with weights from the server, for simulators that cannot wait
+for an answer. The policy must consist of dense layers, and have discrete or Box actions.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class LocalPolicy:
 
     Args:
         client: A `Client` of rlrun_client.py.
-        max_lag: Number of versions by which the weights may lag behind the server's.
+        max_lag: Number of versions by which the local weights may lag behind the server's.
         seed: Seed of the actions; None for a random one.
 
     Attributes:
-        version: Version of the weights.
+        version: Version of the local weights.
     """
 
     def __init__(self, client: Any, max_lag: int = 0, seed: int | None = None) -> None:
@@ -49,7 +49,10 @@ class LocalPolicy:
         self._fetch()
 
     def act(self, observation: Any) -> Any:
-        """Samples an action, as it is logged: a discrete one by the Gumbel-max trick, others from a Gaussian."""
+        """Samples an action in the form that is logged, without clipping.
+
+        Discrete actions are sampled by the Gumbel-max trick, Box actions from a Gaussian.
+        """
         x = (np.asarray(observation, np.float32).ravel() - self._mean) * self._scale
         if self._clip is not None:
             x = np.clip(x, -self._clip, self._clip)
@@ -62,7 +65,7 @@ class LocalPolicy:
         return drawn.reshape(self._box["middle"].shape) * self._box["half_range"] + self._box["middle"]
 
     def to_env(self, action: Any) -> Any:
-        """Converts a sampled action to the form that the env takes."""
+        """Converts a sampled action to the form that the env takes, for example by clipping."""
         return action if self._box is None else np.clip(action, self._box["low"], self._box["high"])
 
     def follow(self, version: int | None) -> None:

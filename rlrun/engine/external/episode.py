@@ -1,4 +1,4 @@
-"""Clients, their episodes and agents, and the sequence numbers of the requests."""
+"""State of connected clients (simulators), their episodes and agents, and sequence numbers of requests."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ Answer = dict[str, Any]
 
 
 def answered(answer: Answer) -> Future[Answer]:
-    """Returns a future that is already done, with the given answer."""
+    """Returns a future that is already completed with the given answer."""
     future: Future[Answer] = Future()
     future.set_result(answer)
     return future
 
 
 class Requests:
-    """Sequence number and answer of the last request about an agent, an episode or a client."""
+    """Sequence number and answer of the last request about an agent, an episode or a client.
+
+    They serve to detect repeated requests.
+    """
 
     def __init__(self) -> None:
         self._expected = 0
@@ -52,11 +55,11 @@ class Requests:
 
 @dataclass(eq=False)
 class ConnectedClient:
-    """Simulator that is connected as a client.
+    """External simulator that is connected to the server as a client.
 
     Attributes:
         id: Id of the client.
-        last_message_s: Time of the client's last message, or of the last answer to the client.
+        last_message_s: Time of the client's last message, or of the last answer to the client, in seconds.
         requests: Sequence numbers of the client's requests to start episodes.
         episodes: The client's running episodes by id.
     """
@@ -68,17 +71,12 @@ class ConnectedClient:
 
     @property
     def waits(self) -> bool:
-        """Whether the client is waiting for the server's answer, so that its silence is not a sign of failure."""
+        """Whether the client waits for an answer of the server, so that its silence is no sign of failure."""
         return any(agent.asking for episode in self.episodes.values() for agent in episode.agents.values())
 
 
 class LoggedAction(NamedTuple):
-    """Action that a client chose itself.
-
-    Attributes:
-        action: The action.
-        version: Version of the policy's weights that chose the action; None for an action not chosen by the policy.
-    """
+    """Action that an external simulator (client) chose itself."""
 
     action: Any
     version: int | None
@@ -91,11 +89,12 @@ class Agent:
     Attributes:
         spaces: The agent's observation and action space.
         requests: Sequence numbers of requests about the agent.
-        asking: Future answer to the observation that awaits an action; None if the client has to send the next message.
-        did: Action that the client chose itself at that observation; None if it chose none.
+        asking: Future of the action for the agent's latest observation; None if the client has to send the next
+            message.
+        did: Action that the client chose itself for this observation; None if the server has to choose.
         logged_actions: Number of actions so far that the client chose itself, other than by the policy's current
             weights.
-        is_living: Whether the world has received an observation of the agent.
+        is_living: Whether the world that receives the client's data has got an observation of the agent.
         has_ended: Whether the agent's episode has ended.
     """
 
@@ -127,11 +126,11 @@ class ClientEpisode:
     Attributes:
         id: Id of the episode.
         client: The client.
-        world: Index of the world that the episode occupies.
+        world: Index of the world (one of W slots for episodes) that the episode occupies.
         agents: Agents about which the client has sent a message, by id.
         requests: Sequence numbers of the requests about the whole episode.
-        pending_step: Received parts of the next step, which the world has not taken yet.
-        is_shown: Whether the world has received an observation of the episode.
+        pending_step: Observations, rewards and ends received since the world's last step.
+        is_shown: Whether the world has got an observation of the episode.
     """
 
     id: str
@@ -143,7 +142,10 @@ class ClientEpisode:
     is_shown: bool = False
 
     def end(self, name: str, *, terminated: bool, info: dict[str, float]) -> None:
-        """Ends an agent's episode; an agent that the world has not observed yet is not recorded at all."""
+        """Ends the episode for one agent.
+
+        An agent whose observations the world has not got yet is not recorded at all.
+        """
         agent, pending_step = self.agents[name], self.pending_step
         if agent.asking is not None and not agent.asking.done():
             agent.asking.set_result({"error": "episode_ended", "message": "the agent's episode ended meanwhile"})

@@ -1,4 +1,4 @@
-"""Messages between clients and server: protocol versions, refusals, and elements of spaces in JSON."""
+"""Messages between external simulators (clients) and server: protocol versions, refusals, observations and actions."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ Message = Mapping[str, Any]
 
 
 class MessageRefused(Exception):
-    """Error for a message that is not accepted and has no effect.
+    """Error for a client's message that the server refuses; the message has no effect.
 
     Args:
         code: Kind of the error, for programs.
         message: Explanation and advice for people.
-        more: Further entries of the answer.
+        more: Further entries of the answer to the client.
     """
 
     def __init__(self, code: str, message: str, **more: Any) -> None:
@@ -72,7 +72,7 @@ def text_of(message: Message, name: str) -> str:
 
 
 def flag_of(message: Message, name: str) -> bool:
-    """Returns a boolean in a message; False if it is missing.
+    """Returns the boolean with a given name in a message; False if it is missing.
 
     Raises:
         MessageRefused: The value is neither true nor false.
@@ -84,7 +84,7 @@ def flag_of(message: Message, name: str) -> bool:
 
 
 def version_of(message: Message) -> int | None:
-    """Returns the version of weights in a message; None if it is missing.
+    """Returns the version of the policy's weights in a message; None if it is missing.
 
     Raises:
         MessageRefused: The version is not an integer.
@@ -108,7 +108,7 @@ def reward_of(message: Message) -> float:
 
 
 def info_of(message: Message) -> dict[str, float]:
-    """Returns the numbers in the info of a message.
+    """Returns the numbers in the `info` of a message, by name.
 
     Raises:
         MessageRefused: The info is not an object of finite numbers, or a name in it is invalid for a metric.
@@ -134,12 +134,12 @@ def info_of(message: Message) -> dict[str, float]:
 
 
 def observation_of(spaces: Spaces, data: Any, *, is_final: bool = False) -> Any:
-    """Converts an observation from JSON.
+    """Converts an agent's observation from JSON to the form of its observation space.
 
     Args:
         spaces: Spaces of the agent.
         data: The observation as JSON.
-        is_final: Whether no action follows, so that an action mask may allow none.
+        is_final: Whether no action follows the observation, so that its action mask may be all False.
 
     Raises:
         MessageRefused: The observation is outside of the space, or its action mask allows no action.
@@ -153,11 +153,11 @@ def observation_of(spaces: Spaces, data: Any, *, is_final: bool = False) -> Any:
 
 
 def read_together(spaces: Mapping[str, Spaces], messages: Sequence[dict[str, Any]]) -> None:
-    """Converts the observations in several messages to rows of one array, in place, if all are vectors of numbers.
+    """Converts the observations of several messages from JSON lists to rows of one array, in place, if all fit a Box.
 
     Args:
         spaces: Spaces of each agent by id.
-        messages: The messages; observations that are not converted here are left for `observation_of`.
+        messages: The messages; observations that are not converted remain, for `observation_of`.
     """
     space = next(iter(spaces.values())).observation
     given = [message.get("observation") for message in messages]
@@ -170,7 +170,7 @@ def read_together(spaces: Mapping[str, Spaces], messages: Sequence[dict[str, Any
 
 
 def action_of(spaces: Spaces, data: Any, *, is_drawn: bool) -> Any:
-    """Converts an action from JSON.
+    """Converts an agent's action from JSON to the form of its action space.
 
     Args:
         spaces: Spaces of the agent.
@@ -192,7 +192,7 @@ def action_of(spaces: Spaces, data: Any, *, is_drawn: bool) -> Any:
 
 
 def action_to_json(action: Any) -> Any:
-    """Converts an action to JSON."""
+    """Converts an action to its JSON form."""
     return map_tree(lambda leaf: np.asarray(leaf).tolist(), action)
 
 

@@ -1,4 +1,4 @@
-"""Register of connected clients, their running episodes, and the world in which each episode runs."""
+"""Register of connected simulators (clients), their running episodes, and the world that each episode occupies."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CLIENT_LOST = "client_lost"
 
 
 class RunningEpisodes:
-    """Register of clients and of their episodes, each in one of W worlds; not thread-safe.
+    """Register of connected simulators (clients) and their episodes, each in one of W worlds; not thread-safe.
 
     Args:
         num_worlds: Maximum number of simultaneous episodes, W; further episodes wait.
@@ -35,10 +35,12 @@ class RunningEpisodes:
         clients: Connected clients by id.
         episodes: Running episodes by id.
         ended: Last requests of episodes that ended recently, by episode, in case a client repeats one.
-        of_world: Each world's episode; None for a free world, and after an episode that the world has not seen.
+        of_world: Each world's episode; None for a free world, or if the episode ended before the world got an
+            observation.
         updated: Worlds whose episode has received messages that the world has not processed yet.
-        awaited: (episode, agent) pairs that are likely to send a request soon; agent "" for an episode that has begun.
-        wakes: Whether to wake the thread that steps the worlds: after a first message, or once none is awaited.
+        awaited: Pairs (episode, agent) about which a request is expected soon; the agent is "" for an episode that has
+            just begun.
+        wakes: Whether to wake the thread that steps the worlds, after the first message or once no request is expected.
     """
 
     def __init__(self, num_worlds: int, client_timeout_s: float, clock: Callable[[], float]) -> None:
@@ -69,7 +71,7 @@ class RunningEpisodes:
         return client
 
     def start(self, client: ConnectedClient) -> Future[Answer]:
-        """Begins an episode as soon as a world is free; returns the future answer, with the episode's id.
+        """Begins an episode as soon as a world is free; returns the future of the answer, which has the episode's id.
 
         Raises:
             MessageRefused: Too many episodes are already waiting for a world.
@@ -88,14 +90,22 @@ class RunningEpisodes:
         return [answer for answer in found if answer is not None and not answer.done()]
 
     def note_update(self, episode: ClientEpisode, name: str) -> None:
-        """Records that an episode's world has a message to process, about an agent or (name "") about the episode."""
+        """Records that the world of an episode has a new message to process.
+
+        Args:
+            episode: The episode.
+            name: Id of the agent that the message is about; "" for the whole episode.
+        """
         self.awaited.discard((episode.id, ""))
         self.awaited.discard((episode.id, name))
         self.wakes |= not self.updated or not self.awaited
         self.updated.add(episode.world)
 
     def end(self, episode: ClientEpisode, *, terminated: bool, info: dict[str, float]) -> None:
-        """Ends an episode for all its agents; an episode that its world has not observed yet is not recorded at all."""
+        """Ends an episode for all its agents.
+
+        An episode whose observations the world has not got yet is not recorded.
+        """
         for name in episode.agents:
             episode.end(name, terminated=terminated, info=info)
             self.awaited.discard((episode.id, name))
@@ -125,7 +135,7 @@ class RunningEpisodes:
                     self.end(episode, terminated=False, info={CLIENT_LOST: 1.0})
 
     def free(self, world: int) -> None:
-        """Frees a world for another episode."""
+        """Makes a world available for another episode."""
         self.of_world[world] = None
         self._free.add(world)
         self._begin_waiting()

@@ -1,4 +1,4 @@
-"""HTTP server for clients' episodes: receives messages as JSON, one or several per request."""
+"""HTTP server for external simulators: receives messages about their episodes as JSON, one or several per request."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ MOST_MESSAGES = 1_000
 
 
 class EpisodeServer:
-    """Server for clients' episodes, started at its first use.
+    """HTTP server for episodes of external simulators, started at its first use.
 
     Args:
         episodes: The episodes.
-        config: Address, limits and token.
+        config: Address, limits and token of the server.
         worker_index: Index of the rollout worker, which is added to the port number.
 
     Attributes:

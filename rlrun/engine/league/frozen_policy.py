@@ -1,4 +1,4 @@
-"""Frozen policy of another run, for use as an opponent, and its weights as plain data for checkpoints."""
+"""Frozen policy loaded from another run, for use as an opponent, and its weights as plain data for checkpoints."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from rlrun.engine.policy.weights import Weights
 
 @dataclass(frozen=True)
 class FrozenPolicy:
-    """Frozen policy of another run, for use as an opponent in a league.
+    """Frozen policy loaded from another run, which plays as an opponent in a league.
 
     Attributes:
         make: Function that creates the policy for acting; its weights are loaded later.
-        weights: Weights and saved observation filter.
-        copied: Serialized copy of the frozen policy, for checkpoints of the league's run.
+        weights: Weights of the policy and its saved observation filter (running mean and variance).
+        copied: Serialized copy of the frozen policy, stored in checkpoints of the run that trains against it.
     """
 
     make: Callable[[], BehaviorPolicy]
@@ -30,7 +30,7 @@ class FrozenPolicy:
 
 
 def saved_weights(weights: Weights) -> dict[str, Any]:
-    """Serializes a policy's weights to plain data, for checkpoints."""
+    """Serializes a policy's weights to plain data (no Python objects), for checkpoints."""
     return {
         "version": weights.version,
         "acting": weights.acting,

@@ -1,4 +1,4 @@
-"""League training (self-play): pool of past policy snapshots ("selves"), rating games, and choice of opponents."""
+"""League training (self-play): a pool of past snapshots of policies, games that rate them, and choice of opponents."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ LEAGUE_METRICS = (
 
 
 class League:
-    """League of trained policies: adds snapshots to the opponent pool, rates them by games, and picks opponents.
+    """League of policies in training: adds snapshots to the opponent pool, rates them by games, and picks opponents.
 
-    A seat is a policy of the world that is not trained: its agents are played by frozen opponents. The seat's lineup
-    lists these with their probabilities.
+    A seat is a name in the policy mapping that stands for no trained policy: frozen opponents act for its agents. The
+    seat's lineup lists these opponents with their probabilities.
 
     Args:
         settings: Settings of the pool and its ratings.
         seats: Settings of each seat by name.
         trainees: Policies in training, by name.
-        make_seats: Functions that create the policies playing in the seats, by seat; opponents are set later.
-        matches: Plays the rating games.
-        saved: Opponents from checkpoints, by the path in the seats' settings.
+        make_seats: For each seat, a function that creates the behavior policy of its agents; opponents are set later.
+        matches: Object that plays the rating games.
+        saved: Frozen policies from checkpoints that play as opponents, by the path in the seats' settings.
         seed: Seed of the rating games.
     """
 
@@ -91,7 +91,10 @@ class League:
         self.pool, self._payoffs = Pool(self._settings.pool), Payoffs()
 
     def advance(self, iteration: int) -> None:
-        """Adds policy snapshots to the pool when they are due; each new one plays rating games against all members."""
+        """Adds snapshots of policies to the pool when they are due.
+
+        Each new one plays rating games against all others.
+        """
         if iteration % self._settings.snapshot_every:
             return
         new = [self.pool.add(policy, trainee.weights()) for policy, trainee in self._trainees.items()]
@@ -148,7 +151,7 @@ class League:
         }
 
     def acting(self) -> dict[str, SeatBehavior]:
-        """Creates a behavior policy for each seat, with the seat's current opponents, for inference in this process."""
+        """Creates the behavior policy of each seat, with the seat's current opponents, to act in this process."""
         seats = {seat: make() for seat, make in self._make_seats.items()}
         for seat, weights in self.lineups().items():
             seats[seat].load(weights)
@@ -166,7 +169,7 @@ class League:
         return {name: outcomes.win_rate for name, outcomes in found.items() if outcomes is not None}
 
     def metrics(self) -> dict[str, Any]:
-        """Returns the league's metrics for an iteration's result, such as ratings; None before any games."""
+        """Returns metrics such as ratings for the result row of an iteration; None before any games."""
         ratings = self._ratings()
         newest = {policy: self.pool.newest(policy).name for policy in self._trainees}
         return {
@@ -184,7 +187,7 @@ class League:
         return self._payoffs.elo(self.pool.members[0].name)
 
     def state(self) -> dict[str, Any]:
-        """Returns the opponent pool and the payoff matrix for checkpoints, with a table of ratings for information."""
+        """Returns the opponent pool and the payoff matrix for checkpoints, and a table of ratings for human readers."""
         return {
             "pool": self.pool.state(),
             "payoffs": self._payoffs.state(),
@@ -216,13 +219,13 @@ UNKNOWN = 0.5
 
 
 def prioritized_weights(win_rates: NDArray[np.float64], exponent: float) -> NDArray[np.float64]:
-    """Probabilities of opponents by prioritized fictitious self-play: strong opponents are chosen more often.
+    """Returns the probabilities of opponents in prioritized fictitious self-play: strong ones are chosen more often.
 
     p_i = (1 - w_i)^p / sum_j (1 - w_j)^p, of Vinyals et al. (2019), "Grandmaster level in StarCraft II using
-    multi-agent reinforcement learning", Methods, f_hard; uniform if all are always beaten.
+    multi-agent reinforcement learning", Methods, f_hard; uniform if all win rates are 1.
 
     Args:
-        win_rates: w, win rate of the learning policy against each opponent, [M].
+        win_rates: Win rate w of the learning policy against each opponent, [M].
         exponent: Exponent p of the prioritization.
 
     Examples:
@@ -242,15 +245,15 @@ def lineup(
     win_rates: Mapping[str, float],
     saved: Mapping[str, Member],
 ) -> Lineup:
-    """Builds a seat's lineup: the frozen opponents that may play in it, with their sampling probabilities.
+    """Returns a seat's lineup: the frozen opponents that may act for its agents, with their sampling probabilities.
 
     Args:
         settings: Settings of the seat.
-        present: Current versions of policies as opponents, at least one; together they have the probability
+        present: Policies with their current weights, as opponents, at least one; together they have the probability
             `self_play_share`.
         pool: Past snapshots of policies, at least one.
-        win_rates: Win rates of the policy that learns against the seat, by opponent name; draws count half.
-        saved: Opponents from checkpoints, by the path in the settings.
+        win_rates: Win rates of the learning policy against the opponents, by opponent name; draws count half.
+        saved: Frozen policies from checkpoints, by the path in the settings.
     """
     rates = np.array([win_rates.get(member.name, UNKNOWN) for member in pool])
     exponent = settings.priority_exponent if settings.matchmaking == "prioritized" else 0.0
@@ -266,7 +269,7 @@ def lineup(
 
 
 class Pool:
-    """Opponent pool that keeps a limited number of past snapshots per policy; drops the oldest, but never the first.
+    """Opponent pool that keeps a limited number of past snapshots per policy, always including its first snapshot.
 
     Args:
         limit: Maximum number of past snapshots of a policy.
@@ -289,7 +292,10 @@ class Pool:
         self._added: dict[str, int] = {}
 
     def add(self, policy: str, weights: Weights) -> Member:
-        """Adds a snapshot of a policy's weights as a new member."""
+        """Adds a snapshot of a policy's weights to the pool.
+
+        If the policy has too many, its oldest but the first is removed.
+        """
         number = self._added.get(policy, 0)
         self._added[policy] = number + 1
         member = Member(f"{policy}:{number}", policy, weights)

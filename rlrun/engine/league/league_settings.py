@@ -1,4 +1,4 @@
-"""Settings of a league: opponents in its seats, growth of its opponent pool, and ratings."""
+"""Settings of a league: opponents for its seats, growth of its opponent pool, and rating games."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Matchmaking = Literal["uniform", "prioritized"]
 
 
 class SeatSettings(ConfigModel):
-    """Settings of a league seat: a non-learning policy of a world, whose agents are played by frozen opponents."""
+    """Settings of a league seat, a name in the policy mapping for whose agents frozen opponents act."""
 
     plays_against: str
     """Name of the trained policy that learns from games against this seat."""
@@ -51,11 +51,11 @@ class SeatSettings(ConfigModel):
 
     @property
     def pool_share(self) -> float:
-        """Fraction of episodes against past snapshots: the remainder after self-play, scripts and checkpoints."""
+        """Fraction of episodes against past snapshots, which remains after self-play, scripts and checkpoints."""
         return max(1.0 - self.self_play_share - sum(self.scripted.values()) - sum(self.checkpoints.values()), 0.0)
 
     def described(self) -> str:
-        """Returns a sentence with the seat's opponents and the share of episodes that each plays."""
+        """Returns a sentence for the user with the seat's opponents and the share of episodes that each plays."""
         selves = ", ".join(self.selves)
         opponents = [
             (self.self_play_share, f"present selves of {selves}"),
@@ -67,12 +67,12 @@ class SeatSettings(ConfigModel):
 
     @property
     def selves(self) -> tuple[str, ...]:
-        """Names of the trained policies whose current and past versions are opponents in this seat."""
+        """Names of the trained policies whose current and past versions play as opponents in this seat."""
         return self.selves_of or (self.plays_against,)
 
     @property
     def opponents(self) -> tuple[str, ...]:
-        """Names of all possible opponents in this seat: policies (current and past), scripts and checkpoints."""
+        """Names of all opponents that may play in this seat: policies (current and past), scripts and checkpoints."""
         return (*self.selves, *self.scripted, *self.checkpoints)
 
 
@@ -92,7 +92,7 @@ class LeagueSettings(ConfigModel):
     prioritized matchmaking is uniform then."""
 
     def described(self) -> str:
-        """Returns a sentence on when snapshots enter the opponent pool, and on the rating games."""
+        """Returns a sentence for the user on when snapshots enter the opponent pool, and on the rating games."""
         return (
             f"a snapshot every {self.snapshot_every} iterations, {self.pool} past selves of each policy at most, "
             f"{self.rating_episodes} rating episodes against each"

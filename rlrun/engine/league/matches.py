@@ -1,4 +1,4 @@
-"""Games between the two sides of a multi-agent world, for the payoff matrix and ratings."""
+"""Games between the two sides of a multi-agent env, for the payoff matrix and ratings of a league."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ SIDES = (FIRST, SECOND)
 
 
 class Matches:
-    """Plays games between policies on the two sides of a multi-agent world.
+    """Plays games between policies, each of which acts for one of the two sides of a multi-agent env.
 
-    The sides are the two groups of agents that the mapping separates: hunters and prey, or the agents of the learning
-    policy and the opponents'. If one policy acts for all agents, they are the first and second half of the possible
-    agents.
+    The sides are the two groups of agents that the mapping separates, such as hunters and prey, or the agents of the
+    learning policy and those of its opponents. If one policy acts for all agents, the sides are the first and the
+    second half of the possible agents.
 
     Args:
-        world: The world.
+        world: Config of the multi-agent env.
         mapping: The mapping of agents to policies.
         seats: Settings of the seats in the mapping.
 
     Attributes:
-        spaces: Spaces of the agents of each side.
+        spaces: Observation and action space of the agents on each side.
 
     Raises:
-        UsageError: The world's possible agents do not form two sides, or the world is an instance that is in use for
-            training.
+        UsageError: The possible agents do not form two sides, or the env was passed as an instance, which training
+            uses.
     """
 
     def __init__(self, world: EnvConfig, mapping: PolicyMapping, seats: Mapping[str, SeatSettings]) -> None:
@@ -63,9 +63,9 @@ class Matches:
         return self._played_by.get(player, SIDES)
 
     def sides_against(self, player: str, other: str) -> tuple[str, ...]:
-        """Returns the sides on which one player can meet another, who then plays the opposite side.
+        """Returns the sides (`first`, `second`) on which one player can meet another, who then plays the opposite side.
 
-        Two players of one side only, such as two hunters, have no common games.
+        Two players that can only play the same side, such as two hunters, cannot meet.
         """
         return tuple(side for side in self.sides_of(player) if other_side(side) in self.sides_of(other))
 
@@ -84,16 +84,17 @@ class Matches:
         Games on both sides use the same seeds. The side with the higher return wins.
 
         Args:
-            mine: Player whose outcomes are returned.
+            mine: Player (policy or script) whose outcomes are returned.
             other: The other player.
             episodes: Number of games, divided equally among `sides` and rounded up.
             seed: Seed of the games and of the actions.
-            sides: Sides that `mine` plays.
+            sides: Sides on which `mine` plays, `first` and/or `second`.
             actions: Whether actions are greedy or sampled. With greedy actions, two policies in a deterministic world
                 always play the same game.
 
         Raises:
-            UsageError: An agent appears that is on no side, or an agent does not take part exactly once in each game.
+            UsageError: An agent appears that belongs to no side, or an agent has more or less than one episode in a
+                game.
         """
         found = {}
         played = -(-episodes // len(sides))

@@ -1,4 +1,4 @@
-"""Results of games between the players of a league, and Elo ratings from them by a Bradley-Terry fit."""
+"""Results of games between the players (policies and scripts) of a league, and Elo ratings fitted to them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def total(outcomes: Iterable[Outcomes]) -> Outcomes:
 
 
 class Payoffs:
-    """Payoff matrix of a league: the latest results of games between each pair of players, by name.
+    """Payoff matrix of a league: the latest results of games between each pair of players (policies and scripts).
 
     Attributes:
         names: Names of the players that have played, in the order of their first games.
@@ -76,24 +76,24 @@ class Payoffs:
         self.names: list[str] = []
 
     def record(self, first: str, second: str, outcomes: Outcomes) -> None:
-        """Records the results of one player against another, from the first player's perspective."""
+        """Records one player's wins, draws and losses against another; replaces earlier results of this pair."""
         self.names += [name for name in (first, second) if name not in self.names]
         self._outcomes[first, second] = outcomes
         self._outcomes[second, first] = outcomes.swapped()
 
     def between(self, first: str, second: str) -> Outcomes | None:
-        """Returns the results of one player against another; None if they played no games."""
+        """Returns the wins, draws and losses of one player against another; None if they played no games."""
         return self._outcomes.get((first, second))
 
     def keep(self, names: Sequence[str]) -> None:
-        """Keeps only games between the given members; removes all other outcomes."""
+        """Removes the results of all games except those between the given players."""
         self.names = [name for name in self.names if name in names]
         self._outcomes = {
             pair: own for pair, own in self._outcomes.items() if pair[0] in self.names and pair[1] in self.names
         }
 
     def elo(self, anchor: str) -> dict[str, float]:
-        """Elo ratings of all players by a Bradley-Terry fit, shifted so that the anchor player has rating 0."""
+        """Returns the Elo ratings of all players by name, from a Bradley-Terry fit; the anchor player has rating 0."""
         points = np.zeros((len(self.names), len(self.names)))
         for (first, second), own in self._outcomes.items():
             points[self.names.index(first), self.names.index(second)] = own.wins + 0.5 * own.draws
@@ -118,11 +118,11 @@ class Payoffs:
 
 
 def elo_ratings(points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Elo ratings of M players: maximum a posteriori estimate of the Bradley-Terry model.
+    """Returns the Elo ratings of M players: the maximum a posteriori estimate of the Bradley-Terry model.
 
-    The odds of i against j are exp(r_i - r_j) (Bradley and Terry, 1952, "Rank analysis of incomplete block designs");
-    1 unit of r is 400 / ln 10 Elo points. The prior of each r is normal around 0 with `PRIOR_STD`. Without the prior,
-    the difference between two players with win rate p would be 400 log10(p / (1 - p)).
+    The odds of player i against j are exp(r_i - r_j) with ratings r (Bradley and Terry, 1952, "Rank analysis of
+    incomplete block designs"); 1 unit of r is 400 / ln 10 Elo points. The prior of each r is normal around 0 with
+    `PRIOR_STD`. Without the prior, the difference between two players with win rate p would be 400 log10(p / (1 - p)).
 
     Args:
         points: Points of player i (row) in games against j (column), 1 for a win and 1/2 for a draw, [M, M].
@@ -149,7 +149,7 @@ def elo_ratings(points: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def table(payoffs: Payoffs, ratings: Mapping[str, float]) -> dict[str, Any]:
-    """Converts ratings and payoffs to a table of plain data, with members in order of descending rating."""
+    """Returns ratings and payoffs as plain data, with players in order of descending rating."""
     names = sorted(ratings, key=lambda name: -ratings[name])
     return {
         "ratings": {name: ratings[name] for name in names},

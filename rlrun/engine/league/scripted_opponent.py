@@ -1,4 +1,4 @@
-"""Opponents that are scripts instead of trained policies, given by name or import path."""
+"""Opponents in a league that are Python functions instead of trained policies, given by name or import path."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ SEEDS = 2**24
 class ScriptedOpponent:
     """Opponent that is a script: a function from observation to action, or a class whose instances are such functions.
 
-    A class is instantiated for each decision with a seed from the noise, so that actions depend only on the observation
-    and that seed, whatever process the opponent runs in.
+    A class is instantiated for each decision with a seed drawn from `noise`. Actions thus depend only on the
+    observation and that seed, not on the process in which the opponent runs.
 
     Args:
         path: `random`, `one_ply`, `minimax` or `mcts`, or package.module:Name; a class may have settings in addition to
@@ -59,7 +59,7 @@ class ScriptedOpponent:
             _check(found, settings, path)
 
     def decide(self, observations: Any, noise: NDArray[np.float32], slots: list[int]) -> list[Any]:
-        """Chooses the next action of each agent that acts, in the world's action space; B slots hold one agent each.
+        """Returns the actions of agents in B slots, one agent per slot, in the env's action space.
 
         Args:
             observations: Observations of all slots, [B, ...].
@@ -68,7 +68,7 @@ class ScriptedOpponent:
 
         Raises:
             TrainingFailed: The opponent raises an exception, or returns something other than numbers.
-            UsageError: A built-in opponent does not support this world.
+            UsageError: A built-in opponent does not support this env.
         """
         seen = [map_tree(lambda leaf, slot=slot: leaf[slot], observations) for slot in slots]
         seeds = (noise[slots] * SEEDS).astype(np.int64).tolist()
@@ -85,11 +85,11 @@ class ScriptedOpponent:
 
 
 class ScriptedPlayer:
-    """Lets a scripted opponent play evaluation games, through the same interface as a policy.
+    """Adapter that gives a scripted opponent the interface of a policy, for evaluation games.
 
     Args:
         path: Name or import path of the opponent.
-        dtype: Data type of an action in the world's action space.
+        dtype: Data type of an action in the env's action space.
         shape: Shape of an action.
         seed: Seed of the opponent's random choices.
     """
@@ -108,7 +108,10 @@ class ScriptedPlayer:
     def actions(
         self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None
     ) -> NDArray[Any]:
-        """Actions of B slots, with zeros where no agent acts; the script draws random numbers by itself."""
+        """Returns the actions of B slots, with zeros where no agent acts.
+
+        The player has a separate random generator; `generator` is not used.
+        """
         number = len(leaves(observations)[0])
         slots = list(range(number)) if acts is None else acts.nonzero()[0].tolist()
         actions = np.zeros((number, *self._shape), self._dtype)
@@ -170,7 +173,7 @@ def _check(found: Callable[..., Any], settings: Mapping[str, Any], path: str) ->
 
 
 def undecided(observations: Any, acts: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Mask [B] of the slots in which an agent acts and has a legal action, so that the opponent must decide.
+    """Returns which of B slots need a decision, [B]: an agent acts there and has a legal action.
 
     An action mask without legal actions marks an episode's final observation.
     """

@@ -1,4 +1,4 @@
-"""Acting of frozen opponents in a league: one opponent per slot and episode."""
+"""Acting of frozen opponents in a league's seats: one opponent per slot and episode."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ CHOICE, SCRIPT, OWN = 0, 1, 2
 
 
 class SeatNoise:
-    """Draws a seat's random numbers: for the choice of opponents, for scripts, and for each policy's actions.
+    """Source of a seat's random numbers: for the choice of opponents, for scripts, and for each policy's actions.
 
     Args:
-        policies: Behavior policies of the policies whose versions play in the seat.
+        policies: Behavior policy of each policy whose versions play in the seat.
 
     Attributes:
         network_noise: 0, since the noise of the opponents' networks is within each policy's part.
@@ -54,17 +54,20 @@ class SeatNoise:
             source.assign_envs(first_slot, num_slots)
 
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Samples a fragment's noise, [T, B, N]: two numbers for opponents and scripts, then each policy's noise."""
+        """Samples a fragment's noise, [T, B, N].
+
+        The first two numbers are for the choice of an opponent and for scripts; each policy's noise follows.
+        """
         own = generator.random((length, slots, OWN), np.float32)
         others = [source.noise(generator, length, slots) for source in self._sources.values()]
         return np.concatenate([own, *others], axis=-1)
 
 
 class ActionsAlone:
-    """Recorder of frozen opponents' actions: no policy learns from them, but a resumed run replays them.
+    """Recorder of frozen opponents' actions only: no policy learns from them, but a resumed run replays them.
 
     Args:
-        action_space: Conversion between the policies' own actions and the world's actions.
+        action_space: Converts between the policies' internal actions and the env's actions.
 
     Attributes:
         world_columns: Empty, since no policy learns from these fragments.
@@ -81,34 +84,35 @@ class ActionsAlone:
         return SampleBatch(actions=np.empty((length, slots, *space.action_shape), space.action_dtype))
 
     def close(self, batch: SampleBatch, episode_starts: Flags, shown: Flags) -> None:
-        """No-op: the observations after a fragment's last step are not recorded."""
+        """Does nothing, since observations, including the one after a fragment's last step, are not recorded."""
 
     def moments(self, observations: Any, filled: Flags) -> dict[str, Moments]:
-        """Returns no statistics: those of frozen opponents do not change."""
+        """Returns no observation statistics, since those of frozen opponents do not change."""
         return {}
 
     def postprocess(self, batch: SampleBatch) -> None:
-        """Removes all columns of a fragment except `valid`, which is used to count steps."""
+        """Removes all columns of a fragment except `valid`, from which the number of steps is counted."""
         for name in [name for name in batch if name != "valid"]:
             del batch[name]
 
 
 class SeatBehavior:
-    """Behavior policy of a league seat: a frozen opponent, sampled from the lineup, acts in each slot and episode.
+    """Behavior policy of a league seat: in each slot and episode, a frozen opponent sampled from the lineup acts.
 
-    When an agent's episode begins in a slot, an opponent is sampled there with the lineup's probabilities. The opponent
-    stays until the episode ends, with unchanged weights, even if the pool changes. Samples are determined by the
-    fragment's noise, so that scheduling has no effect. Agents of one world get independent opponents.
+    When an agent's episode begins in a slot, an opponent is sampled for the slot with the lineup's probabilities. The
+    opponent acts until the episode ends, with unchanged weights, even if the pool changes. Opponents are sampled by the
+    fragment's pre-drawn noise, so that they do not depend on scheduling. Agents in the same env get independent
+    opponents.
 
     Fragments are not learned from; only actions are recorded, so that a resume can replay them.
 
     Args:
-        policies: Behavior policies, still without weights, for the policies whose versions play in the seat.
-        action_space: Conversion between the policies' internal actions and the world's actions.
+        policies: Behavior policy, without weights yet, for each policy whose versions play in the seat.
+        action_space: Converts between the policies' internal actions and the env's actions.
 
     Attributes:
         weights_version: Version of the lineup, -1 before the first.
-        noise_source: Source of the random numbers that choose opponents, and of all policies' noise.
+        noise_source: Source of the random numbers that select opponents, and of all policies' noise.
         collector: Recorder of the fragments' columns, which are only actions.
     """
 
@@ -128,7 +132,7 @@ class SeatBehavior:
         self._starts: Flags = np.zeros(0, np.bool_)
 
     def load(self, weights: Weights) -> None:
-        """Loads the opponents and their probabilities, in effect for new episodes."""
+        """Loads a new lineup (opponents and their probabilities), which applies to episodes that begin from now on."""
         lineup = weights.lineup
         assert lineup is not None  # weights of a seat
         self.weights_version = weights.version
@@ -162,8 +166,8 @@ class SeatBehavior:
         Args:
             observations: Unfiltered observations, a tree of [B, ...].
             noise: This step's noise, [B, ...].
-            record: The fragment's actions; row t is filled, or those in `rows`.
-            t: The step within the fragment.
+            record: Arrays of the fragment's actions, in which row t is filled, or the rows in `rows`.
+            t: Index of the step within the fragment.
             episode_starts: Whether an agent's episode begins with this observation, [B].
             acts: Whether a slot acts, [B]; None for all.
             rows: The row to fill for each slot that acts, [N]; None for row t.
@@ -214,9 +218,10 @@ class SeatBehavior:
         self._starts = starts
 
     def actions(self, observations: Any, generator: np.random.Generator | None, acts: Flags | None = None) -> Any:
-        """Samples the actions of B slots where no fragment is recorded, as in evaluation.
+        """Returns sampled actions of B slots while no fragment is recorded, as in evaluation.
 
-        Opponents sample as in training, with the given generator or, if there is none, with the seat's generator.
+        Opponents sample actions as in training, with the given generator or, if there is none, with the seat's
+        generator.
         """
         draws = self._draws if generator is None else generator
         number = len(self._starts)
@@ -225,14 +230,14 @@ class SeatBehavior:
         return self.action_space.to_env(self._chosen(observations, noise, self._starts, shown))
 
     def state(self) -> dict[str, Any]:
-        """Returns each slot's opponent and its weights for checkpoints, since the pool may no longer hold it."""
+        """Returns each slot's opponent with its weights for checkpoints, since the pool may have dropped it."""
         held = {name: self._players[name] for name in dict.fromkeys(self._holds) if name in self._players}
         return {"holds": list(self._holds), "players": {name: player.state() for name, player in held.items()}}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restores the opponent in each slot from `state()`.
 
-        Scripted opponents are defined only by the lineup: a slot whose script is not in the lineup gets another
+        A scripted opponent can only be restored from the lineup; a slot whose script is not in the lineup gets another
         opponent.
         """
         self._holds = [str(name) for name in state["holds"]]

@@ -1,6 +1,6 @@
-"""Functions that assign agents to policies so that league players alternate between the sides of a game.
+"""Mappings from agents to policies in which the players of a league alternate between the two sides of a game.
 
-The mappings apply to two-player worlds whose agents are `x` and `o`, `red` and `yellow`, or end in a number.
+They apply to two-player envs whose agents are `x` and `o`, `red` and `yellow`, or end in a number.
 """
 
 from __future__ import annotations
@@ -11,17 +11,15 @@ _SIDES = {"x": 0, "o": 1, "red": 0, "yellow": 1}
 
 
 def alternate(agent: str, episode: int) -> str:
-    """Assigns the first side to `main` in even episodes, the second side in odd ones, and the other to `opponent`.
+    """Assigns the sides of a game to `main` and `opponent`.
 
-    Examples:
-        >>> alternate("x", 0), alternate("o", 0), alternate("x", 1), alternate("player_1", 1)
-        ('main', 'opponent', 'opponent', 'main')
+    `main` plays the first side in even episodes, else the second.
     """
     return ("main", "opponent")[(_side(agent) + episode) % 2]
 
 
 def alternate_with_self_play(agent: str, episode: int) -> str:
-    """Assigns both sides to `main` in two episodes, then sides to `main` and `opponent` in turn for two.
+    """Alternates two episodes of `main` against itself with two of `main` against `opponent`, one on each side.
 
     Examples:
         >>> [(alternate_with_self_play("x", n), alternate_with_self_play("o", n)) for n in range(4)]
@@ -31,7 +29,7 @@ def alternate_with_self_play(agent: str, episode: int) -> str:
 
 
 def alternate_with_exploiter(agent: str, episode: int) -> str:
-    """Alternates the games: `main` against `opponent` in two episodes, then `exploiter` against `exploited` in two.
+    """Alternates two episodes of `main` against `opponent` with two of `exploiter` against `exploited`.
 
     Examples:
         >>> [alternate_with_exploiter("x", episode) for episode in range(4)]
@@ -42,9 +40,9 @@ def alternate_with_exploiter(agent: str, episode: int) -> str:
 
 
 def alternate_roles(agent: str, episode: int) -> str:
-    """Assigns one side to `first` or `second` in alternating episodes, and the other side to its opponent.
+    """Lets policies `first` and `second` take turns by episode, each on its side and against its opponent.
 
-    In a game with roles, each side has its own policy. In even episodes, `first` plays the first side against
+    It is for games in which each side has a separate policy. In even episodes, `first` plays the first side against
     `first_opponent`, a seat with versions of `second`. In odd episodes, `second` plays the second side against
     `second_opponent`, a seat with versions of `first`.
 

@@ -1,4 +1,4 @@
-"""Plugin interface of algorithms: settings, policy, loss and dataflow."""
+"""Plugin interface of algorithms: each defines settings, a policy, a loss and a dataflow."""
 
 from __future__ import annotations
 
@@ -38,9 +38,10 @@ C = TypeVar("C", bound=AlgorithmConfig)
 
 
 class SettingsByName:
-    """Descriptor that gives algorithm classes a `__signature__` with all settings as keyword parameters.
+    """Descriptor `__signature__` of algorithm classes, which lists all settings as keyword parameters.
 
-    A class that defines a constructor has the constructor's signature; a class without settings has that of its base.
+    A class that defines a constructor has the constructor's signature; a class without settings has its base's
+    signature.
     """
 
     def __get__(self, instance: object, owner: type[Any]) -> Signature:
@@ -61,21 +62,21 @@ class Algorithm(Generic[C]):
 
     Args:
         config: Parsed settings; None to parse `settings`.
-        others: Not accepted; passing a policy and an env, as in other libraries, raises an error that shows the right
-            usage.
+        others: Further positional arguments, which are not accepted; a policy and an env, as in other libraries, raise
+            an error that shows the right usage.
         settings: Settings by name, as in a spec; omitted settings have their defaults.
 
     Attributes:
         Config: Config class of the settings.
-        policy_family: Import path `package.module:Class` of the class of its policies.
+        policy_family: Import path `package.module:Class` of the class of the algorithm's policies.
         worker_factory: Import path `package.module:Class` of the rollout worker; see
             `rlrun.engine.rollout.worker.Worker`.
         clock_unit: Unit of schedules and iterations: `env_steps`, or `sgd_steps` for training without env steps.
         learner_metrics: Statistics that the losses return, and gradient norms, reported as `learner/<name>`.
-        acts_in: Kinds of the action spaces that the algorithm supports.
+        acts_in: Kinds of action spaces that the algorithm supports.
         learns_in_worlds: Whether the algorithm supports multi-agent worlds.
-        collect_settings: Names of the settings that only `collect` reads. They are rejected for several policies, which
-            share one stream of rollouts.
+        collect_settings: Names of the settings that only `collect` reads. They are rejected in runs with several
+            policies, which share one stream of rollouts.
         config: Settings of the algorithm.
 
     Raises:
@@ -110,7 +111,7 @@ class Algorithm(Generic[C]):
 
     @property
     def operator_metrics(self) -> Sequence[Metric]:
-        """Declarations of the metrics that the dataflow's operators report; none by default."""
+        """Declarations of the metrics that the operators of the dataflow report; none by default."""
         return ()
 
     @property
@@ -137,12 +138,12 @@ class Algorithm(Generic[C]):
         return self.family_policy(spaces, seed)
 
     def family_policy(self, spaces: Spaces, seed: int, world: WorldView | None = None) -> Policy:
-        """Creates an instance of the class `policy_family` from spaces, settings and seed, and optionally the world.
+        """Creates a policy of the class `policy_family` from spaces, settings, seed and, optionally, env properties.
 
         Args:
             spaces: Observation and action space.
             seed: Seed of the initial parameters.
-            world: Facts about the agents' world (state space, team size), for policies that need them.
+            world: Properties of a multi-agent env (state space, team size), for policies that need them.
 
         Raises:
             UsageError: The policy family has another constructor signature.
@@ -164,11 +165,11 @@ class Algorithm(Generic[C]):
         return policy
 
     def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> Policy:
-        """Creates the policy for agents of a multi-agent world; by default, the same as for a single-agent env.
+        """Creates the policy for agents of a multi-agent env; by default, the same as for a single-agent env.
 
         Args:
             spaces: Observation and action space of the policy's agents.
-            world: Facts about the world: state space, and number of agents in a team.
+            world: Properties of the env, such as state space and number of agents in a team.
             seed: Seed of the initial parameters.
 
         Raises:
@@ -179,13 +180,13 @@ class Algorithm(Generic[C]):
         return self.policy(spaces, seed)
 
     def loss(self, outputs: Any, batch: SampleBatch, scheduled: Mapping[str, Any]) -> Loss:
-        """Loss of a batch of experience, which the learner minimizes.
+        """Computes the loss of a batch of experience, which the learner minimizes.
 
         The loss is traced once and then run as machine code, so it must not read Python state that changes between
         updates.
 
         Args:
-            outputs: Outputs of the policy for the batch, or the policy's networks as functions.
+            outputs: Outputs of the policy for the batch, or functions that run the policy's networks.
             batch: Columns [sequences, steps, ...]; invalid steps (`valid` 0) hold zeros and must be masked.
             scheduled: Current values of scheduled settings by name, each a scalar.
 
@@ -198,12 +199,17 @@ class Algorithm(Generic[C]):
         )
 
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Losses that the learner minimizes, in order, with their parameters and optimizers; by default only `loss`."""
+        """Returns the losses that the learner minimizes, in order, each with its parameters and optimizer.
+
+        By default, the only one is `loss`.
+        """
         bound = self.config.max_grad_norm
         return [Objective("loss", self.loss, parameters=policy.descended, max_grad_norm=bound, is_main=True)]
 
     def picture(self, trainee: Trainee) -> str | None:
-        """SVG picture of the learned policy or model for reports; None if the algorithm draws none.
+        """Returns an Returns an SVG picture of the learned policy or model for reports.
+
+        None if the algorithm draws none.
 
         The picture is drawn after each iteration with an evaluation; drawing must not change any state.
 
@@ -213,7 +219,7 @@ class Algorithm(Generic[C]):
         return None
 
     def worker_config(self, config: WorkerConfig) -> Any:
-        """Config of the rollout workers; custom workers may return any picklable dataclass of their own.
+        """Returns the config of the rollout workers, by default unchanged; a custom worker can have another dataclass.
 
         Args:
             config: Config of the default worker, which steps envs with policies.
@@ -222,22 +228,25 @@ class Algorithm(Generic[C]):
 
     @property
     def mode(self) -> RolloutMode:
-        """Collection of fragments: in synchronous rounds over all workers (`sync`), or as they arrive (`async`)."""
+        """How rollouts are collected: in synchronous rounds over all workers (`sync`), or as they arrive (`async`)."""
         return "sync"
 
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
-        """Operators that workers apply to each fragment before sending it; none by default."""
+        """Returns operators (functions) that workers apply to each fragment (rollout) before sending it.
+
+        By default, there are no such operators.
+        """
         return ()
 
     def collect(self, trainee: Trainee) -> Flow[Any]:
-        """Stream of experience to learn from, as collected by the rollout workers.
+        """Returns the stream of experience that the rollout workers collect, from which the algorithm learns.
 
-        By default, each round has one fragment (a rollout) from every worker, collected with the latest weights.
+        By default, each item holds one fragment (a rollout) from every worker, collected with the latest weights.
         """
         return trainee.workers.rollouts(*self.on_worker(trainee), mode=self.mode)
 
     def learn(self, items: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Builds the dataflow that learns from the stream of experience; pulling items from it trains.
+        """Builds the dataflow that learns from the stream of experience; iterating over it runs the training.
 
         Args:
             items: Stream of experience from `collect`.
@@ -250,7 +259,7 @@ class Algorithm(Generic[C]):
 
 
 def settings_of(config: type[ConfigModel]) -> list[Parameter]:
-    """Returns a keyword-only parameter of a signature for each setting, with its default and its unconstrained type.
+    """Returns a keyword-only parameter for each setting of a config class, with default and type (no constraints).
 
     Examples:
         >>> class Ladder(ConfigModel):

@@ -1,4 +1,4 @@
-"""Settings that all algorithms share: learning, and collection of experience."""
+"""Settings that all algorithms share, for learning and for the collection of experience."""
 
 from __future__ import annotations
 
@@ -130,12 +130,12 @@ class AlgorithmConfig(ConfigModel):
 
     @property
     def cpus_per_learner(self) -> float:
-        """CPUs that Ray reserves for each learner process."""
+        """Number of CPUs that Ray reserves for each learner process."""
         return float(self.torch_threads)
 
     @property
     def gpus_per_learner(self) -> float:
-        """Number of GPUs of each learner process."""
+        """Number of GPUs that each learner process gets; a fraction if learners share a GPU."""
         return self.num_gpus / self.num_learners if self.num_learners else 0.0
 
     @property
@@ -145,32 +145,35 @@ class AlgorithmConfig(ConfigModel):
 
     @property
     def env_slots(self) -> int:
-        """Total number of envs in all workers."""
+        """Total number of envs that all workers step."""
         return max(self.num_workers, 1) * self.num_envs_per_worker
 
     @property
     def env_steps_per_update(self) -> int:
-        """Env steps collected between two updates."""
+        """Number of env steps that are collected between two updates, over all workers."""
         return self.fragment_length * self.env_slots
 
     @property
     def needs_ray(self) -> bool:
-        """Whether a trial starts processes of its own (workers, learners or others), which needs Ray."""
+        """Whether a trial starts further processes (workers, learners or others), for which it needs Ray."""
         return bool(self.num_workers or self.num_learners)
 
     @property
     def env_columns(self) -> tuple[str, ...]:
-        """Names of the columns, read from the env's infos, from which the algorithm learns; none by default."""
+        """Names of the numbers in the env's infos from which the algorithm learns (batch columns); none by default."""
         return ()
 
     @property
     def reward_streams(self) -> RewardStreams:
-        """Reward streams in addition to the env's rewards (intrinsic rewards, costs); none by default."""
+        """Rewards in addition to the env's (intrinsic rewards, costs), each with a separate value head.
+
+        By default, there are none.
+        """
         return ENV_ALONE
 
     @property
     def value_heads(self) -> tuple[str, ...]:
-        """Names of the additional reward streams (such as intrinsic rewards), in the order of their value heads."""
+        """Names of the additional rewards, such as intrinsic rewards, in the order of the network's value heads."""
         return tuple(stream.name for stream in self.reward_streams.further)
 
     @property
@@ -180,7 +183,7 @@ class AlgorithmConfig(ConfigModel):
 
     @property
     def sgd_steps_per_env_step(self) -> float:
-        """Number of minibatches per env step, from which `compile: auto` estimates whether compilation pays off."""
+        """Number of minibatches per env step, by which `compile: auto` estimates whether compilation pays off."""
         return 1 / self.env_steps_per_update
 
     @classmethod
@@ -190,7 +193,7 @@ class AlgorithmConfig(ConfigModel):
 
     @classmethod
     def fixed_schedules(cls) -> dict[str, float]:
-        """Values, by name, of settings that are constants in this config class but accept schedules in others."""
+        """Values of settings that are constants in this config class but accept schedules in other classes, by name."""
         return {name: getattr(cls, name) for name, field in cls.fixed_fields.items() if _is_schedule(field)}
 
     @classmethod
@@ -212,7 +215,7 @@ def _of_learning(config: AlgorithmConfig) -> dict[str, Any]:
 
 @fixed("it is of how a policy learns, and belongs under policies.NAME.config", **_of_learning(AlgorithmConfig()))
 class WorldSamplingSettings(AlgorithmConfig):
-    """Settings for the collection of experience, which all policies of a multi-agent world share."""
+    """Settings for the collection of experience that all policies in a multi-agent env share."""
 
 
 def _is_schedule(field: Any) -> bool:

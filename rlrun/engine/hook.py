@@ -1,8 +1,9 @@
 """Hooks: user-defined callbacks that measure a run and may stop it, without changing the learning.
 
-A hook is a class that overrides events of `Hook`; only overridden events are delivered. Each rollout worker has an
-instance of the hook, which receives the events of episodes and fragments once a fragment is recorded. Another instance
-in the trial's process receives the events of results, evaluations and checkpoints.
+A hook is a subclass of `Hook` that overrides methods for events; only these methods are called. Each rollout worker has
+an instance of the hook, whose methods for episodes and fragments are called once a fragment (a rollout of a fixed
+number of steps) is recorded. Another instance in the trial's process receives the events of results, evaluations and
+checkpoints.
 """
 
 from __future__ import annotations
@@ -49,16 +50,16 @@ Answer = Mapping[str, float] | Stop | None
 
 @dataclass
 class RunningEpisode:
-    """State of one agent's episode in progress, as hooks see it.
+    """State of an agent's running episode, for hooks.
 
     Attributes:
-        slot: Index of the worker's env slot; in multi-agent worlds, of the policy's agent slot.
+        slot: Index of the worker's env slot; in multi-agent envs, of the policy's agent slot.
         seed: Seed with which the env was reset.
         policy: Name of the policy.
-        agent: Name of the agent; "" in an env with one agent.
-        length: Steps so far.
+        agent: Id of the agent; "" in an env with one agent.
+        length: Number of steps so far.
         episode_return: Sum of the raw rewards so far.
-        notes: Plain data that hooks keep until the episode's end, by freely chosen names; saved in checkpoints.
+        notes: Plain data that hooks keep until the episode's end, under names of their choice; saved in checkpoints.
     """
 
     slot: int
@@ -94,12 +95,12 @@ class EpisodeStep(NamedTuple):
 
 @dataclass(frozen=True)
 class Fragment:
-    """Counts of one rollout fragment, as hooks see it: env steps and ended episodes.
+    """Numbers about one rollout fragment, for hooks: env steps and ended episodes.
 
     Attributes:
         worker: Index of the worker; 0 is the trial's own process.
-        number: Index of the fragment among those of its worker.
-        env_steps: Number of env or world steps in the fragment.
+        number: Index of the fragment among all fragments of its worker, from 0.
+        env_steps: Number of env steps in the fragment; a step of a multi-agent env counts once.
         episodes: Number of episodes that ended in the fragment.
     """
 
@@ -110,14 +111,14 @@ class Fragment:
 
 
 class Hook:
-    """Base class of hooks: subclasses override the events that they need.
+    """Base class of hooks, user-defined callbacks; subclasses override the methods for the events that they need.
 
     The attributes of a hook (numbers, texts, lists, dicts and arrays) are its state, which checkpoints save. A hook
     with other attributes overrides `state` and `load_state`.
 
     Attributes:
-        declared_metrics: Declarations of the metrics that the events return; reported as `hooks/<name>`, averaged over
-            an iteration.
+        declared_metrics: Declarations of the metrics that the methods return; results report them as `hooks/<name>`,
+            averaged over an iteration.
         rng: Random generator of the instance, set before the first event and saved in checkpoints.
     """
 
@@ -137,11 +138,11 @@ class Hook:
         return None
 
     def on_fragment(self, fragment: Fragment) -> Answer:
-        """Called after each fragment, after the events of its episodes."""
+        """Called after each fragment (rollout) of a worker, after the events of its episodes."""
         return None
 
     def on_result(self, result: Mapping[str, Any]) -> Answer:
-        """Called with the result of each iteration, before any evaluation."""
+        """Called with the result row (metrics) of each iteration, before any evaluation."""
         return None
 
     def on_evaluation(self, evaluation: Mapping[str, Any]) -> Answer:
@@ -149,7 +150,7 @@ class Hook:
         return None
 
     def on_checkpoint(self, iteration: int) -> Answer:
-        """Called before a checkpoint is captured, which then includes changes that the hook makes to itself."""
+        """Called before the state for a checkpoint is captured, so that it includes changes that this method makes."""
         return None
 
     def state(self) -> dict[str, Any]:
@@ -168,7 +169,8 @@ def hook_class(path: str) -> type[Hook]:
         path: `package.module:Class`.
 
     Raises:
-        UsageError: There is no such class, it is no `Hook`, or it overrides no event or has an unknown one.
+        UsageError: There is no such class, it is not a subclass of `Hook`, or it overrides no event's method or has a
+            method for an unknown event.
         UserCodeError: The module raises while it is imported.
     """
     found = load_object(path, "hook")
@@ -184,12 +186,12 @@ def hook_class(path: str) -> type[Hook]:
 
 
 def subscribed(hook: type[Hook], events: Sequence[str]) -> tuple[str, ...]:
-    """Selects, from the names of events (methods of `Hook`), those that a hook's class overrides."""
+    """Returns those events (names of methods of `Hook`), among the given ones, that a hook's class overrides."""
     return tuple(event for event in events if getattr(hook, event) is not getattr(Hook, event))
 
 
 def worker_hooks(hooks: Sequence[Mapping[str, Mapping[str, Any]]]) -> tuple[Mapping[str, Mapping[str, Any]], ...]:
-    """Selects the hooks that override an event of rollout workers; returns their settings.
+    """Returns the settings of the hooks that override an event of rollout workers (episodes and fragments).
 
     Args:
         hooks: Settings of each hook by its import path.
@@ -202,10 +204,10 @@ def make_hook(path: str, settings: Mapping[str, Any]) -> Hook:
 
     Args:
         path: `package.module:Class`.
-        settings: Arguments of the class.
+        settings: Keyword arguments of the class.
 
     Raises:
-        UsageError: There is no such hook, or it has no such arguments.
+        UsageError: There is no such hook, or it does not accept the arguments.
         TrainingFailed: Its constructor raises.
     """
     found = hook_class(path)
@@ -217,19 +219,19 @@ def make_hook(path: str, settings: Mapping[str, Any]) -> Hook:
 
 
 def users_traceback(error: BaseException) -> str:
-    """Traceback text of an exception in user code, without rlrun's calling frame."""
+    """Returns the traceback of an exception in user code as text, without rlrun's calling frame."""
     trace = error.__traceback__ and error.__traceback__.tb_next
     return "".join(traceback.format_exception(type(error), error, trace)).rstrip()
 
 
 def refuse_other_settings(what: str, found: type[Any], settings: Mapping[str, Any], *given: str) -> None:
-    """Validates that a class accepts the settings of a spec as arguments.
+    """Validates that a class accepts the settings in a spec as keyword arguments.
 
     Args:
         what: Name of the object in messages.
         found: The class.
         settings: The settings.
-        given: Names of arguments that rlrun itself passes.
+        given: Names of further arguments, which rlrun itself passes.
 
     Raises:
         UsageError: The class does not accept a setting, or requires one that is missing.
@@ -248,7 +250,7 @@ HOOK_SECONDS = Metric("time/hooks_s", "s", "Seconds of the trial's hooks since t
 
 
 def declared_by(hooks: Sequence[Mapping[str, Mapping[str, Any]]]) -> list[Metric]:
-    """Metrics declared by hooks, under their names in results.
+    """Returns the metrics that hooks declare, with the names that they have in results.
 
     Args:
         hooks: Settings of each hook by its import path.

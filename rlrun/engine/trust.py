@@ -1,8 +1,8 @@
 """Security policy for untrusted runs and checkpoints: ownership, and an allowlist of harmless contents.
 
-A run in the user's folder of runs belongs to the user and may import any code and write any file. Another user's run
+A run in the user's folder of runs belongs to the user, and may import any code and write any file. A run from elsewhere
 may name only harmless objects, which import no third-party code and access no other file. Harmless are installed
-algorithms, the objects that `harmless.yaml` lists, envs that Gymnasium and ALE register, PettingZoo's own worlds, and
+algorithms, the objects that `harmless.yaml` lists, envs that Gymnasium and ALE register, PettingZoo's own envs, and
 settings that are numbers, booleans and short plain texts. Everything else needs the user's permission: for example,
 `RecordVideo` writes videos, Gymnasium's `make` imports any named module, and a text may name a file to read.
 """
@@ -51,7 +51,7 @@ _SEARCH = ("searcher", "scheduler")
 
 
 def why_not_own(run: Path, runs_dir: Path) -> str:
-    """Reason why a run does not count as the user's own (and so is untrusted); "" if it does.
+    """Returns the reason why a run does not count as the user's own and is thus untrusted; "" if it does.
 
     Args:
         run: The run's directory.
@@ -75,7 +75,7 @@ def harmless() -> Mapping[str, frozenset[str]]:
 
 
 def refuse_risks(risks: Sequence[str], what: str) -> None:
-    """Raises an error if a run or checkpoint has risks that the user must permit.
+    """Refuses a run or checkpoint that has risks; the message tells how the user can permit them.
 
     Args:
         risks: Risks of the run or checkpoint, one clause each; empty if it is harmless.
@@ -92,7 +92,7 @@ def refuse_risks(risks: Sequence[str], what: str) -> None:
 
 
 def refuse_risks_of_run(run: Path) -> None:
-    """Raises an error if another user's run has risks that the user must permit; imports no code.
+    """Refuses a run of another user that has risks, without importing code; the message tells how to permit them.
 
     Args:
         run: The run's directory.
@@ -121,7 +121,7 @@ def refuse_risks_of_run(run: Path) -> None:
 
 
 def spec_risks(spec: Mapping[str, Any]) -> list[str]:
-    """Collects the risks (imports, files) of an untrusted trial's spec, each as a clause for an error message.
+    """Returns the risks (imports, files) of an untrusted trial's spec, each as a clause for an error message.
 
     Args:
         spec: The spec as plain data, with `algorithm`, `env` and `config`.
@@ -151,20 +151,20 @@ def spec_risks(spec: Mapping[str, Any]) -> list[str]:
 
 
 def policy_risks(policy: Mapping[str, Any], path: str) -> list[str]:
-    """Collects the risks (imports, files) of one policy in an untrusted spec, each as a clause for an error message.
+    """Returns the risks (imports, files) of one policy in an untrusted spec, each as a clause for an error message.
 
     Args:
-        policy: The policy's `algorithm` and `config`.
+        policy: Mapping with the policy's `algorithm` and `config`.
         path: Path of the policy's config in messages.
     """
     return _algorithm_risks(str(policy["algorithm"])) + _config_risks(policy.get("config"), path)
 
 
 def env_risks(env: EnvConfig, path: str) -> list[str]:
-    """Collects the risks (imports, files) of the env in an untrusted spec, each as a clause for an error message.
+    """Returns the risks (imports, files) of the env in an untrusted spec, each as a clause for an error message.
 
     Args:
-        env: The env or the multi-agent world.
+        env: Config of the env, single-agent or multi-agent.
         path: Path of the env in the spec.
     """
     risks = []
@@ -190,7 +190,7 @@ def env_risks(env: EnvConfig, path: str) -> list[str]:
 
 
 def text_risks(value: Any, path: str) -> list[str]:
-    """Lists risky arguments as messages: all except numbers, booleans, short plain texts, lists and dicts.
+    """Returns a message for each risky argument: any but numbers, booleans, short plain texts, lists and dicts.
 
     Examples:
         >>> text_risks({"map": "4x4", "sizes": [1, 2.5], "file": "../maps/a"}, "env.kwargs")

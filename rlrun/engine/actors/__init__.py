@@ -1,1 +1,1 @@
-"""Objects in Ray actors: a shell around each object, supervision with restarts, and a private Ray instance."""
+"""Objects in Ray actors: a wrapper that holds each object, supervision with restarts, and a private Ray instance."""

@@ -10,17 +10,18 @@ from typing import Any
 
 @dataclass(eq=False)
 class Call:
-    """A method call to one actor.
+    """Call of a method of the object in one actor.
 
     Attributes:
         actor: Index of the actor.
         method: Name of the method of the actor's object.
         arguments: Arguments of the call.
-        allowed_s: Timeout of the answer in seconds.
+        allowed_s: Maximum time until the answer in seconds.
         reference: Ray's reference to the answer, while the call runs.
         done: Whether the answer has arrived.
         answer: The answer.
-        inbox: Queue to which the call is appended once it is done, for callers that wait for many calls; or None.
+        inbox: Queue to which the call is appended once it is done, for callers that wait for many calls; None for no
+            queue.
     """
 
     actor: int
@@ -33,7 +34,7 @@ class Call:
     inbox: deque[Call] | None = None
 
     def take(self, answer: Any) -> None:
-        """Stores the answer, and appends the call to its inbox if it has one."""
+        """Stores the answer of the call, and appends the call to its inbox if it has one."""
         self.done, self.answer, self.reference = True, answer, None
         if self.inbox is not None:
             self.inbox.append(self)
@@ -45,12 +46,12 @@ class ActorPlace:
 
     Attributes:
         index: The actor's index.
-        shell: Ray's handle of the actor; None between a failure and the restart.
+        shell: Ray's handle of the actor (an `ActorShell`); None between a failure and the restart.
         ready: Ray reference that resolves once the actor's object is constructed; None afterwards.
         calls: Unanswered calls, oldest first.
-        since: Time at which the actor or its oldest unanswered call started, on the clock of `time.monotonic`.
+        since: Time at which the actor or its oldest unanswered call started, in seconds of `time.monotonic`.
         failures: Number of consecutive failures.
-        restart_at: Time of the next restart, on the clock of `time.monotonic`.
+        restart_at: Time of the next restart, in seconds of `time.monotonic`.
     """
 
     index: int
@@ -63,14 +64,14 @@ class ActorPlace:
 
     @property
     def references(self) -> list[Any]:
-        """Ray references to wait for: the actor's start, and its oldest unanswered call."""
+        """Ray references to wait for: that of the actor's start, and that of its oldest unanswered call."""
         watched = [self.ready] if self.ready is not None else []
         if self.calls and self.calls[0].reference is not None:
             watched.append(self.calls[0].reference)
         return watched
 
     def deadline(self, start_timeout_s: float) -> float:
-        """Time at which the actor's answer or restart is due, on the clock of `time.monotonic`."""
+        """Returns the time, in seconds of `time.monotonic`, at which the actor's answer or restart is due."""
         if self.shell is None:
             return self.restart_at
         if not self.calls:

@@ -1,7 +1,8 @@
-"""Ray actor shell around a plain object, the only class of Ray actors in rlrun.
+"""Shell of a Ray actor, which holds a plain Python object; the only class of Ray actors in rlrun.
 
-The shell imports neither ray, torch nor gymnasium; the object is constructed, with its imports, in the actor. An
-exception of the object is returned as a `Failure`, which the driver raises again without Ray's wrapper.
+The shell imports neither ray, torch nor gymnasium; the object is constructed, with its imports, in the actor's process.
+If the object raises, the exception is returned as a `Failure`, which the calling process raises again without Ray's
+wrapper.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 
 @dataclass(frozen=True)
 class Failure:
-    """Exception raised by an object in an actor, in a form that can be sent to the driver.
+    """Exception that the object in an actor raised, in a form that can be sent to the calling process.
 
     Attributes:
         module: Module of the exception's class.
@@ -60,7 +61,7 @@ class Failure:
         )
 
     def error(self, where: str) -> RlrunError:
-        """Converts the failure to an exception for the driver: an RlrunError unchanged, others with the traceback.
+        """Returns the exception to raise in the calling process: an RlrunError unchanged, others with the traceback.
 
         Args:
             where: Name of the actor, such as "rollout worker 2".
@@ -82,10 +83,10 @@ class Failure:
 
 
 class ActorShell:
-    """Actor that holds an object and calls its methods; an exception is returned as a `Failure`.
+    """Ray actor that holds a Python object and calls its methods; an exception is returned as a `Failure`.
 
-    Calls are executed one at a time, in the order in which they were made. The failure of a `tell`, which has no
-    answer, is returned by the next `ask`.
+    Calls are executed one at a time, in the order in which they were made. A call by `tell` has no answer; if it fails,
+    the next `ask` returns the failure.
     """
 
     def __init__(self, make: bytes, import_paths: Sequence[str]) -> None:
@@ -106,7 +107,7 @@ class ActorShell:
             self._failure = Failure.of(error)
 
     def ready(self) -> Failure | None:
-        """Returns the failure to construct the object, or None. An answer means that the actor has started."""
+        """Returns the failure of the object's construction, or None; any answer means that the actor has started."""
         return self._failure
 
     def ask(self, method: str, *arguments: Any) -> Any:
@@ -125,7 +126,7 @@ class ActorShell:
         exit_actor()
 
     def tell(self, method: str, *arguments: Any) -> None:
-        """Calls a method of the object without an answer; a failure is returned by the next `ask`."""
+        """Calls a method of the object without returning an answer; a failure is returned by the next `ask`."""
         answer = self.ask(method, *arguments)
         if isinstance(answer, Failure):
             self._failure = answer

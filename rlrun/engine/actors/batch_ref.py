@@ -1,4 +1,4 @@
-"""References to fragments (rollouts) that stay in the object store of the machine where they were collected."""
+"""References to fragments (rollouts) that stay in Ray's object store on the machine where they were collected."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rlrun.engine.data.sample_batch import SampleBatch
 
 @dataclass(frozen=True)
 class BatchRef:
-    """Reference to a fragment (a rollout), which stays in the object store of its worker's machine until fetched.
+    """Reference to a fragment (a rollout), which stays in Ray's object store on its worker's machine until fetched.
 
     Attributes:
         reference: Ray's reference to the fragment.

@@ -46,7 +46,7 @@ def start_unless_running(num_cpus: int) -> bool:
 def prepare_environment(*, loopback: bool) -> None:
     """Sets the environment variables that Ray reads at its import: no telemetry, token authentication.
 
-    Ray reads its authentication mode only once; if it were set later, the driver and the workers would disagree.
+    Ray reads its authentication mode only once; if it were set later, this process and its workers would disagree.
     Variables that the user has set are kept.
 
     Args:
@@ -71,7 +71,7 @@ def start(num_cpus: int, object_store_bytes: int, *, quiet: bool, say: Callable[
         num_cpus: CPUs that Ray may reserve.
         object_store_bytes: Size of Ray's object store in bytes.
         quiet: Whether to drop the output of Ray's processes instead of forwarding it to this process's output.
-        say: Function called with a message before each retry.
+        say: Function that is called with a message to the user before each retry.
 
     Raises:
         EnvironmentUnusable: Ray did not start.
@@ -124,7 +124,10 @@ def stop() -> None:
 
 
 def is_bound_to_this_machine() -> bool:
-    """Whether Ray was configured at its import for this machine alone; a process cannot change this later."""
+    """Whether Ray was configured at its import to be reachable from this machine alone.
+
+    This cannot be changed later.
+    """
     return "ray" in sys.modules and os.environ.get(LOOPBACK_VARIABLE) == "0"
 
 

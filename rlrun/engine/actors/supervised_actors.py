@@ -24,28 +24,28 @@ CLOSE_TIMEOUT_S = 5.0
 
 
 def unknown(index: int) -> str:
-    """Returns "": no description of the work during which an actor died."""
+    """Returns "", for actors without a description of the work during which they died."""
     return ""
 
 
 class SupervisedActors:
-    """Ray actors with objects of the same kind, each restarted when it dies or hangs; Ray must be running.
+    """Ray actors that hold objects of the same kind; an actor that dies or hangs is restarted. Ray must be running.
 
-    The cost of `attend` grows with the number of new answers, but hardly with the number of actors: watched references
-    are updated at each call and answer, and deadlines are checked when the next one has passed. The constructor starts
-    all actors at once and waits for none.
+    The cost of `attend` grows with the number of new answers, but hardly with the number of actors: the references to
+    wait for are updated at each call and answer, and deadlines are checked only when the next one has passed. The
+    constructor starts all actors at once and waits for none.
 
     Args:
-        make: Returns the picklable factory of the object with a given index; called again for each restart.
+        make: Function from an index to a picklable factory of the object; called again for each restart.
         indices: The actors' indices.
-        what: Kind of the object in messages: "rollout worker".
+        what: Kind of the object in messages, such as "rollout worker".
         num_cpus: CPUs that Ray reserves for each actor.
-        timeout_s: Timeout of an answer, after which its actor is killed.
-        max_restarts: Restarts of all actors together; with one more failure the run fails.
+        timeout_s: Maximum time until an answer in seconds, after which the actor is killed.
+        max_restarts: Maximum number of restarts of all actors together; one more failure ends the run.
         num_gpus: GPUs that Ray reserves for each actor.
-        max_concurrency: Calls that an actor executes at a time; with several, in any order.
+        max_concurrency: Number of calls that an actor executes at a time; if more than one, in any order.
         without_it: End of the error message when no restart is left; None to name the setting `max_worker_restarts`.
-        ended_in: Returns a description of the last work of the object with a given index, for messages; "" if unknown.
+        ended_in: Function from an index to a description of the object's last work, for messages; "" if unknown.
 
     Attributes:
         indices: The actors' indices.
@@ -94,13 +94,13 @@ class SupervisedActors:
             self._start(place)
 
     def ask(self, actor: int, method: str, *arguments: Any, may_take_long: bool = False) -> Call:
-        """Starts a call to a method of one object; the returned call holds the answer once it is done.
+        """Starts a call of a method of one object; the returned `Call` holds the answer once it is done.
 
         Args:
             actor: Index of the actor.
             method: Name of the object's method.
             arguments: The method's arguments.
-            may_take_long: Whether the call, such as a replay of episodes, may take as long as the start of an actor.
+            may_take_long: Whether the call may take as long as the start of an actor, as a replay of episodes does.
         """
         call = Call(actor, method, arguments, self._start_timeout_s if may_take_long else self._timeout_s)
         place = self._places[actor]
@@ -112,11 +112,11 @@ class SupervisedActors:
         return call
 
     def post(self, actor: int, method: str, *arguments: Any) -> None:
-        """Calls a method of one object and expects no answer; the call is lost if the actor dies.
+        """Calls a method of one object without expecting an answer; the call is lost if the actor dies.
 
         Args:
             actor: Index of the actor.
-            method: Name of the object's method; a failure is returned as the answer to the next call.
+            method: Name of the object's method; if the call fails, the failure is the answer to the next call.
             arguments: The method's arguments.
         """
         shell = self._places[actor].shell
@@ -126,7 +126,7 @@ class SupervisedActors:
     def tell(self, method: str, value: Any, only: int | None = None, about: Hashable = None) -> None:
         """Calls a method of all objects, or of one, with a value that is stored in Ray's object store once.
 
-        A restarted actor receives the latest value for each pair of `method` and `about` again.
+        After a restart, an actor receives the latest value of each pair of `method` and `about` again.
 
         Args:
             method: Name of the objects' method.
@@ -153,12 +153,12 @@ class SupervisedActors:
             self._restart_late()
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
-        """Returns the Ray references to wait for (any one of them suffices), and the deadline of the wait."""
+        """Returns Ray references, of which the caller waits for any one, and the deadline of the wait."""
         is_asked = any(place.calls for place in self._places.values())
         return tuple(self._watched), self._look_at if is_asked else math.inf
 
     def wait(self, until: float = math.inf) -> None:
-        """Waits for the next answer or deadline, at most until a given time on the clock of `time.monotonic`."""
+        """Waits for the next answer or deadline, at most until a given time in seconds of `time.monotonic`."""
         import ray
 
         references, deadline = self.awaited()
@@ -182,9 +182,9 @@ class SupervisedActors:
             self.wait()
 
     def answers_of_all(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Calls a method of every object, each with its own arguments, and waits as long as for an actor's start.
+        """Calls a method of every object, each with separate arguments; waits for all answers and returns them.
 
-        Returns all answers.
+        The time limit is that of an actor's start.
 
         Raises:
             RlrunError: An object raised an error; see `attend`.
@@ -193,7 +193,7 @@ class SupervisedActors:
         return self.answers([self.ask(index, method, *own, may_take_long=True) for index, own in asked])
 
     def shells(self) -> list[Any]:
-        """Ray's handles of the actors by index, for direct calls."""
+        """Returns Ray's handles of the actors, in the order of `indices`, for calls without supervision."""
         return [place.shell for place in self._places.values()]
 
     def forget(self) -> None:
@@ -346,7 +346,7 @@ def _held(reference: Any) -> Any:
 
 
 class BroadcastValues:
-    """Latest value broadcast to actors for each method and topic; each value is stored in Ray's object store once."""
+    """Latest value that was broadcast to actors for each method and topic; Ray's object store holds each value once."""
 
     def __init__(self) -> None:
         self._values: dict[tuple[str, Hashable], tuple[Any, Any]] = {}  # with its reference
@@ -356,8 +356,8 @@ class BroadcastValues:
 
         Args:
             method: Name of the method.
-            value: Its argument; the same object as the last one is not stored again.
-            about: Topic of the value.
+            value: Argument of the method; if it is the same object as last time, it is not stored again.
+            about: Topic of the value, such as the name of a policy.
             shells: Ray's handles of the actors; None for an actor between a failure and its restart.
         """
         key = method, about

@@ -60,7 +60,7 @@ def zeroed(tree: Any, holds: Flags) -> Any:
 
 
 def clear(tree: Any, rows: Flags) -> None:
-    """Zeroes the entries of a tree of arrays where a mask over the leading axes ([T, B] or [T]) is true, in place."""
+    """Sets entries of a tree of arrays to zero, in place, where a mask over the first axes ([T, B] or [T]) is true."""
     for leaf in leaves(tree):
         leaf[rows] = 0
 

@@ -78,7 +78,11 @@ def make_vector_env(
 
 
 def check_num_envs(config: EnvConfig, num_envs: int) -> None:
-    """Validates the configured number of env slots for a vector env passed as an instance, which has a fixed number."""
+    """Validates the configured number of env slots for a vector env passed as an instance, which has a fixed number.
+
+    Raises:
+        UsageError: The numbers differ.
+    """
     own = config.fixed_num_envs
     if own is not None and own != num_envs:
         raise UsageError(

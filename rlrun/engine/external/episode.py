@@ -76,7 +76,12 @@ class ConnectedClient:
 
 
 class LoggedAction(NamedTuple):
-    """Action that an external simulator (client) chose itself."""
+    """Action that an external simulator (client) chose itself.
+
+    Attributes:
+        action: The action.
+        version: Version of the policy's weights that chose the action; None for an action not chosen by the policy.
+    """
 
     action: Any
     version: int | None

@@ -1,1 +1,1 @@
-"""Pure functions of arrays or tensors."""
+"""Pure functions of arrays or tensors, such as returns, dynamic programming, statistics, seeds and schedules."""

@@ -22,7 +22,7 @@ class FiniteMDP:
         transitions: Transition probabilities, [S, A, S]; 1 minus each row sum is the termination probability.
         rewards: Expected reward of each state-action pair, [S, A].
         starts: Distribution of initial states, [S].
-        time_limit: Steps after which an episode is truncated; None for no limit.
+        time_limit: Number of steps after which an episode is truncated; None for no limit.
     """
 
     transitions: Doubles
@@ -31,7 +31,7 @@ class FiniteMDP:
     time_limit: int | None = None
 
     def backup(self, values: Doubles, gamma: float) -> Doubles:
-        """Bellman backup: action values [S, A] computed from the values [S] of the next states.
+        """Returns the Bellman backup: action values [S, A], given the values [S] of the next states.
 
         Source:
             Bellman, "Dynamic Programming", 1957: r(s, a) + gamma sum over s' of p(s' | s, a) v(s').
@@ -39,7 +39,7 @@ class FiniteMDP:
         return self.rewards + gamma * (self.transitions @ values)
 
     def optimal_q(self, gamma: float) -> Doubles:
-        """Optimal action values Q*, [S, A] for S states and A actions, computed by value iteration.
+        """Returns the optimal action values Q*, [S, A] for S states and A actions, computed by value iteration.
 
         With gamma 1, the values are the optimal expected returns within the time limit.
 
@@ -49,7 +49,7 @@ class FiniteMDP:
         return self._limit(gamma, lambda q: q.max(-1))
 
     def q_of(self, policy: Doubles, gamma: float) -> Doubles:
-        """Action values, [S, A] for S states and A actions, of a policy given as probabilities [S, A].
+        """Returns the action values, [S, A] for S states and A actions, of a policy given as probabilities [S, A].
 
         With gamma 1, the values are the policy's expected returns within the time limit.
 
@@ -63,7 +63,7 @@ class FiniteMDP:
         return self.backup(values, gamma)
 
     def reachable(self) -> NDArray[np.bool_]:
-        """Mask of the states that can be reached from the initial states."""
+        """Returns which of the S states can be reached from the initial states, [S]."""
         leads_to: NDArray[np.bool_] = self.transitions.max(axis=1) > 0
         found = self.starts > 0
         while True:
@@ -73,7 +73,7 @@ class FiniteMDP:
             found = more
 
     def at_start(self, values: Doubles) -> float:
-        """Expected value at the start of an episode: the mean of state values over the initial states."""
+        """Returns the expected value at the start of an episode: the mean of state values [S] over initial states."""
         return float(self.starts @ values)
 
     def _limit(self, gamma: float, value_of: Callable[[Doubles], Doubles]) -> Doubles:
@@ -94,7 +94,7 @@ class FiniteMDP:
 
 
 def greedy(q: Doubles) -> Doubles:
-    """Greedy policy for action values [S, A], as probabilities [S, A]; ties go to the first action."""
+    """Returns the greedy policy for action values [S, A], as probabilities [S, A]; ties go to the first action."""
     policy = np.zeros(q.shape)
     policy[np.arange(len(q)), q.argmax(-1)] = 1.0
     return policy

@@ -1,4 +1,4 @@
-"""Exact intervals of probabilities from counts (Clopper-Pearson), and quantiles of Student's t distribution (NumPy)."""
+"""Exact confidence intervals of probabilities (Clopper-Pearson), and quantiles of Student's t distribution (NumPy)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ANGLES = 4001
 
 
 def t_quantile(degrees: float) -> float:
-    """97.5 % quantile of Student's t distribution.
+    """Returns the Returns the 97.5 % quantile of Student's t distribution.
 
     It is computed by integrating the density over the angle arctan(t / sqrt(degrees)).
 
@@ -35,14 +35,14 @@ def t_quantile(degrees: float) -> float:
 
 
 def exact_interval(successes: int, trials: int) -> tuple[float, float]:
-    """95 % confidence interval of a probability, exact for any number of trials.
+    """Returns the 95 % confidence interval of a probability, valid for any number of trials.
 
     The interval covers the true probability in at least 95 % of all experiments, even with few trials and near 0 and 1
     (Clopper and Pearson, 1934, Biometrika 26). The ends are quantiles of Beta(k, n - k + 1) and Beta(k + 1, n - k).
 
     Args:
-        successes: k, number of trials that succeeded.
-        trials: n, number of trials, at least 1.
+        successes: Number of trials that succeeded, k.
+        trials: Number of trials, n, at least 1.
 
     Examples:
         >>> [tuple(round(end, 3) for end in exact_interval(k, 10)) for k in (0, 5, 10)]
@@ -55,7 +55,7 @@ def exact_interval(successes: int, trials: int) -> tuple[float, float]:
 
 
 def beta_cdf(x: float, a: float, b: float) -> float:
-    """Cumulative distribution function of the distribution Beta(a, b): the regularized incomplete beta function.
+    """Returns the cumulative distribution function of Beta(a, b) at x, the regularized incomplete beta function.
 
     Args:
         x: The argument, from 0 to 1.

@@ -14,18 +14,18 @@ T = TypeVar("T")
 
 
 def masked_mean(x: T, valid: T) -> T:
-    """Mean of numbers over the valid entries; 0 if no entry is valid.
+    """Returns the mean of numbers over the valid entries; 0 if no entry is valid.
 
     Args:
-        x: The numbers, of any shape. They must be finite even in invalid entries, since NaN times 0 is NaN; batches are
-            zeroed there before they reach a loss (`SampleBatch.zero_invalid`).
+        x: The numbers, of any shape. They must be finite even in invalid entries, since NaN times 0 is NaN;
+            `SampleBatch.zero_invalid` sets these entries to zero before a batch reaches a loss.
         valid: 1 for valid entries and 0 elsewhere, of the same shape and type.
     """
     return (x * valid).sum() / valid.sum().clip(1)  # type: ignore[attr-defined, operator, no-any-return]
 
 
 def standardized(x: NDArray[np.float32], valid: NDArray[np.bool_], epsilon: float = 1e-8) -> NDArray[np.float32]:
-    """Shifts and scales numbers to mean 0 and standard deviation 1 over valid entries; invalid entries become 0.
+    """Returns numbers shifted and scaled to mean 0 and standard deviation 1 over valid entries; others become 0.
 
     Invalid entries need not be finite.
     """

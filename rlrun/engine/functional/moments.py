@@ -1,4 +1,4 @@
-"""Running mean and variance, which can be merged exactly from parts (parallel Welford algorithm)."""
+"""Running mean and variance, which can be merged exactly from those of parts (parallel Welford algorithm)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Moments:
 
     @classmethod
     def empty(cls, shape: tuple[int, ...]) -> Moments:
-        """Moments of an empty set of samples, which are arrays of a given shape."""
+        """Returns the moments of no samples, for samples with a given shape."""
         return cls(0.0, np.zeros(shape), np.zeros(shape))
 
     @classmethod
@@ -47,7 +47,7 @@ class Moments:
         return cls(float(len(flat)), mean, np.square(flat, out=flat).sum(axis=0))
 
     def merged(self, other: Moments) -> Moments:
-        """Returns the moments of two sample sets together, from the moments of each.
+        """Returns the moments of the union of two sets of samples, computed from the moments of each.
 
         Source:
             Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
@@ -66,7 +66,7 @@ class Moments:
         return self.squares / self.count if self.count >= 2 else np.ones_like(self.mean)
 
     def state(self) -> dict[str, object]:
-        """Count, mean and squared deviations as plain data, for a checkpoint."""
+        """Returns count, mean and squared deviations as plain data, for a checkpoint."""
         return {"count": self.count, "mean": self.mean, "squares": self.squares}
 
     @classmethod

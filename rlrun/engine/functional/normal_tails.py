@@ -1,4 +1,4 @@
-"""Logarithm of the standard normal distribution function, accurate far into the tails (NumPy)."""
+"""Logarithm of the standard normal cumulative distribution function, accurate far into the tails (NumPy)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FAR = -20.0
 
 
 def log_normal_cdf(z: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Logarithm of the standard normal cumulative distribution function at each of N numbers.
+    """Returns the logarithm of the standard normal cumulative distribution function at N numbers, [N].
 
     Source:
         Abramowitz and Stegun, "Handbook of Mathematical Functions", 26.2.12, for the tail.

@@ -1,9 +1,10 @@
 """Returns and advantages over fragments of experience (NumPy).
 
-A fragment is time-major: step t of slot b has reward `rewards[t, b]` and observation value `values[t, b]`, and `values`
-has one more row. Fragments are packed (`rlrun.engine.data.packing`), so that the value after step t is always `values[t
-+ 1]`. Rows without a step occur only directly after an episode's end, with the final observation, or after a slot's
-last row; no step depends on their results. `discounted_returns` instead takes complete episodes as concatenated rows.
+A fragment is a rollout of T steps in B env slots, in time-major arrays: step t of slot b has reward `rewards[t, b]`,
+and the observation before it has value `values[t, b]`; `values` has one more row. Fragments must be packed
+(`rlrun.engine.data.packing`), so that the value after step t is always `values[t + 1]`. Rows without a step occur only
+directly after an episode's end, with the final observation, or after a slot's last step; no step depends on their
+results. `discounted_returns` instead takes complete episodes as concatenated rows.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def gae(
     gamma: float,
     gae_lambda: float,
 ) -> tuple[Floats, Floats]:
-    """Generalized advantage estimates (GAE) and value targets, for T steps in B env slots.
+    """Computes generalized advantage estimates (GAE) and value targets, for T steps in B env slots.
 
     delta[t] = r[t] + gamma * V[t + 1] * (not terminated[t]) - V[t]
     A[t]     = delta[t] + gamma * lambda * (not terminated[t] nor truncated[t]) * A[t + 1]
@@ -77,10 +78,10 @@ def gae(
 
 
 def forward_discounted_sums(rewards: Floats, ends: Flags, valid: Flags, gamma: float, start: Floats) -> Floats:
-    """Running discounted sum of the rewards so far in each episode, for T steps in B env slots; for reward scaling.
+    """Computes the discounted sum of the rewards so far in each episode, for T steps in B env slots.
 
     R[t] = r[t] + gamma * R[t - 1] * (not ended[t - 1]); reward scaling divides rewards by the standard deviation of R.
-    Rows without a step keep the sum, or 0 after an episode's end, so that the fragment need not be packed.
+    Rows without a step keep the sum, or 0 after an episode's end, so that the fragment may contain such rows.
 
     Args:
         rewards: Rewards, [T, B]; 0 in rows without a step.
@@ -106,12 +107,12 @@ def forward_discounted_sums(rewards: Floats, ends: Flags, valid: Flags, gamma: f
 def discounted_returns(
     rewards: Doubles, starts: NDArray[np.int64], lengths: NDArray[np.int64], gamma: float
 ) -> Doubles:
-    """Discounted return from each step to the end of its episode, without bootstrap, for E concatenated episodes.
+    """Computes the discounted return from each step to its episode's end, without bootstrap, for E episodes in a row.
 
     G[t] = r[t] + gamma * G[t + 1], or r[t] for an episode's last step. All episodes are processed in parallel.
 
     Args:
-        rewards: Rewards, [N]; rows outside of the episodes are returned unchanged.
+        rewards: Rewards of the concatenated episodes, [N]; rows outside of the episodes are returned unchanged.
         starts: Row of each episode's first step, [E].
         lengths: Number of steps of each episode, [E].
         gamma: Discount factor.

@@ -1,4 +1,4 @@
-"""Validation of numbers from untrusted checkpoints."""
+"""Validation of numbers from checkpoints that may be untrusted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PHILOX_BUFFER = 4
 
 
 def as_count(value: Any) -> int:
-    """Returns a value after validating that it is a non-negative integer of at most 62 bits.
+    """Returns a value after validating that it is a non-negative integer below 2**62.
 
     Raises:
         ValueError: The value is anything else.
@@ -60,7 +60,8 @@ def require_matching(saved: Any, own: Any, name: str = "it") -> None:
 def load_generator(generator: np.random.Generator, state: Mapping[str, Any]) -> None:
     """Restores a random generator from a saved state, after validating the state.
 
-    The validation is needed since NumPy does not check the position in Philox's buffer and would read out of bounds.
+    The validation is needed since NumPy does not check a Philox generator's position in its buffer, and would read out
+    of bounds.
 
     Raises:
         ValueError: The position is out of bounds, or the state belongs to another kind of generator.

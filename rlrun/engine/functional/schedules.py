@@ -9,7 +9,7 @@ Points = Sequence[tuple[int, float]]
 
 
 def value_at(schedule: float | Points, steps: int) -> float:
-    """Value, at a number of env steps, of a setting that is constant or piecewise linear.
+    """Returns the value, at a number of env steps, of a setting that is constant or piecewise linear in env steps.
 
     Examples:
         >>> value_at(3e-4, 10_000)
@@ -31,5 +31,5 @@ def value_at(schedule: float | Points, steps: int) -> float:
 
 
 def values_at(schedules: Mapping[str, float | Points], steps: int) -> dict[str, float]:
-    """Values of several scheduled settings at a number of env steps, by name."""
+    """Returns the values of several scheduled settings at a number of env steps, by name of the setting."""
     return {name: value_at(schedule, steps) for name, schedule in schedules.items()}

@@ -13,7 +13,7 @@ def child_seed(run_seed: int, purpose: str, *indices: int) -> int:
     Args:
         run_seed: Root seed of the trial.
         purpose: Name of the purpose, such as `noise`.
-        indices: Further numbers that select the seed, such as worker and fragment.
+        indices: Numbers that the seed also depends on, such as the indices of worker and fragment.
     """
     sequence = np.random.SeedSequence((run_seed, zlib.crc32(purpose.encode()), *indices))
     return int(sequence.generate_state(1, np.uint64)[0]) >> 1

@@ -1,4 +1,4 @@
-"""Replay priorities of sequences, and positions within them from which n-step returns bootstrap (torch)."""
+"""Replay priorities of sequences, and indices of the steps from whose observations n-step returns bootstrap (torch)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_SHARE = 0.9
 
 
 def row_priorities(distance: Tensor, valid: Tensor) -> Tensor:
-    """Replay priority of each sequence: eta * max + (1 - eta) * mean of its absolute TD errors (R2D2).
+    """Returns the replay priority of each sequence: eta * max + (1 - eta) * mean of its absolute TD errors (R2D2).
 
     Args:
         distance: Absolute TD errors, [sequences, steps].
@@ -29,10 +29,10 @@ def row_priorities(distance: Tensor, valid: Tensor) -> Tensor:
 
 
 def following_steps(steps: Tensor) -> Tensor:
-    """For each step of a sequence, the position of the observation from which its n-step return bootstraps.
+    """Returns, for each step of a sequence, the index of the observation from which its n-step return bootstraps.
 
     Args:
-        steps: Number of steps of each transition, [sequences, steps]; 0 gives the step's own position.
+        steps: Number of steps n of the return from each step, [sequences, steps]; 0 gives the index of the step itself.
     """
     # A cumulative sum of ones instead of arange: it has the type and device of `steps`.
     return steps + steps.new_ones(steps.shape[1]).cumsum(0) - 1

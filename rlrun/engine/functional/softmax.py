@@ -15,9 +15,9 @@ FEW = 8
 
 
 def log_softmax(logits: Floats) -> Floats:
-    """Logarithm of the softmax over the last axis, in a numerically stable way.
+    """Computes the logarithm of the softmax over the last axis, in a numerically stable way.
 
-    If there are few logits, their exponentials are added column by column, in the order of NumPy's sums.
+    Fewer than `FEW` logits are added column by column, which is faster; the sums equal NumPy's.
     """
     few = logits.shape[-1] < FEW
     shifted: Floats = logits - (_by_columns(np.maximum, logits) if few else logits.max(axis=-1, keepdims=True))

@@ -16,13 +16,13 @@ ROUNDING = 1e-12
 
 
 def explained_variance(values: T, targets: T, valid: T) -> T:
-    """Explained variance 1 - Var(targets - values) / Var(targets) over the valid entries, a scalar.
+    """Returns the explained variance 1 - Var(targets - values) / Var(targets) over the valid entries, a scalar.
 
     The result is 1 if the values equal the targets up to a constant, 0 if they are no better than a constant, and
     negative if they are worse.
 
     Args:
-        values: Estimates, finite as in `masked_mean`, of any shape.
+        values: Value estimates of any shape, finite even in invalid entries.
         targets: Value targets, of the same shape.
         valid: 1 for valid entries and 0 elsewhere, of the same shape and type.
     """
@@ -36,12 +36,12 @@ def explained_variance(values: T, targets: T, valid: T) -> T:
 
 
 def explained_part(mean: Any, variance: Any, error_variance: Any) -> Any:
-    """Explained variance 1 - error_variance / variance, a scalar; 0 for constant targets.
+    """Returns the explained variance 1 - error_variance / variance, a scalar; 0 for constant targets.
 
     Args:
         mean: Mean of the targets, a scalar.
         variance: Variance of the targets, a scalar.
-        error_variance: Variance of targets minus values, a scalar.
+        error_variance: Variance of the differences between targets and value estimates, a scalar.
     """
     varies = variance > ROUNDING * mean**2
     return varies * (1 - error_variance / (variance + ~varies))

@@ -7,9 +7,9 @@ from torch import Tensor
 
 
 def reverse_scan(deltas: Tensor, decays: Tensor) -> Tensor:
-    """Solves x[:, t] = deltas[:, t] + decays[:, t] * x[:, t + 1], with x = 0 after the last column, by doubling steps.
+    """Solves the recursion x[:, t] = deltas[:, t] + decays[:, t] * x[:, t + 1], with x = 0 after the last column.
 
-    Recursive doubling, as in `rlrun.engine.functional.returns`, without in-place operations.
+    It uses recursive doubling, as `rlrun.engine.functional.returns` does, but no in-place operations.
 
     Args:
         deltas: Terms, [sequences, steps].
@@ -36,22 +36,23 @@ def vtrace(
     clip_c: float = 1.0,
     lambda_: float = 1.0,
 ) -> tuple[Tensor, Tensor]:
-    """V-trace value targets and policy-gradient advantages for sequences of consecutive steps.
+    """Computes V-trace value targets and policy-gradient advantages for S sequences of L consecutive steps.
 
     rho[t]   = min(clip_rho, exp(log_ratios[t])),  c[t] = lambda * min(clip_c, exp(log_ratios[t]))
     delta[t] = rho[t] * (r[t] + gamma * V[t + 1] * (not terminated[t]) - V[t])
     v[t]     = V[t] + delta[t] + gamma * c[t] * (v[t + 1] - V[t + 1])
     A[t]     = min(1, exp(log_ratios[t])) * (r[t] + gamma * v[t + 1] * (not terminated[t]) - V[t])
 
-    After an episode's end, and after a row's last step, an invalid entry holds the final observation's value and stops
-    the propagation of corrections. Truncated steps bootstrap from this value, terminated steps from 0.
+    After an episode's end, and after a sequence's last step, an invalid entry holds the value of the next observation
+    (the final one at an episode's end) and stops the propagation of corrections. Truncated steps bootstrap from this
+    value, terminated steps from 0.
 
     Args:
         log_ratios: log pi(a|x) - log mu(a|x) of the target policy pi and the behavior policy mu, [S, L].
         values: Values of all observations, including invalid entries, [S, L].
         rewards: Rewards, [S, L].
-        terminateds: Whether the step terminated its episode, [S, L]; None for non-episodic rewards: every last step
-            then bootstraps from the final observation.
+        terminateds: Whether the step terminated its episode, [S, L]. None if returns do not end with episodes; the last
+            step of every episode then bootstraps from the final observation.
         valid: Whether the entry holds a step, [S, L]; False in the last column.
         gamma: Discount factor.
         clip_rho: Clip threshold rho-bar, which determines the fixed point of the values.

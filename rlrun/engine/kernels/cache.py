@@ -1,4 +1,4 @@
-"""C compilers, and the cache directory for compiled code that all processes of a user share."""
+"""Lookup of the C compiler, and the cache directory for compiled code that all processes of a user share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def cache_directory() -> Path:
-    """Directory of rlrun's cache: $RLRUN_CACHE, or `rlrun` under the user's cache directory."""
+    """Returns the directory of rlrun's cache: $RLRUN_CACHE, or `rlrun` in the user's cache directory."""
     root = os.environ.get("RLRUN_CACHE")
     if root:
         return Path(root)
@@ -19,7 +19,7 @@ def cache_directory() -> Path:
 
 
 def writable_by_others(path: Path) -> str:
-    """Reason why other users could write to a file or directory; "" if only this user or root can.
+    """Returns the reason why other users could write to a file or directory; "" if only this user or root can.
 
     Raises:
         OSError: The file or directory does not exist.
@@ -43,7 +43,7 @@ def make_private(directory: Path) -> str:
 
 @contextmanager
 def alone_with(path: Path) -> Iterator[None]:
-    """Context manager that locks a file, so that only one process on this machine creates it."""
+    """Context manager that locks a file, so that only one process on this machine creates it at a time."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path.with_suffix(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file is closed, also if the process dies
@@ -51,7 +51,10 @@ def alone_with(path: Path) -> Iterator[None]:
 
 
 def installed_compiler(variable: str, *names: str) -> str | None:
-    """Path of the compiler that an environment variable names, else of the first one installed; None without any."""
+    """Returns the path of the compiler that an environment variable names, else of the first one found on the PATH.
+
+    None if there is none.
+    """
     for name in (os.environ.get(variable), *names):
         if name and (found := shutil.which(name)):
             return found

@@ -43,12 +43,12 @@ COMPILATION_TIMEOUT_S = 120.0
 
 
 class NoLibrary(Exception):
-    """Error: the C kernels cannot be compiled or loaded on this machine; the message is the reason."""
+    """Error for C kernels that cannot be compiled or loaded on this machine; the message is the reason."""
 
 
 @cache
 def why_no_library() -> str:
-    """Reason why the C kernels cannot be used in this process; "" if they can."""
+    """Returns the reason why this process cannot use the C kernels; "" if it can."""
     try:
         library()
     except NoLibrary as reason:
@@ -58,10 +58,10 @@ def why_no_library() -> str:
 
 @cache
 def library() -> ctypes.CDLL:
-    """Loads the C kernels, and compiles them first if no earlier process has.
+    """Loads the C kernels, and compiles them first unless an earlier process did.
 
     Raises:
-        NoLibrary: There is no compiler or no BLAS, or the cache directory is not safe.
+        NoLibrary: There is no compiler or no BLAS, or other users can write to the cache directory.
     """
     function, bits = product()
     path = cache_directory() / "kernels" / f"{key()}.so"
@@ -80,11 +80,11 @@ def library() -> ctypes.CDLL:
 
 
 def required_library(what: str, machine: str) -> ctypes.CDLL:
-    """Loads the C kernels for a run that started with them and cannot continue without them.
+    """Loads the C kernels for a run that was started with them and cannot continue without them.
 
     Args:
-        what: Purpose of the kernels, for the message.
-        machine: Description of the machines that need the kernels, for the message.
+        what: What needs the kernels, for the message.
+        machine: Which machines need the kernels, for the message.
 
     Raises:
         CompilerMissing: The kernels cannot be used on this machine.
@@ -98,7 +98,7 @@ def required_library(what: str, machine: str) -> ctypes.CDLL:
 
 @cache
 def product() -> tuple[int, int]:
-    """Address of the matrix product function in NumPy's BLAS, and the bit width of the integers that it takes.
+    """Returns the address of the matrix product function in NumPy's BLAS, and the width in bits of its integers.
 
     Raises:
         NoLibrary: NumPy's BLAS has no function with a known name, or several.
@@ -113,7 +113,7 @@ def product() -> tuple[int, int]:
 
 @cache
 def compiler() -> str:
-    """Path of the installed C compiler.
+    """Returns the path of the installed C compiler.
 
     Raises:
         NoLibrary: No C compiler is installed.
@@ -125,16 +125,16 @@ def compiler() -> str:
 
 
 def compiler_version() -> str:
-    """Name and version of the C compiler, as printed by the compiler."""
+    """Returns name and version of the C compiler, as the compiler prints them."""
     return subprocess.run([compiler(), "--version"], capture_output=True, text=True, check=False).stdout
 
 
 def flags(version: str, machine: str) -> tuple[str, ...]:
-    """Flags for the C compiler: those of GCC, or those that Clang supports.
+    """Returns the flags for the C compiler, GCC or Clang.
 
     Args:
-        version: Version text printed by the compiler, which tells GCC from Clang (`gcc` is Clang on macOS).
-        machine: Name of the processor's architecture, since Clang refuses `-march=native` on some ARM processors.
+        version: Version text that the compiler prints; it distinguishes GCC from Clang (`gcc` is Clang on macOS).
+        machine: Name of the processor's architecture; Clang refuses `-march=native` on some ARM processors.
     """
     if "clang" not in version:
         return FLAGS
@@ -144,7 +144,10 @@ def flags(version: str, machine: str) -> tuple[str, ...]:
 
 @cache
 def key() -> str:
-    """File name of the compiled kernels: a hash of the source code, flags, compiler, processor, C library and BLAS."""
+    """Returns the file name of the compiled kernels, a hash of all that they depend on.
+
+    That is the source code, flags, compiler, processor, C library and BLAS.
+    """
     found = compiler()
     text, place, version = SOURCE.read_text("utf-8"), os.path.realpath(found), compiler_version()
     software = (text, flags(version, platform.machine()), place, version, platform.libc_ver(), sys.platform)
@@ -153,7 +156,7 @@ def key() -> str:
 
 @cache
 def processor() -> str:
-    """Name and instruction sets of the processor, which determine whether compiled kernels can be reused."""
+    """Returns name and instruction sets of the processor, which determine whether compiled kernels can be reused."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8").partition("\n\n")[0].splitlines()
     except OSError:
@@ -163,7 +166,7 @@ def processor() -> str:
 
 @cache
 def blas() -> str:
-    """Version and processor type of NumPy's BLAS, which determine whether compiled kernels can be reused."""
+    """Returns version and processor type of NumPy's BLAS, which determine whether compiled kernels can be reused."""
     linked = [each for each in threadpool_info() if each["user_api"] == "blas" and "numpy" in each["filepath"]]
     return "; ".join(f"{each['internal_api']} {each['version']} {each.get('architecture', '')}" for each in linked)
 
@@ -205,7 +208,7 @@ def require_safe(directory: Path) -> None:
     """Creates the cache directory for this user alone, and validates that nobody else can write to it.
 
     Raises:
-        NoLibrary: Another user may write to the directory, or files in it may not be executed.
+        NoLibrary: Another user can write to the directory, or files in it cannot be executed.
     """
     try:
         if reason := make_private(directory):

@@ -1,4 +1,4 @@
-"""NumPy code that is recorded as a list of calls on arrays of fixed shapes, and then run by C kernels."""
+"""Recording of NumPy code as a list of calls on arrays of fixed shapes, which C kernels then run."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Call = partial[Any]
 
 
 class KernelFunction:
-    """NumPy function of arrays that is recorded once, on example arrays, and then run by C kernels.
+    """Function of arrays, written in NumPy, whose calls are recorded once on example arrays and then run by C kernels.
 
-    The function must always make the same NumPy calls, since its Python code runs only once. Arrays that it reads
-    besides its arguments are read from the same memory in each call.
+    The function must make the same NumPy calls each time, since its Python code runs only once. Other arrays than its
+    arguments are read from the same memory in each call.
 
     Args:
         function: Function from trees of arrays to a tree of arrays.
@@ -110,31 +110,31 @@ class RecordedArray(NDArrayOperatorsMixin):
             self.copy_to(target, source)
 
     def reshape(self, *shape: Any) -> RecordedArray:
-        """The array in another shape, on the same memory if possible."""
+        """Returns the array in another shape, on the same memory if possible."""
         result = self.array.reshape(*shape)
         if not np.may_share_memory(result, self.array):
             self.copy_to(result.reshape(self.shape), self.array)
         return RecordedArray(result, self._calls)
 
     def astype(self, dtype: Any, copy: bool = True) -> RecordedArray:
-        """Copy of the array with another dtype."""
+        """Returns a copy of the array with another dtype, and records the call."""
         if self.dtype == dtype and not copy:
             return self
         return self.copy_to(np.empty(self.shape, dtype), self.array)
 
     def argmax(self, axis: int) -> RecordedArray:
-        """Indices of the array's maxima along an axis."""
+        """Returns the indices of the array's maxima along an axis, and records the call."""
         return self._call(self.array.argmax, axis, np.asarray(self.array.argmax(axis)))
 
     def mean(self, axis: int, keepdims: bool = False) -> RecordedArray:
-        """Means of the array along an axis."""
+        """Returns the means of the array along an axis, and records the calls."""
         total = self.array.sum(axis, keepdims=keepdims)
         self._calls.append(partial(np.add.reduce, self.array, axis, None, total, keepdims))
         means: RecordedArray = RecordedArray(total, self._calls) / self.shape[axis]
         return means
 
     def copy_to(self, target: Array, source: Any, where: Array | None = None) -> RecordedArray:
-        """Copies `source` into the array `target` where the mask is true (None: everywhere), and records the call."""
+        """Copies `source` into the array `target` where the mask is true (everywhere if None), and records the call."""
         call = partial(np.copyto, target, constant(source, [target]), "unsafe")
         if where is not None:
             call = partial(np.copyto, target, constant(source, [target]), "same_kind", where)
@@ -190,12 +190,12 @@ FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
 
 
 def memory(value: Any) -> Any:
-    """NumPy array inside a `RecordedArray`; other values are returned unchanged."""
+    """Returns the NumPy array inside a `RecordedArray`; other values are returned unchanged."""
     return value.array if isinstance(value, RecordedArray) else value
 
 
 def constant(operand: Any, arrays: Sequence[Array]) -> Array:
-    """Converts a number to an array, with the dtype to which NumPy promotes it in an operation with other arrays."""
+    """Converts a number to an array, with the dtype that NumPy gives it in an operation with the other arrays."""
     if isinstance(operand, np.ndarray):
         return operand
     number = np.asarray(operand, np.result_type(operand, *(each.dtype for each in arrays)))

@@ -1,4 +1,4 @@
-"""Translation of recorded NumPy calls into a table of operations, which the C code in `kernels.c` runs."""
+"""Translation of recorded NumPy calls to a table of operations, which the C code in `kernels.c` runs."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ LETTERS = {
 
 
 class StepTable:
-    """Table of operations for the C code in `kernels.c`, built from NumPy calls, with the temporary arrays it needs.
+    """Table of operations for the C code in `kernels.c`, built from NumPy calls, and the temporary arrays they need.
 
     Args:
         library: The compiled kernels.
-        calls: The calls, in order.
+        calls: The recorded NumPy calls, in order.
 
     Attributes:
         arguments: Address and length of the table, as arguments of the functions in `kernels.c`.
@@ -309,7 +309,7 @@ PAIRS = {
 def paired(
     before: tuple[str, Sequence[Array]], kernel: str, given: Sequence[Array]
 ) -> tuple[str, Sequence[Array]] | None:
-    """Fuses two successive elementwise operations into one kernel call; None if no kernel does both."""
+    """Returns one operation that does the work of two successive elementwise ones; None if no kernel does both."""
     name, (out, first, second) = before
     pair = PAIRS.get((name, kernel))
     is_number = given[2].size == 1
@@ -340,7 +340,7 @@ class Operand:
         self._numbers = address(array), array.dtype, dims
 
     def is_apart_or_same(self, other: Operand) -> bool:
-        """Whether two operands share no memory or are identical, so that a loop may overwrite one of them."""
+        """Whether two operands share no memory or are identical, so that a loop may overwrite either of them."""
         return self._numbers == other._numbers or not np.shares_memory(self._array, other._array)
 
 
@@ -359,7 +359,10 @@ class ElementwiseGroup:
         self._columns = 0
 
     def takes(self, operands: Sequence[Operand], shape: Sequence[int]) -> bool:
-        """Whether an operation may join the group: it must read the group's results only within the same block."""
+        """Whether an operation may join the group.
+
+        It may read results of the group only within the same block of elements.
+        """
         columns = shape[1] if len(shape) == 2 else 0
         if self.steps and (np.prod(shape) != self._size or (columns and self._columns and columns != self._columns)):
             return False
@@ -381,7 +384,7 @@ class ElementwiseGroup:
         self._columns = shape[1] if len(shape) == 2 else self._columns
 
     def table(self) -> NDArray[Any]:
-        """Table of the group's operations for `kernels.c`, all as loops over rows of the same length."""
+        """Returns the group's operations as a table for `kernels.c`, all as loops over rows of the same length."""
         columns = self._columns or 1
         for step, (shape, strides) in zip(self.steps, self._shapes, strict=True):
             step["shape"] = (1, 1, self._size // columns, columns)
@@ -395,9 +398,9 @@ class ElementwiseGroup:
 def merged(
     shape: Sequence[int], strides: Sequence[Sequence[int]]
 ) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
-    """Merges dimensions of a loop that all operands can traverse with one stride; drops those of length one.
+    """Returns shape and strides of a loop after merging dimensions that all operands can traverse with one stride.
 
-    Dimensions are ordered by the first operand's strides, largest first.
+    Dimensions of length 1 are dropped. The others are ordered by the first operand's strides, largest first.
     """
     dims = [(n, *each) for n, *each in zip(shape, *strides, strict=True) if n != 1]
     dims.sort(key=lambda dim: -abs(dim[1]))
@@ -411,26 +414,29 @@ def merged(
 
 
 def move_towards(x: Array, end: Array, weight: Array, step: Array) -> None:
-    """Moves x towards `end` in place by weight * (end - x); `step` is a buffer for intermediate results."""
+    """Moves x towards `end` in place by weight * (end - x), elementwise.
+
+    `step` is a buffer for intermediate results.
+    """
     np.subtract(end, x, step)
     np.multiply(step, weight, step)
     np.add(x, step, x)
 
 
 def add_square(x: Array, root: Array, factor: Array, step: Array) -> None:
-    """Adds factor * root^2 to x in place; `step` is a buffer for intermediate results."""
+    """Adds factor * root^2 to x in place, elementwise; `step` is a buffer for intermediate results."""
     np.multiply(root, root, step)
     np.multiply(step, factor, step)
     np.add(x, step, x)
 
 
 def write_argsort(x: Array, axis: int, out: Array) -> None:
-    """Writes to `out` the indices that sort an array along an axis (stable sort)."""
+    """Writes to `out` the indices that would sort an array along an axis (stable sort)."""
     out[...] = x.argsort(axis, kind="stable")
 
 
 def letters(dtype: np.dtype[Any]) -> str:
-    """Abbreviation of a dtype, as it occurs in the names of C kernels.
+    """Returns the abbreviation of a dtype in the names of C kernels.
 
     Raises:
         NoKernel: No kernel has the dtype.
@@ -445,24 +451,27 @@ def is_unit(stride: int, length: int, array: Array) -> bool:
 
 
 def place_of(array: Array) -> tuple[object, ...]:
-    """Address, dtype, and (size, stride) of each dimension longer than 1: equal if two arrays are the same memory."""
+    """Returns address, dtype, and (size, stride) of each dimension longer than 1.
+
+    The result is equal for arrays that are views of the same memory.
+    """
     dims = [dim for dim in zip(array.shape, array.strides, strict=True) if dim[0] != 1]
     return address(array), array.dtype, dims
 
 
 def pointer(array: Array) -> ctypes.c_void_p:
-    """Pointer to an array's memory."""
+    """Returns a ctypes pointer to an array's memory."""
     return ctypes.c_void_p(address(array))
 
 
 def address(array: Array) -> int:
-    """Memory address of an array's first element."""
+    """Returns the memory address of an array's first element."""
     found: int = array.__array_interface__["data"][0]
     return found
 
 
 def require(is_supported: bool) -> None:
-    """Raises `NoKernel` unless a condition holds, for variants of an operation that a kernel does not support.
+    """Validates that a kernel supports the requested variant of an operation, given as a condition.
 
     Raises:
         NoKernel: The variant is not supported.
@@ -472,4 +481,4 @@ def require(is_supported: bool) -> None:
 
 
 class NoKernel(Exception):
-    """Error: there is no kernel for an operation, which the message names."""
+    """Error for an operation, named in the message, for which there is no kernel."""

@@ -132,7 +132,7 @@ class League:
         return {path: Member(path, path, own.weights) for path, own in self._saved.items()}
 
     def lineups(self) -> dict[str, Weights]:
-        """Returns each seat's current opponents and their probabilities, as `Weights` for the rollout workers."""
+        """Returns each seat's lineup (current opponents with probabilities) as `Weights` to send to rollout workers."""
         present = {policy: self._present(policy) for policy in self._trainees}
         saved = self._saved_members()
         return {

@@ -11,9 +11,13 @@ _SIDES = {"x": 0, "o": 1, "red": 0, "yellow": 1}
 
 
 def alternate(agent: str, episode: int) -> str:
-    """Assigns the sides of a game to `main` and `opponent`.
+    """Assigns the sides of a game to `main` and `opponent`, which swap sides after each episode.
 
-    `main` plays the first side in even episodes, else the second.
+    In even episodes, `main` plays the first side.
+
+    Examples:
+        >>> alternate("x", 0), alternate("o", 0), alternate("x", 1), alternate("player_1", 1)
+        ('main', 'opponent', 'opponent', 'main')
     """
     return ("main", "opponent")[(_side(agent) + episode) % 2]
 

@@ -1,1 +1,1 @@
-"""Messages to users: exceptions, explanations of mistakes in configs, and names used by other libraries."""
+"""Messages to users: exceptions, explanations of mistakes in configs, and names that other libraries use."""

@@ -1,15 +1,15 @@
 """All exceptions of rlrun with their exit codes, and suggestions for misspelled names.
 
 RlrunError (1)
-├── UsageError (2)            a command line or a Python call that makes no sense
+├── UsageError (2)            invalid arguments of a command or a Python call
 │   ├── SpecError (2)         all mistakes of a YAML file or config at once
-│   └── CompilerMissing (2)   a run whose updates need a compiler, and none here
+│   └── CompilerMissing (2)   a run whose updates need a C compiler, which is not installed
 ├── TargetMissed (3)          a run that ended below the targets of its spec
 ├── TrainingFailed (4)        an env, a plugin or the mathematics failed while training
 │   └── RayEnded (4)          Ray itself ended; its trials are not at fault and can be resumed
 ├── CheckpointError (5)       a checkpoint that cannot be used
 │   ├── CheckpointCorrupt     a file is missing, truncated or altered
-│   ├── CheckpointRefused     it names code that is not trusted
+│   ├── CheckpointRefused     the checkpoint names code that is not trusted
 │   └── RunDamaged            a file of a run's directory cannot be read
 ├── DataSetError (5)          a data set that cannot be used
 ├── EnvironmentUnusable (6)   an env whose package is missing, or that is unsuitable for training
@@ -53,14 +53,14 @@ class RlrunError(Exception):
 
 
 class UsageError(RlrunError):
-    """Error: invalid arguments of a command or a Python call."""
+    """Error for invalid arguments of a command or a Python call."""
 
     exit_code = ExitCode.USAGE_OR_SPEC
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One mistake in a spec: source position, explanation and advice.
+    """Mistake in a spec, with source position, explanation and advice.
 
     Attributes:
         path: Dotted path of the value inside the spec, such as ``cartpole-ppo.config.lr``.
@@ -83,7 +83,7 @@ class Problem:
 
 
 class SpecError(UsageError):
-    """Error: all mistakes of a spec, one per line, also listed in the attribute `problems`."""
+    """Error for an invalid spec; it lists all mistakes, one per line, also in the attribute `problems`."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
@@ -91,17 +91,20 @@ class SpecError(UsageError):
 
 
 class CompilerMissing(UsageError):
-    """Error: a run's updates need a compiler that this machine does not have; the message offers alternatives."""
+    """Error for a run whose updates need a compiler that this machine does not have.
+
+    The message offers alternatives.
+    """
 
 
 class TargetMissed(RlrunError):
-    """Error: a run ended below the targets of its spec."""
+    """Error for a run that ended below the targets of its spec."""
 
     exit_code = ExitCode.TARGET_MISSED
 
 
 class TrainingFailed(RlrunError):
-    """Error: training failed; the message contains the traceback of user code, shortened in the middle."""
+    """Error for a training that failed; the message contains the traceback of user code, shortened in the middle."""
 
     exit_code = ExitCode.TRAINING_FAILED
 
@@ -110,35 +113,35 @@ class TrainingFailed(RlrunError):
 
 
 class RayEnded(TrainingFailed):
-    """Error: the Ray runtime on this machine ended while trials were running."""
+    """Error for a Ray runtime on this machine that ended while trials were running."""
 
 
 class CheckpointError(RlrunError):
-    """Error: a checkpoint that cannot be used."""
+    """Error for a checkpoint that cannot be used, for example since it is damaged."""
 
     exit_code = ExitCode.CHECKPOINT_REFUSED
 
 
 class CheckpointCorrupt(CheckpointError):
-    """Error: a checkpoint with a missing, truncated or altered file, which the message names."""
+    """Error for a checkpoint with a missing, truncated or altered file, which the message names."""
 
 
 class CheckpointRefused(CheckpointError):
-    """Error: a checkpoint or run that refers to untrusted code, files or services."""
+    """Error for a checkpoint or run that refers to untrusted code, files or services."""
 
 
 class RunDamaged(CheckpointError):
-    """Error: a run or trial with an unreadable file, which the message names."""
+    """Error for a run or trial with an unreadable file, which the message names."""
 
 
 class DataSetError(RlrunError):
-    """Error: a data set with a missing, altered or unreadable file, which the message names."""
+    """Error for a data set with a missing, altered or unreadable file, which the message names."""
 
     exit_code = ExitCode.CHECKPOINT_REFUSED
 
 
 class EnvironmentUnusable(RlrunError):
-    """Error: an env whose package is missing, or that is unsuitable for training.
+    """Error for an env whose package is not installed, or that is unsuitable for training.
 
     For an unknown env id, a `UsageError` is raised instead.
     """
@@ -147,17 +150,17 @@ class EnvironmentUnusable(RlrunError):
 
 
 class OutOfResources(RlrunError):
-    """Error: disk or memory is full; the message names the location, and the needed and free bytes."""
+    """Error for a full disk or memory; the message names the location, and the needed and free bytes."""
 
     exit_code = ExitCode.DISK_OR_MEMORY
 
 
 class DiskFull(OutOfResources):
-    """Error: the disk is full; the message names the location, and the needed and free bytes."""
+    """Error for a full disk; the message names the location, and the needed and free bytes."""
 
 
 class Interrupted(RlrunError):
-    """Error: the user interrupted the run; the message says where its state was saved."""
+    """Error for a run that the user interrupted; the message says where its state was saved."""
 
     exit_code = ExitCode.INTERRUPTED
 
@@ -180,7 +183,7 @@ MANY_NAMES = 20
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
-    """Hint "; did you mean 'x'?" with the choice most similar to a wrong name; "" if none is similar.
+    """Returns a hint "; did you mean 'x'?" with the valid name most similar to a wrong one; "" if none is similar.
 
     Examples:
         >>> did_you_mean("nmu_workers", ["num_workers", "gamma"]), did_you_mean("zzz", ["num_workers", "gamma"])

@@ -1,8 +1,8 @@
 """Error messages for configs: descriptions of allowed values, and translation of pydantic's validation errors.
 
 `describe` formats the allowed values of a type annotation ("a number > 0"). `mistakes_of` converts a pydantic
-validation error to one mistake per wrong value, with unions resolved to the intended member. Both depend only on type
-annotations.
+validation error to one mistake per wrong value; for a union, only the member that the user probably meant is reported.
+Both depend only on type annotations.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _YAML_1_1_BOOLEANS = {"yes": "true", "on": "true", "y": "true", "no": "false", "
 
 @dataclass(frozen=True)
 class Mistake:
-    """One wrong value in a config, with location and message.
+    """Wrong value or key in a config, with location and message.
 
     Attributes:
-        location: Location of the value, relative to the config.
+        location: Keys and list indices that lead to the value, from the config on.
         message: Explanation of the mistake.
         at_key: Whether the key is at fault (an unknown name), not its value.
     """
@@ -44,7 +44,7 @@ class Mistake:
 
 
 def dotted(location: Iterable[str | int], prefix: str = "") -> str:
-    """Formats a location as a dotted path for messages.
+    """Formats a location (keys and list indices) as a dotted path for messages.
 
     Examples:
         >>> dotted(("config", "hiddens", 0), "cartpole-ppo")
@@ -54,7 +54,7 @@ def dotted(location: Iterable[str | int], prefix: str = "") -> str:
 
 
 def problems_of(mistakes: Iterable[Mistake], path: str = "") -> list[Problem]:
-    """Converts mistakes in one config to problems, which name each value by its dotted path in the spec.
+    """Converts mistakes in a config to problems, which name each wrong value by its dotted path in the spec.
 
     Args:
         mistakes: Mistakes in a config.
@@ -64,7 +64,7 @@ def problems_of(mistakes: Iterable[Mistake], path: str = "") -> list[Problem]:
 
 
 def mistakes_of(error: pydantic.ValidationError, model: type[pydantic.BaseModel]) -> list[Mistake]:
-    """Converts a pydantic validation error to mistakes with locations: unknown keys first, then in field order."""
+    """Converts a pydantic validation error to mistakes with locations; unknown keys come first, then field order."""
     errors = [
         {"type": line["type"], "loc": line["loc"], "input": line["input"], "ctx": line.get("ctx", {})}
         for line in error.errors(include_url=False)
@@ -93,17 +93,17 @@ def shown(value: Any) -> str:
 
 
 class UnknownKey(ValueError):
-    """Error of a validator about an unknown key; the text is the complete message."""
+    """Error that a validator raises for an unknown key; its text is the complete message."""
 
 
 def unknown_name(name: str, allowed: Iterable[str], what: str, *, guess: bool = True) -> str:
-    """Error message for an unknown name: suggests the most similar allowed name, or lists all if they are few.
+    """Returns the error message for an unknown name, with the most similar valid name or, if few, all of them.
 
     Args:
         name: The unknown name.
-        allowed: The allowed names.
+        allowed: The valid names.
         what: Beginning of the message, before the name.
-        guess: Whether to suggest the most similar allowed name.
+        guess: Whether to suggest the most similar valid name.
 
     Examples:
         >>> unknown_name("asah", ["asha", "pbt"], "unknown scheduler")
@@ -119,7 +119,7 @@ def unknown_name(name: str, allowed: Iterable[str], what: str, *, guess: bool = 
 
 
 def describe(annotation: Any, constraints: Sequence[Any] = ()) -> str:
-    """Describes the values that a type annotation accepts, as text that follows "must be".
+    """Returns a text on the values that a type annotation accepts, which follows "must be" in messages.
 
     Args:
         annotation: A type annotation of a field.
@@ -153,9 +153,9 @@ def is_model(annotation: Any) -> TypeGuard[type[pydantic.BaseModel]]:
 
 
 def annotation_at(annotation: Any, location: Location) -> Any:
-    """Type annotation of a nested value, found by its location below an outer type annotation; `Any` if unknown.
+    """Returns the type annotation of a nested value, given its location below an outer annotation; `Any` if unknown.
 
-    Unions resolve to their first member that can hold the next key or index.
+    A union resolves to its first member that can hold the next key or index.
     """
     if not location:
         return annotation
@@ -273,7 +273,7 @@ def _bare(annotation: Any, constraints: Sequence[Any]) -> tuple[Any, list[Any]]:
 
 
 def full_annotation(field: FieldInfo) -> Any:
-    """Type annotation of a pydantic field, including its constraints, which pydantic stores separately."""
+    """Returns the type annotation of a pydantic field with its constraints, which pydantic stores separately."""
     annotation: Any = field.annotation
     for constraint in field.metadata:
         annotation = Annotated[annotation, constraint]

@@ -1,7 +1,7 @@
 """Translation of names of other RL libraries (RLlib, Stable-Baselines3, CleanRL, Tianshou) to rlrun's.
 
-The table is `foreign_names.yaml` next to this file, which is read only for unknown names. Names in the table get no
-"did you mean" suggestion, which could be wrong.
+The table of translations is `foreign_names.yaml` next to this file, which is read only for unknown names. Names in the
+table get no "did you mean" suggestion by spelling, which could be wrong.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _IN_EVERY_CONFIG = ("torch_threads", "num_envs_per_worker")
 
 @dataclass(frozen=True)
 class Counterpart:
-    """Rlrun's counterpart of another library's setting.
+    """Setting of rlrun that corresponds to a setting of another library.
 
     Attributes:
-        name: Dotted name of rlrun's setting in `config`, or with `of_experiment` in the experiment.
-        conversion: Conversion of the value as text, "" if the value is unchanged.
+        name: Dotted name of rlrun's setting, within `config` or, if `of_experiment`, within the experiment.
+        conversion: Text on how to convert the value; "" if the value is unchanged.
         of_experiment: Whether the setting is a key of the experiment, next to `config`.
         needs: Setting that the config must have for this translation to apply; "" for none.
     """
@@ -45,7 +45,7 @@ class Counterpart:
 
 @dataclass(frozen=True)
 class Absent:
-    """Setting of another library without a counterpart in rlrun.
+    """Setting of another library that rlrun does not have.
 
     Attributes:
         instead: Alternative in a few words; "" without one.
@@ -58,11 +58,11 @@ class Absent:
 
 @dataclass(frozen=True)
 class OtherAlgorithm:
-    """Algorithm of another library, with rlrun's counterpart.
+    """Algorithm of another library, and the algorithm of rlrun that corresponds to it.
 
     Attributes:
         advice: Message on what to write instead, or that rlrun has no such algorithm.
-        ours: Name of rlrun's algorithm with the same settings; "" if there is none.
+        ours: Name of rlrun's algorithm if it has the same settings; else "".
     """
 
     advice: str
@@ -71,7 +71,7 @@ class OtherAlgorithm:
 
 @cache
 def table() -> Mapping[str, Any]:
-    """Loads the table from other libraries' names to rlrun's, with a section per kind of name, such as `settings`."""
+    """Loads the table that translates other libraries' names to rlrun's; it has a section per kind of name."""
     import yaml
 
     data: Mapping[str, Any] = yaml.safe_load(TABLE.read_text("utf-8"))
@@ -80,9 +80,9 @@ def table() -> Mapping[str, Any]:
 
 @cache
 def settings() -> Mapping[str, tuple[Counterpart | Absent, ...]]:
-    """Returns rlrun's possible counterparts of other libraries' settings, by the name in the other library.
+    """Returns rlrun's counterparts of other libraries' settings, by the setting's name in the other library.
 
-    If a setting has several counterparts, the first one that a config supports applies.
+    If a setting has several counterparts, the first one that the config has applies.
     """
     return {
         name: tuple(map(_meaning, written if isinstance(written, list) else [written]))
@@ -91,12 +91,13 @@ def settings() -> Mapping[str, tuple[Counterpart | Absent, ...]]:
 
 
 def counterpart_message(name: str, configs: Sequence[Has], known: Iterable[str], path: str = "") -> str:
-    """Error message that names rlrun's counterpart of another library's setting, also if misspelled; "" if unknown.
+    """Returns the error message that names rlrun's counterpart of another library's setting; "" if it is unknown.
 
     Args:
         name: Name of the setting in the other library, possibly misspelled.
-        configs: Predicates "config has this setting"; several if the algorithm is unknown.
-        known: Names that are valid where the unknown one stands; one of these may be the intended name.
+        configs: For each config class that may be meant, a function that tells whether it has a setting; several if the
+            algorithm is unknown.
+        known: Valid names in the place of the unknown one; the user may have meant one of them.
         path: Prefix of the counterpart's name in the message, like "config"; "" if the key is in the config itself.
     """
     if answer := _answer(name, configs, path):
@@ -114,7 +115,7 @@ def setting_for(name: str, has: Has) -> Counterpart | None:
 
     Args:
         name: Name of the setting in the other library.
-        has: Predicate "config has this setting".
+        has: Function that tells whether the config has a setting with a given name.
     """
     for ours in settings().get(name, ()):
         if isinstance(ours, Absent):
@@ -126,7 +127,7 @@ def setting_for(name: str, has: Has) -> Counterpart | None:
 
 
 def entry_key_for(name: str) -> str:
-    """Dotted experiment key that replaces another library's setting, with the same values; "" if there is none.
+    """Returns the dotted key of an experiment that replaces another library's setting, with equal values; "" for none.
 
     Args:
         name: Name of the setting in the other library.
@@ -141,7 +142,9 @@ def is_foreign(name: str) -> bool:
 
 
 def unknown_key(key: str, allowed: Iterable[str]) -> str:
-    """Error message for an unknown key of a config; without a suggestion if the key is another library's known setting.
+    """Returns the error message for an unknown key of a config, with the most similar valid key or all valid keys.
+
+    A key that another library uses gets no suggestion.
 
     Examples:
         >>> unknown_key("lrr", ["lr", "gamma"])
@@ -153,7 +156,7 @@ def unknown_key(key: str, allowed: Iterable[str]) -> str:
 
 
 def other_algorithm(name: str) -> OtherAlgorithm | None:
-    """Counterpart of another library's algorithm; None if the algorithm is unknown.
+    """Returns rlrun's counterpart of another library's algorithm; None if the algorithm is unknown.
 
     Args:
         name: Name of the algorithm in lower case, without hyphens and underscores.
@@ -163,17 +166,20 @@ def other_algorithm(name: str) -> OtherAlgorithm | None:
 
 
 def other_metric(name: str) -> str:
-    """Counterpart of another library's metric, ignoring a group prefix such as `rollout/`; "" if unknown."""
+    """Returns rlrun's counterpart of another library's metric; "" if unknown.
+
+    A group prefix of the metric's name, such as `rollout/`, is ignored.
+    """
     return str(table()["metrics"].get(name.rpartition("/")[2], ""))
 
 
 def other_command(name: str) -> str:
-    """Advice on the counterpart of another library's command, "" if unknown."""
+    """Returns advice on rlrun's counterpart of another library's command; "" if unknown."""
     return str(table()["commands"].get(name, ""))
 
 
 def moved_module(module: str) -> str:
-    """Current name of an env module that has moved to another package; "" if it has not moved.
+    """Returns the current path of a module of envs that has moved to another package; "" if it has not moved.
 
     Examples:
         >>> moved_module("pettingzoo.mpe.simple_spread_v3"), moved_module("mpe2.simple_spread_v3")
@@ -184,7 +190,7 @@ def moved_module(module: str) -> str:
 
 
 def is_world_module(env_id: str) -> bool:
-    """Whether an env id is the path of a module in a known package of multi-agent envs.
+    """Whether an env id is a module path in a known Python package of multi-agent envs.
 
     Examples:
         >>> is_world_module("mpe2.simple_spread_v3"), is_world_module("CartPole-v1")
@@ -194,12 +200,12 @@ def is_world_module(env_id: str) -> bool:
 
 
 def env_packages() -> frozenset[str]:
-    """Names of the known packages that register envs on import."""
+    """Returns the names of all known Python packages that register envs when imported."""
     return frozenset(table()["env_packages"].values())
 
 
 def env_package(env_id: str) -> str:
-    """Name of the package that registers an env id on import, "" if unknown.
+    """Returns the name of the Python package that registers an env id when imported; "" if unknown.
 
     Examples:
         >>> env_package("MiniGrid-Empty-5x5-v0"), env_package("CartPole-v1")

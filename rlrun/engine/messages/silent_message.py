@@ -1,7 +1,7 @@
-"""Messages that are only recorded with a trial, since users need not see them while it runs."""
+"""Messages that are stored with a trial but not shown while it runs, since users need not act."""
 
 from __future__ import annotations
 
 
 class SilentMessage(str):
-    """Message that goes only into a trial's record, not to the terminal, since the user need not act."""
+    """Message that is only stored in a trial's record, not printed to the terminal, since the user need not act."""

@@ -1,1 +1,1 @@
-"""Process control: signals, and the termination of parent and child processes."""
+"""Signals, and how the processes of a command end."""

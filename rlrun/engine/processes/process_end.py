@@ -1,4 +1,4 @@
-"""Termination of this process from a thread, while the main thread hangs in a library or an env."""
+"""Termination of this process by a thread, while the main thread hangs in a library or an env."""
 
 from __future__ import annotations
 

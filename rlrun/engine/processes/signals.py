@@ -1,4 +1,4 @@
-"""Handling of SIGINT, SIGTERM and SIGHUP: each interrupts the command."""
+"""Handling of SIGINT, SIGTERM and SIGHUP, each of which interrupts the command."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 """Parent process that waits for the process of the command, and detects if that process ends unexpectedly.
 
-Native code of an env that calls `_exit(0)` ends the process silently, and nothing inside the process can notice. A
+If native code of an env calls `_exit(0)`, the process ends silently, and nothing inside the process can notice it. A
 command that runs trials is therefore forked before large imports. The parent ends with the exit code or signal of the
 child. Both stay in one process group, so that a terminal treats them as one command.
 
 Ctrl-C in a terminal reaches both processes; a signal sent to the command's process id reaches only the parent. The
-child reports the signals that it received, and the parent forwards all others. If the parent is killed, the kernel
-kills the child.
+child reports to the parent which signals it received, and the parent forwards all others. If the parent is killed, the
+kernel kills the child.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class SilentEnd(Exception):
-    """Exception: the child process exited without announcing its end to the parent beforehand.
+    """Error for a child process that exited without announcing its end to the parent.
 
     Attributes:
         exit_code: Exit code that the operating system reported for the child.
@@ -44,13 +44,13 @@ class SilentEnd(Exception):
 
 
 def continue_in_child() -> Callable[[int], object]:
-    """Forks this process and continues as the child; the parent waits, and ends with the child's exit code or signal.
+    """Forks this process and returns in the child; the parent waits, and ends with the child's exit code or signal.
 
     Returns:
         Function that the child must call with its exit code right before it ends.
 
     Raises:
-        SilentEnd: Raised in the parent if the child exited without calling that function.
+        SilentEnd: Raised in the parent if the child exited without calling the returned function.
     """
     _occupy_closed_descriptors()
     (from_child, to_parent), (own, to_own) = _pipe(), _pipe()

@@ -37,8 +37,9 @@ def n_step_transitions(
 
     Rows must be packed (`rlrun.engine.data.packing`), so that a step's successor is in the next row.
 
-    R[t] = sum over j < k of gamma^j r[t + j], with k = min(n_step, steps up to the episode's end). A truncated episode
-    bootstraps from its final observation, a terminated one does not.
+    R[t] = sum over j < k of gamma^j r[t + j], with k = min(n_step, steps up to the episode's end).
+
+    A truncated episode bootstraps from its final observation, a terminated one does not.
 
     Args:
         rewards: Rewards, [T, B].

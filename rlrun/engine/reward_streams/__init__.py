@@ -1,1 +1,1 @@
-"""Reward streams with separate value heads: intrinsic rewards of curiosity, and costs of a constraint."""
+"""Additional rewards with separate value heads: intrinsic rewards of curiosity, and costs of a constraint."""

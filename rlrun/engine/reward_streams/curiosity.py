@@ -1,7 +1,8 @@
 """Curiosity: actor-critic policies with intrinsic rewards by RND, ICM or RE3 (torch).
 
-The novelty networks see observations normalized by separate running moments. The policy's module contains the novelty
-networks and the actor-critic. Trained networks have a separate objective; random networks are frozen.
+Novelty networks compute the intrinsic rewards, from observations normalized by separate running moments. The policy's
+module contains the novelty networks and the actor-critic. Novelty networks that are trained have a separate objective;
+random ones are frozen.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ FIXED = "fixed."
 
 
 class Novelty(ABC):
-    """Novelty estimator: intrinsic rewards of steps, computed by trained or frozen networks.
+    """Novelty estimator: computes the intrinsic rewards of steps with trained or frozen networks.
 
     Attributes:
         columns: Columns of the batch that the estimator reads, besides actions.
@@ -72,20 +73,20 @@ class Novelty(ABC):
 
     @abstractmethod
     def rewards(self, views: Views, batch: SampleBatch) -> Tensor:
-        """Unnormalized intrinsic rewards of S sequences of L steps, [S, L]."""
+        """Computes the unnormalized intrinsic rewards of S sequences of L steps, [S, L]."""
 
     def losses(self, views: Views, batch: SampleBatch) -> Tensor:
-        """Losses of the trained networks for each of L steps in S sequences, [S, L]."""
+        """Computes the losses of the trained networks for each of L steps in S sequences, [S, L]."""
         raise TypeError(f"{type(self).__name__} has nothing to learn")
 
     def run(self, name: str, views: Views, inputs: Mapping[str, Any]) -> Tensor:
-        """Output features of the network with the given name: K for each of L steps in S sequences, [S, L, K]."""
+        """Computes the K output features of the network with a given name, for S sequences of L steps, [S, L, K]."""
         heads, _ = TorchNetwork(self.networks[name], prefix=f"{name}.")(views, inputs)
         return heads["features"]
 
 
 class RandomNetworkDistillation(Novelty):
-    """Random network distillation (RND): prediction error of frozen random features of the next observation.
+    """Random network distillation (RND): rewards are errors in predicting random features of the next observation.
 
     Source:
         Burda et al., "Exploration by random network distillation", arXiv:1810.12894, section 2.2.
@@ -99,19 +100,19 @@ class RandomNetworkDistillation(Novelty):
 
     @override
     def rewards(self, views: Views, batch: SampleBatch) -> Tensor:
-        """Mean squared error of the features predicted for the next observation, at each step of the batch."""
+        """Computes the mean squared error of the predicted features of the next observation, at each step, [S, L]."""
         seen = {"obs": batch[CURIOSITY_NEXT_OBS]}
         target = self.run(f"{FIXED}target", views, seen).detach()
         return (self.run(f"{LEARNED}predictor", views, seen) - target).square().mean(-1)
 
     @override
     def losses(self, views: Views, batch: SampleBatch) -> Tensor:
-        """Distillation losses of the predictor, equal to the intrinsic rewards, for S sequences of L steps, [S, L]."""
+        """Computes the predictor's distillation losses, equal to the intrinsic rewards, for each step, [S, L]."""
         return self.rewards(views, batch)
 
 
 class IntrinsicCuriosityModule(Novelty):
-    """Intrinsic curiosity module (ICM): error of a forward dynamics model in a learned feature space.
+    """Intrinsic curiosity module (ICM): rewards are errors of a forward dynamics model in a learned feature space.
 
     The features are trained by an inverse model, which predicts the action between two consecutive observations.
 
@@ -138,12 +139,12 @@ class IntrinsicCuriosityModule(Novelty):
 
     @override
     def rewards(self, views: Views, batch: SampleBatch) -> Tensor:
-        """Half the forward model's mean squared error at each step (arXiv:1705.05363, eq. 6)."""
+        """Computes half the forward model's mean squared error at each step, [S, L] (arXiv:1705.05363, eq. 6)."""
         return self._forward_errors(views, batch, *self._features(views, batch))
 
     @override
     def losses(self, views: Views, batch: SampleBatch) -> Tensor:
-        """Weighted sum of the inverse and forward models' losses per step (arXiv:1705.05363, eq. 7)."""
+        """Computes the weighted losses of the inverse and forward models per step, [S, L] (arXiv:1705.05363, eq. 7)."""
         now, behind = self._features(views, batch)
         forward = self._forward_errors(views, batch, now, behind)
         told = self.run(f"{LEARNED}inverse_model", views, {"obs": {"now": now, "next": behind}})
@@ -167,9 +168,10 @@ class IntrinsicCuriosityModule(Novelty):
 
 
 class StateEntropy(Novelty):
-    """State entropy (RE3): k-nearest-neighbor distances between a fragment's observations in random features.
+    """State entropy (RE3): rewards from k-nearest-neighbor distances between observations in random features.
 
-    Fragments of more than 1,024 steps are split along time into chunks of 1,024 steps, which are searched separately.
+    Neighbors are searched within a fragment (rollout). Fragments of more than 1,024 steps are split along time into
+    chunks of 1,024 steps, which are searched separately.
 
     Source:
         Seo et al., "State entropy maximization with random encoders", arXiv:2102.09430.
@@ -183,7 +185,7 @@ class StateEntropy(Novelty):
 
     @override
     def rewards(self, views: Views, batch: SampleBatch) -> Tensor:
-        """Intrinsic rewards log(1 + distance to the k-th nearest neighbor), for S sequences of L steps, [S, L].
+        """Computes the rewards log(1 + distance to the k-th nearest neighbor) for S sequences of L steps, [S, L].
 
         Padding rows do not count as neighbors.
         """
@@ -223,7 +225,7 @@ def _network(leaves: Any, outputs: int, model: ModelConfig, vectors: tuple[tuple
 
 
 class CuriousOutputs(RewardingOutputs):
-    """Outputs of a policy with curiosity, as inputs of its losses: the actor-critic's outputs and intrinsic rewards.
+    """Outputs of a policy with curiosity, from which losses are computed: the actor-critic's, and intrinsic rewards.
 
     Args:
         policy: The policy.
@@ -236,31 +238,31 @@ class CuriousOutputs(RewardingOutputs):
         self._novelty = policy.novelty
 
     def intrinsic_rewards(self) -> Tensor:
-        """Unnormalized intrinsic rewards of S sequences of L steps, [S, L]."""
+        """Computes the unnormalized intrinsic rewards of S sequences of L steps, [S, L]."""
         return self._novelty.rewards(self._views, self._batch)
 
     def novelty_losses(self) -> Tensor:
-        """Losses of the trained novelty networks for each of L steps in S sequences, [S, L]."""
+        """Computes the losses of the trained novelty networks for S sequences of L steps, [S, L]."""
         return self._novelty.losses(self._views, self._batch)
 
 
 def intrinsic_rewards(outputs: CuriousOutputs, batch: SampleBatch) -> Tensor:
-    """Computes the unnormalized intrinsic reward of each step in a batch; a function for `Learner.evaluate`."""
+    """Computes the unnormalized intrinsic reward of each step in a batch; `Learner.evaluate` can run it."""
     return outputs.intrinsic_rewards()
 
 
 class CuriousPolicy(RewardingPolicy):
-    """Actor-critic policy with novelty networks for intrinsic rewards; only the actor-critic is needed for acting.
+    """Actor-critic policy with networks that compute intrinsic rewards (curiosity), which are not needed for acting.
 
     Args:
-        actor_critic: The actor-critic, with a value head for intrinsic rewards.
+        actor_critic: The actor-critic policy, with a value head for intrinsic rewards.
         observation_space: The env's observation space.
         action_space: The env's action space.
-        config: Settings of the novelty estimator.
-        seed: Seed of the initial parameters of the novelty networks.
+        config: Settings of the intrinsic rewards.
+        seed: Seed of the initial parameters of the networks for intrinsic rewards.
 
     Attributes:
-        novelty_leaves: Encoding of each entry of the observation as an input of the novelty networks.
+        novelty_leaves: Encoding of each entry of the observation as an input of these networks.
     """
 
     def __init__(
@@ -291,7 +293,7 @@ class CuriousPolicy(RewardingPolicy):
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> CuriousOutputs:
-        """Outputs of the actor-critic and novelty networks for a batch, computed only when accessed."""
+        """Returns outputs of the actor-critic and the novelty networks for a batch, each computed when accessed."""
         return CuriousOutputs(self, views, batch)
 
 

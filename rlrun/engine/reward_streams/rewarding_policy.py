@@ -1,4 +1,4 @@
-"""Actor-critic policies with additional networks that compute rewards, as for curiosity and GAIL (torch)."""
+"""Actor-critic policies with further networks that compute rewards, as in curiosity and GAIL (torch)."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class RewardingPolicy(Policy):
     """Actor-critic policy with networks that compute rewards; only the actor-critic is needed for acting.
 
     Args:
-        actor_critic: The actor-critic, whose parameter names have the prefix `ACTOR_CRITIC`.
+        actor_critic: The actor-critic policy, whose parameter names get the prefix `ACTOR_CRITIC`.
 
     Attributes:
-        actor_critic: The actor-critic.
+        actor_critic: The actor-critic policy.
     """
 
     def __init__(self, actor_critic: ActorCriticPolicy) -> None:
@@ -44,12 +44,12 @@ class RewardingPolicy(Policy):
     @property
     @override
     def descended(self) -> str:
-        """Name prefix of the parameters that the policy loss trains, which are those of the actor-critic."""
+        """Common name prefix of the parameters that the policy loss trains, the actor-critic's parameters."""
         return ACTOR_CRITIC
 
     @override
     def behavior(self) -> BehaviorPolicy:
-        """Creates the actor-critic's behavior policy for rollout workers."""
+        """Creates the behavior policy for rollout workers, which has the actor-critic's networks only."""
         return self.actor_critic.behavior()
 
 
@@ -74,7 +74,7 @@ class RewardingOutputs:
 
     @property
     def distribution(self) -> Distribution:
-        """Action distributions of the actor for S sequences of L steps, [S, L]."""
+        """Action distributions of the actor for each of L steps in S sequences, [S, L]."""
         return self._actor_critic.distribution
 
     @property
@@ -84,5 +84,5 @@ class RewardingOutputs:
 
     @property
     def further_values(self) -> Mapping[str, Tensor]:
-        """State values of the other reward streams (intrinsic rewards, costs) by stream name, each [S, L]."""
+        """State values of additional rewards (intrinsic rewards, costs) by name of the reward stream, each [S, L]."""
         return self._actor_critic.further_values

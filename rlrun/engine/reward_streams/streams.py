@@ -1,4 +1,4 @@
-"""Reward streams: extrinsic, intrinsic (curiosity) and cost (constraint), each with its own value head."""
+"""Reward streams with separate value heads: the env's rewards, intrinsic rewards (curiosity), constrained costs."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ CONSTRAINT_METRICS = (
 
 @dataclass(frozen=True)
 class RewardStream:
-    """Reward stream: one reward per step, with its own discount, GAE parameter and value head.
+    """Reward stream, which gives one reward per step and has a separate discount, GAE parameter and value head.
 
     Attributes:
-        name: Name of the stream; "" for the extrinsic rewards.
-        rewards: Column of the stream's rewards, [T, B].
+        name: Name of the stream; "" for the env's rewards.
+        rewards: Name of the batch column with the stream's rewards, [T, B].
         gamma: Discount factor of the stream.
         gae_lambda: GAE lambda: 0 for one-step, 1 for Monte Carlo advantages.
         is_episodic: Whether returns end with the episode; otherwise they continue in the env slot's next episode.
-        weight: Weight of the stream's advantages in the policy gradient; None excludes the stream.
+        weight: Weight of the stream's advantages in the policy gradient; None leaves them out.
     """
 
     name: str
@@ -70,13 +70,13 @@ class RewardStream:
     weight: float | None = 1.0
 
     def column(self, what: str) -> str:
-        """Returns the batch column in which this stream stores its `values`, `advantages` or `value_targets`."""
+        """Returns the name of the batch column with this stream's `values`, `advantages` or `value_targets`."""
         return f"{self.name}_{what}" if self.name else what
 
 
 @dataclass(frozen=True)
 class RewardStreams:
-    """Additional reward streams of an algorithm: intrinsic rewards and constrained costs.
+    """Additional rewards of an algorithm, with separate value heads: intrinsic rewards, and costs of a constraint.
 
     Attributes:
         curiosity: Settings of intrinsic rewards; None for no intrinsic rewards.
@@ -88,7 +88,7 @@ class RewardStreams:
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """Metrics that the reward streams add to a training's results."""
+        """Declarations of the metrics that intrinsic rewards and costs add to a training's results."""
         curiosity: tuple[Metric, ...] = ()
         if self.curiosity is not None:
             curiosity = CURIOSITY_METRICS if self.curiosity.kind == "re3" else CURIOSITY_METRICS + NOVELTY_METRICS
@@ -96,7 +96,7 @@ class RewardStreams:
 
     @property
     def further(self) -> tuple[RewardStream, ...]:
-        """The intrinsic and cost streams that are in use, without the extrinsic one."""
+        """The streams of intrinsic rewards and costs that are in use, without the env's rewards."""
         streams = []
         if (own := self.curiosity) is not None:
             streams.append(
@@ -114,7 +114,7 @@ class RewardStreams:
         return tuple(streams)
 
     def all(self, gamma: float, gae_lambda: float) -> tuple[RewardStream, ...]:
-        """All reward streams, with the extrinsic stream first.
+        """Returns all reward streams, with the env's (extrinsic) rewards first.
 
         Args:
             gamma: Discount factor of the extrinsic rewards.
@@ -129,13 +129,13 @@ ENV_ALONE = RewardStreams()
 
 
 def weighted_advantages(streams: Sequence[RewardStream], columns: Mapping[str, Any]) -> Any:
-    """Weighted sum of the reward streams' advantages, for the policy gradient.
+    """Returns the weighted sum of the reward streams' advantages, for the policy gradient.
 
     If only one stream has a weight, the advantages of that stream are returned unscaled.
 
     Args:
         streams: The reward streams, the extrinsic one first.
-        columns: Advantages by column name.
+        columns: Columns of the batch, which include each stream's advantages.
     """
     climbed = [stream for stream in streams if stream.weight is not None]
     if len(climbed) == 1:

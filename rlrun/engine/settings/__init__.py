@@ -1,1 +1,1 @@
-"""Settings: typed config classes, import of objects by name, declared metrics."""
+"""Typed config classes, import of objects by name, and declarations of metrics."""

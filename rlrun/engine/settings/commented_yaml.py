@@ -1,4 +1,4 @@
-"""Commented YAML of a config class: every setting with its default, and its docstring as a comment."""
+"""Settings of a config class as YAML, with defaults, and with docstrings as comments."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _WORDS_WITH_MEANING = ("true", "false", "null", "yes", "no", "on", "off", "y", "
 
 
 def main_settings(model: type[ConfigModel]) -> list[str]:
-    """Returns the names of an algorithm's most important settings, in the order of its fields.
+    """Returns the names of an algorithm's most important settings, in the order of its config's fields.
 
-    These are the first settings that the algorithm's config class itself declares, apart from sections, and those of
-    `MAIN_SETTINGS` that it has.
+    These are the first settings that the config class itself declares, apart from sections, and the settings in
+    `MAIN_SETTINGS` that it inherits.
     """
     own = [
         name
@@ -45,8 +45,8 @@ def main_settings(model: type[ConfigModel]) -> list[str]:
 def commented_yaml(model: type[ConfigModel], names: Collection[str] | None = None) -> str:
     """Formats fields of a config class as YAML, with defaults and with docstrings as comments.
 
-    The text parses back to the defaults. A required field has no default and is commented out. Fixed settings are
-    comments at the end, with their values and reasons.
+    Parsing the text gives the defaults. A required field has no default and is commented out. Settings that the class
+    fixes are comments at the end, with their values and reasons.
 
     Args:
         model: The config class.
@@ -59,7 +59,7 @@ def commented_yaml(model: type[ConfigModel], names: Collection[str] | None = Non
 
 
 def setting_lines(model: type[ConfigModel], names: Iterable[str], indent: str) -> Iterator[str]:
-    """Yields lines of commented YAML for some settings, indented so that they fit into other YAML."""
+    """Yields the lines of commented YAML for some settings, indented so that they fit into other YAML."""
     for name in names:
         field = model.model_fields[name]
         yield from _comment_lines(field, indent)

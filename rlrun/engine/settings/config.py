@@ -115,8 +115,8 @@ class _Explaining(ModelMetaclass):
 class ConfigModel(BaseModel, metaclass=_Explaining):
     """Base class of all configs: a frozen pydantic model that rejects unknown keys and explains all mistakes.
 
-    Subclasses declare fields, each with a default and a docstring below; the docstrings become commented YAML, the JSON
-    Schema and the documentation. Rules across fields are model validators that raise ValueError. The decorator
+    Subclasses declare fields, each with a default and a docstring below it; the docstrings appear in commented YAML,
+    the JSON Schema and the documentation. Rules across fields are model validators that raise ValueError. The decorator
     `defaults` overrides defaults of inherited fields, and `fixed` removes fields. A section is a field whose default is
     a config; a mapping given for a section changes only the keys that it names.
     """
@@ -156,7 +156,7 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
         """Creates a config from plain data, after validating it.
 
         Args:
-            data: A mapping of field names, or another form that the class accepts (an env may be a bare id).
+            data: Mapping from field names to values, or another form that the class accepts (an env may be a bare id).
             path: Dotted path of the data inside a spec, prepended to the path of each problem.
 
         Raises:
@@ -169,7 +169,7 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
 
     @classmethod
     def mistakes(cls, error: ValidationError) -> list[Mistake]:
-        """Converts pydantic's validation error to a list of mistakes with rlrun's messages."""
+        """Converts pydantic's validation error for this config class to a list of mistakes with readable messages."""
         found: list[Mistake] = load_internal(EXPLANATIONS["mistakes"])(error, cls)
         return [replace(each, message=cls._key_message(each) or each.message) for each in found]
 
@@ -189,9 +189,10 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
 
     @classmethod
     def why_gone(cls, name: str) -> str:
-        """Reason why a setting is not accepted: this config fixes it, or the name is another library's name for it.
+        """Returns the reason why a config has no setting with a given name; "" if the name is unknown.
 
-        "" if the name is unknown.
+        Reasons are that the config class fixes the setting, or that another library uses the name for a setting of
+        rlrun.
         """
         if name in cls.refused:
             return f"{load_internal(EXPLANATIONS['value'])(name)} cannot be set here: {cls.refused[name]}"
@@ -202,7 +203,7 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
 
     @classmethod
     def has_setting(cls, name: str) -> bool:
-        """Whether the config has a setting with this dotted name, such as `model.hiddens`."""
+        """Whether the config has a setting with a given dotted name, such as `model.hiddens`."""
         first, _, rest = name.partition(".")
         if first not in cls.model_fields or not rest:
             return first in cls.model_fields
@@ -231,7 +232,7 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
         return self.model_dump(mode="json")
 
     def merged(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the explicitly set fields by name, overridden by other data; sections are merged key by key."""
+        """Returns the explicitly set fields by name, updated with other data; sections are merged key by key."""
         result = {name: getattr(self, name) for name in self.model_fields_set}
         for key, value in data.items():
             section = result.get(key)
@@ -250,7 +251,10 @@ def is_config(annotation: Any) -> TypeGuard[type[ConfigModel]]:
 
 
 def config_in(annotation: Any) -> type[ConfigModel] | None:
-    """Config class in a type annotation: the annotation itself, or the first config of a union; else None."""
+    """Returns the config class in a type annotation: the annotation itself, or the first config class of a union.
+
+    None if there is none.
+    """
     is_union = get_origin(annotation) in (Union, types.UnionType)
     return next(filter(is_config, get_args(annotation) if is_union else (annotation,)), None)
 
@@ -284,11 +288,11 @@ def defaults(**values: Any) -> Callable[[type[Model]], type[Model]]:
 def fixed(reason: str, **values: Any) -> Callable[[type[Model]], type[Model]]:
     """Class decorator that fixes inherited settings to values that a spec cannot change.
 
-    The values can be read as class attributes; setting one in a spec is an error with the reason. For a section, a
-    mapping fixes only the keys that it names; `{}` or a config fixes the whole section.
+    The values can be read as class attributes. A spec that sets one of them gets an error with the reason. For a
+    section, a mapping fixes only the keys that it names; `{}` or a config fixes the whole section.
 
     Args:
-        reason: Reason, as the text that follows "cannot be set here: ".
+        reason: Reason, as text that follows "cannot be set here: " in the message.
         values: Fixed values by setting.
 
     Raises:

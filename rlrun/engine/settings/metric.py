@@ -1,4 +1,4 @@
-"""Declarations of the metrics in results; the component that measures a metric declares it."""
+"""Declarations of metrics in results; the component that measures a metric also declares it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Metric:
         return "<" in self.name
 
     def matches(self, reported: str) -> bool:
-        """Whether a key of a result is the name of this metric, or matches its placeholder."""
+        """Whether a key of a result is the name of this metric, or fits a placeholder in the name."""
         if not self.is_pattern:
             return reported == self.name
         parts = re.split(r"(<[^>]*>)", self.name)
@@ -51,12 +51,12 @@ class Metric:
         return re.fullmatch(pattern, reported) is not None
 
     def below(self, prefix: str) -> Metric:
-        """Copy of the metric with a prefix, such as `learner/`, added to its name."""
+        """Returns a copy of the metric with a prefix, such as `learner/`, added to its name."""
         return replace(self, name=f"{prefix}{self.name}")
 
 
 def is_name(text: str) -> bool:
-    r"""Whether a text from user code can name a metric: one line of 1 to 200 printable characters.
+    r"""Whether a text from user code is a valid name of a metric: one line of 1 to 200 printable characters.
 
     Examples:
         >>> [is_name(text) for text in ("items", "mean speed", "", "a\n", "\ud800", "x" * 201)]
@@ -66,7 +66,7 @@ def is_name(text: str) -> bool:
 
 
 def of_policy(policy: str, name: str = "") -> str:
-    """Name under which results hold a policy's metric; the metric's own name in a single-agent env (policy "").
+    """Returns the key of a policy's metric in results; in a single-agent env (policy ""), it is the metric's name.
 
     Examples:
         >>> of_policy("hunters", "policy_lag_mean"), of_policy("", "policy_lag_mean")

@@ -1,7 +1,7 @@
 """Import of the objects that specs name: built-in algorithms, entry points, import paths.
 
-An import path reads ``package.module:Name``. An exception in a user's module during import is shown with the traceback
-of the user's code. Only a missing module or name is a mistake in the spec.
+An import path has the form ``package.module:Name``. If a user's module raises during import, the user sees the
+traceback of that module. Only a missing module or name counts as a mistake in the spec.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ ENTRY_POINT_GROUP = "rlrun.algorithms"
 
 
 class UserCodeError(TrainingFailed):
-    """Error: a user's module raised an exception during import; the message includes the traceback."""
+    """Error for a user's module that raised an exception during import; the message includes the traceback."""
 
 
 PUBLIC = ("rlrun.plugin", "rlrun.toys")
@@ -138,7 +138,7 @@ def load_object(path: str, what: str = "object") -> Any:
 
     Args:
         path: The import path.
-        what: Kind of the object, for messages: "env factory", "algorithm".
+        what: Kind of the object, for messages, such as "env factory" or "algorithm".
 
     Raises:
         UsageError: If the path is malformed or names a private module of rlrun, or the module or name does not exist;
@@ -154,7 +154,7 @@ def load_object(path: str, what: str = "object") -> Any:
 
 
 def public_path(path: str) -> str:
-    """Public name of an object that is defined in a private module of rlrun; "" without one.
+    """Returns the public name of an object that is defined in a private module of rlrun; "" if it has none.
 
     Examples:
         >>> public_path("rlrun.toys.tabular_mdps:DeepSea"), public_path("rlrun.algorithms.ppo:PPO")
@@ -169,7 +169,7 @@ def public_path(path: str) -> str:
 
 
 def load_internal(path: str, what: str = "object") -> Any:
-    """Imports an object, also from private modules, by an import path that is a constant in rlrun's own code."""
+    """Imports an object of rlrun, also from private modules, by an import path that is a constant in rlrun's code."""
     module_name, colon, name = path.partition(":")
     words = [*module_name.split("."), *name.split(".")]
     if not colon or not all(word.isidentifier() for word in words):
@@ -199,14 +199,14 @@ def algorithm_class(name: str) -> type[Any]:
 
 
 def algorithm_names() -> list[str]:
-    """Names of all installed algorithms: built-in ones, followed by those of plugins (entry points)."""
+    """Returns the names of all installed algorithms: built-in ones, followed by those of plugins (entry points)."""
     return [*BUILT_IN, *sorted(name for name in _entry_points() if name not in BUILT_IN)]
 
 
 def known_algorithm(name: str) -> str:
-    """Name of the installed algorithm that equals a given name up to case, hyphens and underscores.
+    """Returns the installed algorithm whose name equals a given name up to case, hyphens and underscores.
 
-    Returns the given name if there is none.
+    If there is none, the given name is returned.
 
     Examples:
         >>> known_algorithm("PPO"), known_algorithm("Apex-DDPG"), known_algorithm("my_lab.awr:AWR")
@@ -216,7 +216,7 @@ def known_algorithm(name: str) -> str:
 
 
 def corresponding_algorithm(name: str) -> str:
-    """Name of the installed algorithm that corresponds to another library's algorithm; "" if none does.
+    """Returns the name of the installed algorithm that corresponds to another library's algorithm; "" if none does.
 
     Examples:
         >>> corresponding_algorithm("Rainbow"), corresponding_algorithm("ACKTR")

@@ -1,4 +1,4 @@
-"""Applications of HTTP servers: guarded routes with JSON bodies, and errors as JSON."""
+"""ASGI applications for HTTP servers: guarded routes with JSON bodies, and errors as JSON."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from rlrun.engine.web.listening import Listening
 
 
 def guarded_app(routes: Sequence[BaseRoute], listening: Listening, open_paths: frozenset[str] = frozenset()) -> ASGIApp:
-    """Creates an ASGI application whose errors are JSON objects `{"error": code, "message": text}`.
+    """Creates an ASGI application behind a `Guard`, with errors as JSON, `{"error": code, "message": text}`.
 
     Args:
-        routes: Routes of the application, whose functions raise starlette's `HTTPException` to refuse a request.
-        listening: Token and limits.
+        routes: Routes of the application; a route's function raises starlette's `HTTPException` to refuse a request.
+        listening: Address, token and limits of the server.
         open_paths: Paths that require no token.
     """
     app = Starlette(routes=routes, exception_handlers={HTTPException: _as_json, Exception: _as_json})
@@ -33,7 +33,7 @@ def guarded_app(routes: Sequence[BaseRoute], listening: Listening, open_paths: f
 class PostedObjects:
     """ASGI application that answers each JSON object POSTed to `/` with the result of one function.
 
-    Starlette's routes, requests and responses would double the time of a short answer.
+    It does not use Starlette's routes, requests and responses, which would double the time of a short answer.
 
     Args:
         answer: Function from the request's object to the answer; raises starlette's `HTTPException` to refuse it.

@@ -30,13 +30,13 @@ class Connection:
         return self._socket.fileno() != -1
 
     def take_header(self) -> None:
-        """Records that the header of a request is complete, which cancels the time limit for it."""
+        """Notes that a request's header has arrived completely, which cancels the time limit for it."""
         self._deadline.cancel()
 
     def admit(self) -> bool:
-        """Marks the connection as admitted, so that it is not closed in favor of newer connections.
+        """Marks the connection as admitted, so that it is no longer closed to make room for newer connections.
 
-        Returns False if the maximum number of admitted connections is reached.
+        Returns False if the maximum number of admitted connections has been reached.
         """
         return self._connections.admit(self)
 
@@ -50,10 +50,10 @@ class Connection:
 class Connections:
     """Bounded set of a server's open connections.
 
-    A connection is anonymous until one of its requests is admitted, for example by its token. Anonymous connections
-    have at most half of the places, and at least one. If they exceed this share, a new one displaces the oldest. A
-    client that sends its request promptly is admitted before it can be displaced, so silent connections, however many,
-    do not keep clients out.
+    A connection is anonymous until one of its requests is admitted, for example by its token. Anonymous connections may
+    take at most half of the places, and at least one is always left to them. If they exceed their share, a new one
+    displaces the oldest. A client that sends its request promptly is admitted before it can be displaced, so silent
+    connections, however many, do not keep clients out.
 
     Args:
         most: Maximum number of open connections.
@@ -74,9 +74,9 @@ class Connections:
         return connection
 
     def admit(self, connection: Connection) -> bool:
-        """Records a connection as admitted.
+        """Marks a connection as admitted, for example after a request with the right token.
 
-        Returns False if it would take the last place reserved for anonymous connections.
+        Returns False if no place would be left for anonymous connections.
         """
         if connection in self._admitted:
             return True

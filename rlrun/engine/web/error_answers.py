@@ -23,7 +23,7 @@ CODES = {
 
 
 class RequestRefused(HTTPException):
-    """Error: a request is refused for a reason with its own error code.
+    """Error for an HTTP request that is refused for a reason with a specific error code.
 
     Args:
         status: HTTP status of the answer.

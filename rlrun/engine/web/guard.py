@@ -19,14 +19,14 @@ _Headers = dict[bytes, bytes]
 
 
 class Guard:
-    """ASGI application that checks requests, and refuses bad ones before another application sees them.
+    """ASGI application that checks each request, and passes only valid ones on to another application.
 
     A server without a token accepts requests from this machine only. Requests from web pages of other sites are refused
     too, since a browser on this machine could send them.
 
     Args:
         app: The guarded application.
-        listening: Token and limits.
+        listening: Address, token and limits of the server.
         open_paths: Paths that require no token.
     """
 
@@ -97,7 +97,10 @@ class Rates:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, address: str, now_s: float) -> bool:
-        """Counts a request from an address at a given time; False if the address has exceeded its rate limit."""
+        """Counts a request from an address at a given time in seconds.
+
+        Returns False if the address exceeds its rate limit.
+        """
         size = max(self._most_per_s, 1.0)
         left, last_s = self._buckets.pop(address, (size, now_s))
         left = min(size, left + (now_s - last_s) * self._most_per_s)

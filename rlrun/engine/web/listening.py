@@ -61,7 +61,7 @@ class Listening:
 
     @property
     def warning(self) -> str:
-        """Warning about a token that is sent unencrypted between machines, "" if there is none."""
+        """Warning that the token is sent unencrypted between machines; "" if it is not."""
         if self.cert is not None or is_loopback(self.host):
             return ""
         return f"the token travels unencrypted to {self.host}: use TLS, or a proxy that does, outside a trusted network"
@@ -82,7 +82,7 @@ def is_loopback(host: str) -> bool:
 
 
 def require_web_packages() -> None:
-    """Raises an error if the packages for HTTP servers are missing.
+    """Validates that the packages for HTTP servers are installed.
 
     Raises:
         UsageError: The packages are not installed; the message names the extra to install.
@@ -93,9 +93,9 @@ def require_web_packages() -> None:
 
 
 def read_token(file: str | Path | None = None) -> str | None:
-    """Reads the secret token of servers and clients from a file, else from the environment variable RLRUN_TOKEN.
+    """Reads the secret token of servers and clients from a file or else from the environment variable RLRUN_TOKEN.
 
-    Returns None if neither is set.
+    Returns None if there is neither a file nor the variable.
 
     Raises:
         UsageError: The file cannot be read, or the token is too short or contains blanks.

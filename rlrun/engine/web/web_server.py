@@ -31,9 +31,9 @@ _PAUSE_S = 0.01
 
 
 class WebServer:
-    """HTTP server in a thread of this process; as a context manager, it is stopped at the end.
+    """HTTP server in a thread of this process; as a context manager, it stops the server on exit.
 
-    The port is open from construction on; clients that connect before `start` wait. The server handles no signals and
+    The constructor opens the port; clients that connect before `start` have to wait. The server handles no signals and
     logs only failures.
 
     Args:
@@ -71,7 +71,7 @@ class WebServer:
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), daemon=True, name="web-server")
 
     def start(self) -> None:
-        """Starts the server, which then answers requests."""
+        """Starts the thread that answers requests."""
         self._thread.start()
 
     def wait(self) -> None:
@@ -79,7 +79,10 @@ class WebServer:
         self._thread.join()
 
     def stop(self) -> None:
-        """Stops the server and its thread once running requests are done, or after `_STOP_S` seconds; idempotent."""
+        """Stops the server and its thread once running requests are done, or after `_STOP_S` seconds.
+
+        It may be called repeatedly.
+        """
         self._server.should_exit = True
         if self._thread.ident is not None:
             self._thread.join()

@@ -18,7 +18,13 @@ from rlrun.engine.worlds.mapping import PolicyMapping
 
 
 class AgentLifecycle:
-    """Counter of the agents that appear and end in a multi-agent env, and of irregularities such as lost rewards."""
+    """Counter of the agents that appear and end in a multi-agent env, and of irregularities such as lost rewards.
+
+    Args:
+        config: Config of the env.
+        spaces: Observation and action space of the agents, by policy.
+        mapping: Mapping from agents to policies.
+    """
 
     def __init__(self, config: EnvConfig, spaces: Mapping[str, Spaces], mapping: PolicyMapping) -> None:
         self._config = config

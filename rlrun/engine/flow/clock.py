@@ -21,7 +21,7 @@ class Clock:
 
     Args:
         schedules: Schedule of each scheduled setting, such as a learning rate, by the setting's name.
-        counts: Counter of env steps.
+        counts: Counters of received rollouts, which include env steps.
         start_learner: Function that returns the learner (and creates it at the first call), whose SGD steps are
             counted.
         unit: The counter that schedules and iterations follow: env steps or SGD steps.

@@ -159,7 +159,7 @@ class OperatorTiming:
     """Total time spent in one operator, and the number of items that it processed.
 
     Attributes:
-        path: Path of the operator in the plan.
+        path: Path of the operator in the printed dataflow (plan).
         name: Name of the operator.
         kind: How it processes items, such as `for_each` or `combine`.
         seconds: Seconds spent in the operator itself, not in the operators before it.

@@ -129,7 +129,7 @@ class Trainee:
 
     @property
     def policy(self) -> Policy:
-        """The learner's side of the policy, which computes network outputs for losses; created on first access."""
+        """The policy as losses use it: computes network outputs for given parameters; created on first access."""
         return self.learner.policy
 
     @property

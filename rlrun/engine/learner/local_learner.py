@@ -32,7 +32,7 @@ class LocalLearner:
 
     Args:
         policy: Policy to train, starting from its current parameters.
-        objectives: Objectives, in the order in which they run.
+        objectives: Losses with their parameters and optimizers, in the order in which they run.
         device: Torch device name, `cpu` or `cuda`.
         update_executor: Backend of the updates: eager torch, NumPy kernels, or compiled code.
         runs_own_code: Whether updates run users' code, such as a custom network.
@@ -47,7 +47,7 @@ class LocalLearner:
 
     Attributes:
         policy: Policy that is trained.
-        objectives: Objectives, in the order in which they run.
+        objectives: Losses with their parameters and optimizers, in the order in which they run.
         sgd_steps: Number of minibatch updates so far.
         weights_version: Version number of the weights: the number of batches learned so far.
         update_executor: Backend of the updates; fixed for a run, since results differ in the last bits.

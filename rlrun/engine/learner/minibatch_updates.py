@@ -44,7 +44,7 @@ class MinibatchUpdates:
 
     Args:
         policy: Policy to train.
-        objectives: Objectives, in the order in which they run.
+        objectives: Losses with their parameters and optimizers, in the order in which they run.
         parameters: Online and target parameters, which updates change in place.
         update_executor: Backend of the updates.
         runs_own_code: Whether updates run users' code, such as a custom network.

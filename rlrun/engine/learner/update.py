@@ -69,7 +69,7 @@ class Computation(Protocol):
 
     Attributes:
         name: Name of the computation, unique in its learner.
-        objectives: Objectives whose losses the computation evaluates.
+        objectives: The losses that the computation evaluates, with their parameters and optimizers.
         statistics: Names of the statistics; known after the first call.
         carried: Names of the additional returned tensors (`Loss.carry`); known after the first call.
     """

@@ -1,4 +1,4 @@
-"""Base class of policies on the learner's side: torch module, parameters and forward pass."""
+"""Base class of policies as learners use them: torch module, parameters and forward pass."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlrun.engine.policy.flat_parameters import FlatParameters
 
 
 class Policy(ABC):
-    """Learner's side of a policy: computes network outputs for losses, and creates the acting side for rollout workers.
+    """Policy as the learner uses it: computes network outputs for losses, and creates the policy's acting side.
 
     Attributes:
         module: The network, whose parameters are only a template: each call receives parameters from the learner's flat

@@ -51,7 +51,7 @@ class RolloutCounts:
         endless: Check called after each fragment, which warns if no episode ends; None for no warning.
         measured: Timings of the fragments, in the order of their arrival; None if they are not recorded.
         hooks: Metrics and stop reasons that the workers' hooks returned; None without hooks.
-        record: Function called with each rollout, to write its raw rows to a data set; None for no data set.
+        record: Function called with each rollout, to write its steps to a data set; None for no data set.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class RolloutCounts:
         self._filter_deltas: dict[str, dict[str, Moments]] = {}
 
     def count(self, rollout: Rollout) -> None:
-        """Counts a fragment's steps, episodes and observation statistics; also writes its raw rows to the data set."""
+        """Counts a fragment's steps, episodes and observation statistics; writes its steps to the data set, if any."""
         if self.record is not None:
             self.record(rollout)
         if self.hooks is not None and rollout.hooks is not None:
@@ -110,7 +110,7 @@ class RolloutCounts:
         return self._agent_episodes.pop(policy, [])
 
     def take_filter_deltas(self, policy: str) -> dict[str, Moments]:
-        """Returns the observation and reward statistics of a policy that are new since the last call, by name."""
+        """Returns the statistics of a policy's observations and returns collected since the last call, by name."""
         return self._filter_deltas.pop(policy, {})
 
     def state(self) -> dict[str, Any]:
@@ -140,7 +140,7 @@ class RolloutCounts:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores counters and buffers from the result of `state()`."""
+        """Restores the counts, and the episodes and statistics not yet taken, from the result of `state()`."""
         self.env_steps = as_count(state["env_steps"])
         self._episodes = [Episode(**episode) for episode in state["episodes"]]
         self.load_agent_steps(state)

@@ -228,7 +228,7 @@ def evaluate(
 
     Args:
         behaviors: Behavior policies by name.
-        env: The env or world; returns are sums of its raw rewards.
+        env: The single- or multi-agent env (world); returns are sums of its raw rewards.
         episodes: Number of episodes.
         seed: Seed of the episodes and of the actions.
         mapping: Mapping of agents to policies; None if one policy acts for all agents.

@@ -15,7 +15,7 @@ from rlrun.engine.settings.metric import HOOKS, is_name
 
 
 class HookAnswers:
-    """Metrics that users' hooks returned, summed by name, and the first reason they gave to stop the run.
+    """Metrics that users' hooks (callbacks) returned, summed by name, and the first reason they gave to stop the run.
 
     Attributes:
         stop: Reason to stop the run, "" for none.
@@ -65,7 +65,7 @@ class HookAnswers:
 
 @dataclass(frozen=True)
 class HookInstance:
-    """A user's hook object, with the import path of its class.
+    """A user's hook (an object with callbacks for events), with the import path of its class.
 
     Attributes:
         path: Import path of the hook's class.
@@ -89,7 +89,7 @@ class HookInstance:
 
 
 class HookInstances:
-    """Creates and calls users' hooks in one process, those that subscribe to any of the given events.
+    """Creates the users' hooks that subscribe to any of the given events, and calls them, in one process.
 
     Args:
         hooks: Settings of each hook by its import path.

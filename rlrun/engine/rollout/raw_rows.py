@@ -84,7 +84,7 @@ def raw_rows(config: WorkerConfig, behavior: WorkerBehavior, policy: str, record
 def raw_columns(
     behavior: WorkerBehavior, batch: SampleBatch, further: Sequence[str], *, has_log_probs: bool = True
 ) -> SampleBatch:
-    """Returns the columns of a recorded fragment in the env's units; drops those that only data sets need from it.
+    """Returns a fragment's columns in the env's units; removes columns that only data sets need from the fragment.
 
     Args:
         behavior: The policy that acted.
@@ -119,7 +119,7 @@ def _log_probs(behavior: WorkerBehavior, batch: SampleBatch) -> NDArray[np.float
 
 
 def record_log_probs(behavior: WorkerBehavior) -> None:
-    """Makes a policy record the log-probabilities of its actions, if they are known and not recorded otherwise."""
+    """Makes a policy record its actions' log-probabilities, unless they are unknown or follow from its outputs."""
     from rlrun.engine.policy.behavior import BehaviorPolicy
     from rlrun.engine.policy.log_probs_in_env import taken_log_probs
 

@@ -93,7 +93,7 @@ class Recorder(Protocol):
             noise: For each policy, its exploration noise for the fragment, [T, B, ...].
 
         Raises:
-            EnvError: The env or a world raised, or returned something outside its spaces.
+            EnvError: An env raised, or returned something outside its spaces.
         """
         ...
 

@@ -43,7 +43,7 @@ class Rollout:
         fragment: Index, from 0, of the fragment among all fragments of its worker.
         batches: By policy, the batch [T, B], or what the worker's postprocessing made of it; a custom worker may
             deliver any picklable object.
-        env_steps: Number of env or world steps (resets do not count).
+        env_steps: Number of env steps (resets do not count); in a multi-agent env, a step of all agents counts once.
         episodes: Episodes that ended in the fragment, in the order of their ends.
         agent_steps: Number of agent steps by policy; empty in single-agent envs.
         agent_episodes: Finished episodes of agents by policy; empty in single-agent envs.

@@ -51,7 +51,7 @@ class PendingSteps:
 
     @classmethod
     def none(cls, slots: int) -> PendingSteps:
-        """Creates the object that says that none of B slots has an unfinished step."""
+        """Creates the object for B slots, none of which has an unfinished step."""
         return cls(np.zeros(slots, np.bool_), {})
 
 
@@ -129,7 +129,7 @@ class SlotFragment(ABC):
 
         Args:
             rows: Observations and episode ends of the slots after the fragment's last step.
-            states: Global states of the worlds after the last step, [W, ...].
+            states: Global states of the W multi-agent envs after the last step, [W, ...].
 
         Returns:
             The batch, the mask [T, B] of filled rows, and the rows and slots to which final observations must be copied
@@ -226,7 +226,8 @@ class StepFragment(SlotFragment):
 class DecisionFragment(SlotFragment):
     """Multi-agent fragment with one row per decision of an agent (clock `per_agent`), for turn-based envs.
 
-    Each agent's slot fills its rows independently. An unfinished step of the previous fragment becomes row 0.
+    Each agent's slot fills its rows independently. An agent's unfinished step from the previous fragment becomes row 0
+    of its slot.
     """
 
     def __init__(self, form: RowForm, owners: SlotOwners, states: NDArray[Any] | None, carried: PendingSteps) -> None:

@@ -322,7 +322,7 @@ class RecordedSlots:
 
         Args:
             closed: The complete fragment.
-            lengths: Length so far of each world's episode, [W].
+            lengths: Length so far of the episode in each of W multi-agent envs, [W].
         """
         self._carried = closed.carried
         if self._log is None:
@@ -369,7 +369,7 @@ class RecordedSlots:
 
         Args:
             state: Result of `state()`.
-            kept: Mask [B] of slots whose worlds were restored; the others start new episodes.
+            kept: Mask [B] of the slots whose env was restored; the other slots start new episodes.
         """
         self.owners.load_state(state, kept)
         if self._log is not None:

@@ -48,7 +48,7 @@ class RowForm:
         return self.behavior.action_space.to_env(self.blank_fragment()["actions"][0])
 
     def blank_fragment(self) -> SampleBatch:
-        """Allocates the arrays of a fragment: zeros, and NaN for values."""
+        """Allocates the arrays of a fragment, filled with zeros; value estimates are filled with NaN."""
         batch = self.behavior.collector.allocate(self.length, self.slots)
         for name, column in batch.items():
             if name not in CLOSING_COLUMNS:
@@ -101,7 +101,7 @@ class RowBuffers:
             rows: Target row, or one target row for each slot.
             slots: The slots, as a mask [B] or as indices.
             observations: Observations of all slots, a tree of [B, ...].
-            states: The worlds' states, [W, ...].
+            states: Global states of the W multi-agent envs, [W, ...].
         """
         for leaf, observed in zip(leaves(self.observed), leaves(observations), strict=True):
             leaf[rows, slots] = observed[slots]
@@ -151,7 +151,7 @@ class SlotOwners:
                 self._infos[t, slot] = dict(infos[slot])
 
     def agent_in(self, slot: int, t: int) -> str | None:
-        """Returns the first agent whose episode ends in a slot at or after step t of the fragment; None if no one's."""
+        """Returns the agent whose episode is the first to end in a slot at or after step t; None if none ends."""
         return next((agent for (end, where), agent in self._agents.items() if where == slot and end >= t), None)
 
     def episodes(
@@ -161,7 +161,7 @@ class SlotOwners:
         return self._sums.add(rewards, ends, acted, self._infos, self._agents, columns)
 
     def state(self) -> dict[str, Any]:
-        """Returns the return and length so far of each slot's episode."""
+        """Returns the return and length so far of each slot's episode, for a checkpoint."""
         return {
             "just_ended": self.just_ended.copy(),
             "returns": self._sums.returns.copy(),

@@ -1,4 +1,4 @@
-"""Calls of users' hooks by a rollout worker, made after a fragment for all of its steps and episodes."""
+"""Calls of users' hooks (callbacks) by a rollout worker, made after a fragment for all of its steps and episodes."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class ConcatBatches(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the fragments that wait for the next batch."""
+        """Returns the fragments that wait for the next batch, for checkpoints."""
         return {"waiting": [dict(batch) for batch in self._waiting]}
 
     @override

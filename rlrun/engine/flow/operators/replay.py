@@ -49,7 +49,7 @@ class StoreToReplay(StatefulOperator):
 
     @override
     def pending(self) -> Pending | None:
-        """Returns the condition to wait for before the next fragment can be stored; None if there is none."""
+        """Returns the condition to wait for before the next fragment can be stored; None if it can be stored now."""
         replay = self.replay
         if not replay.accepts_fragments:
             replay.attend()

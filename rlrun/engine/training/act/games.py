@@ -59,7 +59,7 @@ class Games:
             opponent_policy: Name of the opponent's policy; "" for the first learning policy of each side.
 
         Raises:
-            UsageError: There is no such policy, the opponent's spaces differ, or the world does not have two sides.
+            UsageError: There is no such policy, the opponent's spaces differ, or the env does not have two sides.
         """
         kind = actions or self._description.actions
         pairs: dict[str, tuple[ActsInWorld, ActsInWorld]] = {}
@@ -90,7 +90,7 @@ class Games:
             policy: Name of the policy; "" for the first learning policy of that side.
 
         Raises:
-            UsageError: There is no such policy, no policy plays that side, or the world does not have two sides.
+            UsageError: There is no such policy, no policy plays that side, or the env does not have two sides.
         """
         found = self._playing(side, policy)
         if found is None:

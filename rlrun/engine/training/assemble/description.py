@@ -84,7 +84,7 @@ class Description:
         kwargs: Mapping[str, Any] | None = None,
         eval_env: EnvLike | None = None,
     ) -> Self:
-        """Creates the description from an env and algorithms as users give them, with the env's preset as defaults.
+        """Creates the description from an env and algorithms as users give them; a preset of the env supplies defaults.
 
         Args:
             env: The environment, or the multi-agent world; None to learn from data alone.
@@ -190,7 +190,7 @@ class Description:
         return [told for name, own in spaces.items() if (told := nothing_to_normalize(algorithms[name].config, own))]
 
     def spaces(self) -> dict[str, Spaces]:
-        """Returns each policy's observation and action space, read from a temporary env or world.
+        """Returns each policy's observation and action space, read from a temporary single- or multi-agent env.
 
         Raises:
             EnvironmentUnusable: The env cannot be created on this machine.

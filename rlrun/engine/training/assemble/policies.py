@@ -227,8 +227,8 @@ class Policies:
         """Validates that several policies can learn from their data in one run.
 
         Raises:
-            UsageError: Some policies learn from data alone and others in the world, offline policies take different
-                numbers of SGD steps, or a setting concerns the env, which is not stepped.
+            UsageError: Some policies learn from data alone and others in the env, offline policies take different
+                numbers of SGD steps, or a setting concerns the env although none is stepped.
         """
         alone = [policy for policy, algorithm in self.algorithms.items() if learns_offline(algorithm.config)]
         if self.is_alone or not alone:

@@ -1,4 +1,4 @@
-"""Calls of users' hooks in the trial's process, and the metrics and requests to stop that hooks return."""
+"""Calls of users' hooks (callbacks) in the trial's process, and the metrics and requests to stop that they return."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class Operator(ABC):
         """Processes one item, and returns the item for the next operator."""
 
     def settings(self) -> dict[str, Any]:
-        """Settings of the operator, for the printed dataflow; none by default."""
+        """Returns the settings of the operator, for the printed dataflow; none by default."""
         return {}
 
     def metrics(self) -> dict[str, float]:

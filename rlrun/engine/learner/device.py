@@ -9,7 +9,7 @@ from rlrun.engine.messages.errors import UsageError
 
 
 def available_device(num_gpus: float) -> str:
-    """Name of the learner's torch device: `cuda` if GPUs are requested, else `cpu`.
+    """Returns the name of the learner's torch device: `cuda` if GPUs are requested, else `cpu`.
 
     Raises:
         UsageError: A GPU is requested but torch finds none.

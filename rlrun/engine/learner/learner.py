@@ -57,7 +57,7 @@ class Learner(Protocol):
         """Evaluates a function of the policy's network outputs on a batch; returns a tree of NumPy arrays."""
 
     def last_statistics(self) -> dict[str, float]:
-        """Mean of each training statistic over the last update; empty after `take_statistics` until the next update."""
+        """Returns the mean of each training statistic over the last update; empty after `take_statistics`."""
 
     def take_statistics(self) -> dict[str, float]:
         """Returns the mean of each training statistic since the last call, and resets them."""
@@ -66,10 +66,10 @@ class Learner(Protocol):
         """Whether all parameters are finite: none is NaN or infinite."""
 
     def flat(self) -> NDArray[np.float32]:
-        """Copy of all of the policy's parameters, as one flat vector."""
+        """Returns a copy of all of the policy's parameters, as one flat vector."""
 
     def acting_flat(self) -> NDArray[np.float32]:
-        """Copy of the parameters that rollout workers need for acting, as one flat vector."""
+        """Returns a copy of the parameters that rollout workers need for acting, as one flat vector."""
 
     def load_flat(self, flat: NDArray[np.float32]) -> None:
         """Replaces all of the policy's parameters by those in a flat vector."""
@@ -81,19 +81,19 @@ class Learner(Protocol):
         """Moves the target network towards the current parameters by the fraction `tau`; 1 copies them."""
 
     def target(self) -> NDArray[np.float32] | None:
-        """Copy of the target network's parameters, as one flat vector; None without a target network."""
+        """Returns a copy of the target network's parameters, as one flat vector; None without a target network."""
 
     def load_target(self, flat: NDArray[np.float32]) -> None:
         """Replaces the target network's parameters by those in a flat vector."""
 
     def optimizer_state(self) -> dict[str, NDArray[np.float32]]:
-        """State of the optimizers for a checkpoint, as tensors by name."""
+        """Returns the state of the optimizers for a checkpoint, as tensors by name."""
 
     def load_optimizer_state(self, named: Mapping[str, NDArray[np.float32]]) -> None:
         """Restores the optimizers from the dict that `optimizer_state()` returned."""
 
     def state(self) -> dict[str, Any]:
-        """Counters and the random state of minibatch shuffling, for a checkpoint."""
+        """Returns the counters and the random state of minibatch shuffling, for a checkpoint."""
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Restores counters and random state from the dict that `state()` returned."""

@@ -242,7 +242,7 @@ class LocalLearner:
         return evaluated(self.policy, self._parameters, self._precision, function, self._staging.batch(batch))
 
     def last_statistics(self) -> dict[str, float]:
-        """Mean of each training statistic over the minibatches of the last update; waits for the device.
+        """Returns the mean of each training statistic over the minibatches of the last update; waits for the device.
 
         An update is one call of `learn`, `step` or `apply_gradients`. The result is empty between `take_statistics` and
         the next update, as in a run that has just been restored.
@@ -258,11 +258,11 @@ class LocalLearner:
         return bool(torch.isfinite(self._parameters.flat).all())
 
     def flat(self) -> NDArray[np.float32]:
-        """Copy of all of the policy's parameters, as one flat vector."""
+        """Returns a copy of all of the policy's parameters, as one flat vector."""
         return self._parameters.flat.cpu().numpy().copy()
 
     def acting_flat(self) -> NDArray[np.float32]:
-        """Copy of the parameters that rollout workers need for acting, as one flat vector."""
+        """Returns a copy of the parameters that rollout workers need for acting, as one flat vector."""
         start, size = self.policy.acting_range
         return self._parameters.flat[start : start + size].cpu().numpy().copy()
 
@@ -290,7 +290,7 @@ class LocalLearner:
         self._parameters.update_target(*self.policy.parameters.range_under(prefix), tau)
 
     def target(self) -> NDArray[np.float32] | None:
-        """Copy of the target network's parameters, as one flat vector; None without a target network."""
+        """Returns a copy of the target network's parameters, as one flat vector; None without a target network."""
         return None if self._parameters.target is None else self._parameters.target.cpu().numpy().copy()
 
     def load_target(self, flat: NDArray[np.float32]) -> None:
@@ -299,7 +299,7 @@ class LocalLearner:
             self._parameters.target.copy_(over_memory(flat))
 
     def optimizer_state(self) -> dict[str, NDArray[np.float32]]:
-        """State of the optimizers for a checkpoint, as tensors named `<objective>/<part>`."""
+        """Returns the state of the optimizers for a checkpoint, as tensors named `<objective>/<part>`."""
         return self._updates.optimizer_state()
 
     def load_optimizer_state(self, named: Mapping[str, NDArray[np.float32]]) -> None:
@@ -307,7 +307,7 @@ class LocalLearner:
         self._updates.load_optimizer_state(named)
 
     def state(self) -> dict[str, Any]:
-        """Counters and the random state of minibatch shuffling, for a checkpoint."""
+        """Returns the counters and the random state of minibatch shuffling, for a checkpoint."""
         return {
             "sgd_steps": self.sgd_steps,
             "weights_version": self.weights_version,

@@ -157,7 +157,7 @@ class MinibatchUpdates:
         return priorities
 
     def gradients(self, batch: SampleBatch, settings: Mapping[str, Tensor]) -> Tensor:
-        """Gradients and statistics of all losses on a minibatch, in one vector, without updating parameters.
+        """Returns gradients and statistics of all losses on a minibatch, in one vector, without updating parameters.
 
         Args:
             batch: A minibatch on the device, columns [sequences, steps, ...].
@@ -185,7 +185,7 @@ class MinibatchUpdates:
             self._apply(objective, total, tuple(statistics[objective.name]), settings)
 
     def optimizer_state(self) -> dict[str, NDArray[np.float32]]:
-        """State of the optimizers for a checkpoint, as tensors named `<objective>/<part>`."""
+        """Returns the state of the optimizers for a checkpoint, as tensors named `<objective>/<part>`."""
         return {
             f"{name}/{part}": tensor.cpu().numpy().copy()
             for name, state in self._states.items()
@@ -253,7 +253,7 @@ class ObjectiveCounts:
         return due
 
     def state(self) -> dict[str, int]:
-        """Number of minibatches seen by each objective, for a checkpoint."""
+        """Returns the number of minibatches seen by each objective, for a checkpoint."""
         return dict(self._asked)
 
     def load_state(self, state: Mapping[str, int]) -> None:

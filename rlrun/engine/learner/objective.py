@@ -78,7 +78,7 @@ class Objective:
     is_main: bool = False
 
     def statistic(self, name: str, *, is_alone: bool) -> str:
-        """Name under which a statistic of the loss is reported, prefixed by the objective's name if there are several.
+        """Returns the reported name of a statistic of the loss, prefixed by the objective's name if there are several.
 
         Args:
             name: Name of the statistic in `Loss.statistics`.
@@ -87,7 +87,7 @@ class Objective:
         return name if is_alone or self.is_main else f"{self.name}/{name}"
 
     def range_in(self, parameters: FlatParameters) -> tuple[int, int]:
-        """Offset and size of the objective's parameters in the flat parameter vector; (0, 0) if it trains none.
+        """Returns the offset and size of the objective's parameters in the flat vector; (0, 0) if it trains none.
 
         Raises:
             ValueError: No parameter has the prefix, or the parameters are not adjacent.

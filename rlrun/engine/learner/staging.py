@@ -52,7 +52,7 @@ class Staging:
         return self._moved(torch.from_numpy(order))
 
     def settings(self, values: Mapping[str, float]) -> dict[str, Tensor]:
-        """Scheduled settings as scalar tensors on the device, by name; reused while no value changes."""
+        """Returns the scheduled settings as scalar tensors on the device, by name; reused while no value changes."""
         if values != self._latest[0]:
             together = self._moved(torch.tensor(list(values.values()), dtype=torch.float32))
             self._latest = values, dict(zip(values, together.unbind(), strict=True))
@@ -65,7 +65,7 @@ class Staging:
 
 
 def over_memory(array: NDArray[Any]) -> Tensor:
-    """Tensor that shares an array's memory; must not be modified, as the array may lie in Ray's object store."""
+    """Returns a tensor that shares an array's memory, to be only read: the array may lie in Ray's object store."""
     contiguous = np.ascontiguousarray(array)
     if contiguous.flags.writeable:
         return torch.from_numpy(contiguous)

@@ -35,17 +35,17 @@ class StatisticTotals:
         return grown.numpy()
 
     def total_of(self, statistic: str) -> tuple[float, int]:
-        """Sum of one statistic, and the number of minibatches in the sum; waits for the device."""
+        """Returns the sum of one statistic, and the number of minibatches in the sum; waits for the device."""
         found = [(total[names.index(statistic)], n) for names, (total, n) in self._totals.items() if statistic in names]
         return sum(float(total) for total, _ in found), sum(count for _, count in found)
 
     def mean_since(self, before: tuple[float, int], statistic: str) -> float:
-        """Mean of a statistic since an earlier result `before` of `total_of`; waits for the device."""
+        """Returns the mean of a statistic since an earlier result `before` of `total_of`; waits for the device."""
         total, count = self.total_of(statistic)
         return (total - before[0]) / (count - before[1])
 
     def update_means(self) -> dict[str, float]:
-        """Mean of each statistic over the last update; empty after `take`."""
+        """Returns the mean of each statistic over the last update; empty after `take`."""
         added: Totals = {}
         for names, (total, count) in self._totals.items():
             before, counted = self._before_update.get(names, (None, 0))
@@ -60,7 +60,7 @@ class StatisticTotals:
 
 
 def means(totals: Totals) -> dict[str, float]:
-    """Means over minibatches of all statistics, given their sums; waits for the device."""
+    """Returns the means over minibatches of all statistics, given their sums; waits for the device."""
     sums: dict[str, tuple[float, int]] = {}
     for names, (total, count) in totals.items():
         for name, mean in zip(names, (total / count).tolist(), strict=True):

@@ -174,12 +174,12 @@ def with_shared_tensors(batch: SampleBatch, objective: Objective, carried: Mappi
 
 
 def shared_tensors(objective: Objective, loss: Loss) -> dict[str, Tensor]:
-    """Tensors that a loss passes to later losses, without gradients, by the name `<objective>/<name>`."""
+    """Returns the tensors that a loss passes to later losses, without gradients, by the name `<objective>/<name>`."""
     return {f"{objective.name}/{name}": tensor.detach() for name, tensor in loss.carry.items()}
 
 
 def assigned_values(objective: Objective, loss: Loss) -> list[Tensor]:
-    """New values of the parameters that a loss sets directly, as one vector in the order of `Objective.assigns`.
+    """Returns the values that a loss assigns to parameters, as one vector in the order of `Objective.assigns`.
 
     Raises:
         ValueError: The loss assigns other parameters than the objective declares.
@@ -193,7 +193,7 @@ def assigned_values(objective: Objective, loss: Loss) -> list[Tensor]:
 
 
 def present_values(policy: Policy, objective: Objective, flat: Tensor) -> Tensor:
-    """Current values of the parameters that a loss sets directly (`Objective.assigns`), as one vector."""
+    """Returns the current values of the parameters that a loss sets directly (`Objective.assigns`), as one vector."""
     slots = [policy.parameters.slot(name) for name in objective.assigns]
     return torch.cat([flat[slot.offset : slot.offset + slot.size] for slot in slots])
 
@@ -206,7 +206,7 @@ def assign(policy: Policy, objective: Objective, flat: Tensor, values: Tensor) -
 
 
 def num_assigned(policy: Policy, objective: Objective) -> int:
-    """Total number of elements of the parameters that a loss sets directly (`Objective.assigns`)."""
+    """Returns the total number of elements of the parameters that a loss sets directly (`Objective.assigns`)."""
     return sum(policy.parameters.slot(name).size for name in objective.assigns)
 
 
@@ -238,7 +238,7 @@ def apply_sum(
 
 
 def measured_by(objective: Objective, statistics: Sequence[str]) -> tuple[str, ...]:
-    """Names of the statistics of one loss: those that it reports, and its gradient norm."""
+    """Returns the names of the statistics of one loss: those that it reports, and its gradient norm."""
     return (*statistics,) if objective.parameters is None else (*statistics, GRAD_NORM)
 
 
@@ -255,7 +255,7 @@ def gradient_of(
     scheduled: Mapping[str, Tensor],
     precision: Precision,
 ) -> tuple[Tensor, Loss]:
-    """Gradient of a loss with respect to the parameters that it trains, and the loss itself."""
+    """Returns the gradient of a loss with respect to the parameters that it trains, and the loss itself."""
     assert objective.loss is not None
     if objective.parameters is None:
         views = policy.parameters.views(parameters.flat.detach())
@@ -283,7 +283,7 @@ def require_loss(objective: Objective, loss: Any) -> Loss:
 
 
 def target_views(policy: Policy, parameters: Parameters) -> dict[str, Tensor] | None:
-    """The target network's parameters by name; None without a target network."""
+    """Returns the target network's parameters by name; None without a target network."""
     return None if parameters.target is None else policy.parameters.views(parameters.target)
 
 

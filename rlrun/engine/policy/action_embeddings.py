@@ -81,7 +81,7 @@ class EmbeddedOutputs(TransformedOutputs):
 
     @override
     def transformed(self, outputs: Floats, inputs: Mapping[str, Any]) -> Floats:
-        """Logits or Q values of the K actions listed in each of B observations, [B, K]."""
+        """Returns the logits or Q values of the K actions listed in each of B observations, [B, K]."""
         embedded = self._embed(inputs["obs"][self.key].astype(np.float32, copy=False))
         fit: Floats = np.matmul(embedded, outputs[:, :, None])[:, :, 0] / np.float32(np.sqrt(outputs.shape[1]))
         return fit

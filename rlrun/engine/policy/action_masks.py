@@ -83,7 +83,7 @@ def policy_leaves(
 
 
 def masked(outputs: Floats, observations: Any) -> Floats:
-    """Network outputs [..., num_actions] with -1e9 for actions that the observed action masks forbid (NumPy)."""
+    """Returns network outputs [..., num_actions], with -1e9 for actions that observed action masks forbid (NumPy)."""
     mask = mask_of(observations)
     if mask is None:
         return outputs
@@ -94,7 +94,7 @@ def masked(outputs: Floats, observations: Any) -> Floats:
 
 
 def masked_tensor(outputs: Tensor, observations: Any) -> Tensor:
-    """Network outputs [..., num_actions] with -1e9, which has no gradient, for forbidden actions (torch)."""
+    """Returns network outputs [..., num_actions] with -1e9, which has no gradient, for forbidden actions (torch)."""
     import torch
 
     mask = mask_of(observations)
@@ -108,7 +108,7 @@ def masked_tensor(outputs: Tensor, observations: Any) -> Tensor:
 
 
 def allowed_argmax(values: Tensor, observations: Any) -> Tensor:
-    """Greedy actions [...]: the allowed action with the largest of the values [..., num_actions] (torch).
+    """Returns greedy actions [...]: the allowed action with the largest of the values [..., num_actions] (torch).
 
     Returns indices instead of masked values: the final observation of an episode may allow no action, yet its value may
     be a bootstrap target.
@@ -121,5 +121,5 @@ class MaskedOutputs(TransformedOutputs):
 
     @override
     def transformed(self, outputs: Floats, inputs: Mapping[str, Any]) -> Floats:
-        """Logits or Q values [B, num_actions] of a batch, with -1e9 for forbidden actions."""
+        """Returns the logits or Q values [B, num_actions] of a batch, with -1e9 for forbidden actions."""
         return masked(outputs, inputs["obs"])

@@ -80,14 +80,14 @@ class ActorCriticPolicy(Policy):
         self.parameters = FlatParameters(self.module)
 
     def spec(self) -> NetworkSpec:
-        """Description of the layers and output heads of the policy's network."""
+        """Returns the description of the layers and output heads of the policy's network."""
         return policy_value_spec(self.leaves, self.action_space, self.model, self.streams)
 
     @override
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> ActorCriticOutputs:
-        """Action distributions and state values of observations in S sequences of L steps, [S, L, ...].
+        """Returns action distributions and state values of observations in S sequences of L steps, [S, L, ...].
 
         Actions that an action mask forbids get probability 0. A recurrent core starts from `state` [S, state_size], and
         is reset to zeros where `episode_starts` [S, L] is set.

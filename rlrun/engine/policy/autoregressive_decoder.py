@@ -88,7 +88,7 @@ class Autoregressive(Decoder):
 
     @override
     def forward(self, heads: Mapping[str, Tensor], columns: Mapping[str, Any]) -> Tensor:
-        """Distribution parameters of each action component, given the earlier components of the batch's actions.
+        """Returns the parameters of each action component's distribution, given the batch's earlier components.
 
         The result is [S, L, K] for S sequences of L steps.
         """

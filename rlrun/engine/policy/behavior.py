@@ -203,13 +203,13 @@ class BehaviorPolicy:
     def actions(
         self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None
     ) -> Any:
-        """Env actions for a batch of raw observations: exploratory if a random generator is given, else greedy."""
+        """Returns env actions for a batch of raw observations: exploratory with a random generator, else greedy."""
         return self.action_space.to_env(self.chosen(observations, generator, acts))
 
     def chosen(
         self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None
     ) -> Any:
-        """Actions for raw observations, before conversion to env actions: exploratory with a `generator`, else greedy.
+        """Returns actions before conversion to env actions: exploratory with a random generator, else greedy.
 
         Parameter noise is not applied here; it is used only while collecting fragments.
 
@@ -228,7 +228,7 @@ class BehaviorPolicy:
     def sampled(
         self, observations: Any, generator: np.random.Generator, acts: NDArray[np.bool_] | None = None
     ) -> tuple[Any, Floats]:
-        """Exploratory actions for B raw observations, and the network outputs [B, K] from which they were sampled.
+        """Returns exploratory actions for B raw observations, and the network outputs [B, K] used to sample them.
 
         Actions are in the policy's own representation, before conversion to env actions. Unlike `chosen`, this does not
         store them as past actions; pass them to `memory.remember` to store them.
@@ -238,7 +238,7 @@ class BehaviorPolicy:
         return self.exploration.sample(heads, generator, mask_of(observations)), heads["outputs"]
 
     def outputs(self, observations: Any, acts: NDArray[np.bool_] | None = None) -> Floats:
-        """Network outputs for a batch of raw observations, with forbidden actions masked.
+        """Returns network outputs for a batch of raw observations, with forbidden actions masked.
 
         Also updates the recurrent state and the memory of recent steps of the env slots that act.
         """
@@ -253,7 +253,7 @@ class BehaviorPolicy:
         return heads
 
     def state(self) -> dict[str, Any]:
-        """State of exploration, parameter noise and running episodes for a checkpoint, without the weights."""
+        """Returns the state of exploration, parameter noise and running episodes, for a checkpoint; no weights."""
         state = {**self.exploration.state(), **self.memory.state()}
         noise = self.collector.parameter_noise
         return state if noise is None else {**state, **noise.state()}

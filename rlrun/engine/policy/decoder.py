@@ -33,7 +33,7 @@ class Decoder(nn.Module, ABC):
     @abstractmethod
     @override
     def forward(self, heads: Mapping[str, Tensor], columns: Mapping[str, Any]) -> Tensor:
-        """Parameters of the action distributions, or action values, [S, L, K] for S sequences of L steps.
+        """Returns the parameters of the action distributions, or action values, [S, L, K] for S sequences of L steps.
 
         Args:
             heads: Outputs of the network's heads, [S, L, ...].
@@ -54,7 +54,7 @@ class Decoder(nn.Module, ABC):
 def policy_outputs(
     decoding: Decoding | None, views: Mapping[str, Tensor], heads: Mapping[str, Tensor], columns: Mapping[str, Any]
 ) -> Tensor:
-    """Parameters of the action distributions, [S, L, K], with forbidden actions masked, for S sequences of L steps.
+    """Returns the parameters of action distributions, [S, L, K] for S sequences of L steps, after action masking.
 
     Args:
         decoding: Decoder of the heads; None if the head `outputs` already parametrizes the distributions.

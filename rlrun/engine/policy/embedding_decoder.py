@@ -46,7 +46,7 @@ class EmbeddedActions(Decoder):
 
     @override
     def forward(self, heads: Mapping[str, Tensor], columns: Mapping[str, Any]) -> Tensor:
-        """Logits or Q values of the K actions that each observation lists, [S, L, K] for S sequences of L steps."""
+        """Returns logits or Q values of the K actions that each observation lists, [S, L, K] for S sequences."""
         embedded = self.embedding(self.activation(self.hidden(columns["obs"][self.key].float())))
         fit: Tensor = (embedded @ heads["outputs"].unsqueeze(-1)).squeeze(-1) / math.sqrt(self.width)
         return fit

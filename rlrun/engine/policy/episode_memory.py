@@ -109,7 +109,7 @@ class EpisodeMemory:
         return view
 
     def before(self, observations: Any) -> Floats | None:
-        """Recurrent state [B, state_size] with which the network processes B observations; None without recurrence."""
+        """Returns the recurrent state [B, state_size] before B observations are processed; None without recurrence."""
         if not self.state_size:
             return None
         slots = len(leaves(observations)[0])
@@ -151,7 +151,7 @@ class EpisodeMemory:
         return columns if self.views is None else {**columns, **self.views.allocate(length, slots)}
 
     def state(self) -> dict[str, Any]:
-        """Recurrent state and recent steps for a checkpoint; empty for a policy without memory."""
+        """Returns the recurrent state and recent steps for a checkpoint; empty for a policy without memory."""
         state: dict[str, Any] = {"recurrent_state": self.recurrent.copy()} if self.state_size else {}
         return state if self.views is None else {**state, "views": self.views.state()}
 

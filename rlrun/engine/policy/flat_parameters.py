@@ -75,7 +75,7 @@ class FlatParameters:
         return np.concatenate([named[slot.name].ravel() for slot in self.slots]).astype(np.float32)
 
     def slot(self, name: str) -> ParameterSlot:
-        """Offset and shape of the named parameter in the flat vector.
+        """Returns the offset and shape of the named parameter in the flat vector.
 
         Raises:
             ValueError: If no parameter has that name.
@@ -85,7 +85,7 @@ class FlatParameters:
         return self._by_name[name]
 
     def range_under(self, prefix: str) -> tuple[int, int]:
-        """Offset and size of the part of the flat vector whose parameters have the given name prefix.
+        """Returns the offset and size of the part of the flat vector whose parameters have the given name prefix.
 
         Raises:
             ValueError: If no parameter has the prefix, or the parameters are not contiguous.
@@ -105,7 +105,7 @@ class FlatParameters:
         return start, size
 
     def slots_of(self, prefix: str, start: int) -> dict[str, ParameterSlot]:
-        """Offset and shape of each of a network's parameters in a slice of the flat vector, by name.
+        """Returns the offset and shape of each of a network's parameters in a slice of the flat vector, by name.
 
         Args:
             prefix: Prefix of the network's parameter names in the module.

@@ -162,7 +162,7 @@ class FragmentCollector:
             self._memory.views.close(batch, episode_starts, shown)
 
     def moments(self, observations: Any, filled: Flags) -> dict[str, Moments]:
-        """Count, mean and variance of a fragment's raw observations, which update the observation filter."""
+        """Returns count, mean and variance of a fragment's raw observations, which update the observation filter."""
         return self.filter.moments(observations, filled)
 
     def postprocess(self, batch: SampleBatch) -> None:
@@ -182,9 +182,10 @@ class FragmentCollector:
             self.recording.postprocess(batch, self)
 
     def closing_heads(self, observations: Any) -> Heads:
-        """Outputs of all network heads for the observations after a fragment's last step, e.g. for bootstrap values.
+        """Returns the outputs of all network heads for the observations after a fragment's last step.
 
-        The observations must be normalized. The recurrent state is not updated.
+        They serve as bootstrap values, for example. The observations must be normalized. The recurrent state is not
+        updated.
         """
         heads, _ = self.collecting({"obs": observations}, self._memory.before(observations))
         return heads

@@ -34,7 +34,7 @@ KNOWN_EXPLORATIONS = (ActionNoise, EpsilonGreedy, SampleActions, SampleInOrder, 
 
 
 def behavior_log_probs(behavior: BehaviorPolicy, outputs: Floats, actions: Actions) -> Floats | None:
-    """Log-probabilities of sampled actions in the env's units, one per action; None if the policy does not know them.
+    """Returns the log-probabilities of sampled actions in the env's units, one per action; None if unknown.
 
     Args:
         behavior: The policy that sampled the actions.

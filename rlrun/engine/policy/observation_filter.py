@@ -104,7 +104,7 @@ class ObservationFilter:
         return found
 
     def moments(self, observations: Any, filled: NDArray[np.bool_]) -> dict[str, Moments]:
-        """Count, mean and variance of each observation entry in a fragment, over steps with `filled` [T, B] set."""
+        """Returns count, mean and variance of each observation entry in a fragment, over steps in the mask `filled`."""
         found: dict[str, Moments] = {}
         if not self.is_on:
             return found

@@ -46,7 +46,7 @@ class Policy(ABC):
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> Any:
-        """Network outputs on a batch, in the form that losses take.
+        """Returns network outputs on a batch, in the form that losses take.
 
         Args:
             views: The module's parameters by name.

@@ -104,5 +104,5 @@ class LogProbsAndValues(Recording):
             values[missing:] = heads[head].reshape(-1, values.shape[1])
 
     def value_inputs(self, batch: SampleBatch) -> Any:
-        """Inputs of the value network for T steps and the observation after them, as a tree of [T + 1, B, ...]."""
+        """Returns the value network's inputs, a tree of [T + 1, B, ...]: T steps and the observation after them."""
         return batch["obs"]

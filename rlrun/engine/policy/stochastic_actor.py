@@ -88,7 +88,7 @@ class StochasticActorPolicy(Policy):
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> StochasticActorOutputs:
-        """Action distributions for observations [S, L, ...] in S sequences of L steps, with forbidden actions masked.
+        """Returns action distributions for S sequences of L steps, [S, L], with forbidden actions masked.
 
         A recurrent core starts from `state` [S, state_size], or from zeros if the batch has none. It is reset to zeros
         where `episode_starts` [S, L] is set.

@@ -166,7 +166,7 @@ class EvaluationResult:
 
 
 def interval_gap(mine: EvaluationResult, other: EvaluationResult) -> float:
-    """Gap between the 95 % confidence intervals of two evaluations' mean returns; 0 if they overlap.
+    """Returns the gap between the 95 % confidence intervals of two evaluations' mean returns; 0 if they overlap.
 
     The gap is positive if the second interval is above the first, and negative if it is below. Rounding differences
     between means of equal returns count as 0.

@@ -30,11 +30,11 @@ class NoWorker:
         raise RuntimeError("a training from data alone steps no env: its dataflow must not begin with rollouts")
 
     def state(self) -> dict[str, Any]:
-        """Empty state for a checkpoint, since this placeholder for a worker collects nothing."""
+        """Returns an empty state for a checkpoint, since this placeholder for a worker collects nothing."""
         return {"unsaved": []}
 
     def place(self) -> dict[str, Any]:
-        """Empty state, with which this placeholder for a worker could be restarted."""
+        """Returns an empty state, with which this placeholder for a worker could be restarted."""
         return self.state()
 
     def load_state(self, state: Any) -> int:

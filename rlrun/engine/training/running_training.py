@@ -120,11 +120,11 @@ class RunningTraining:
         return self.is_for_training and self.workers.counts.env_steps > 0
 
     def spaces(self) -> dict[str, Spaces]:
-        """Observation and action space of each policy, by the policy's name."""
+        """Returns the observation and action space of each policy, by the policy's name."""
         return {policy: branch.trainee.spaces for policy, branch in self.branches.items()}
 
     def flows(self) -> dict[str, Flow[Any]]:
-        """Dataflow of each policy that learns, by the policy's name."""
+        """Returns the dataflow of each policy that learns, by the policy's name."""
         return {policy: branch.flow for policy, branch in self.branches.items() if branch.flow is not None}
 
     def step(self, min_steps: int, since_last_s: float) -> dict[str, Any]:

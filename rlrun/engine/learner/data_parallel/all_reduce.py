@@ -138,7 +138,7 @@ class AllReduce:
 
 
 def node_address() -> str:
-    """IP address of this Ray node; the loopback address without Ray."""
+    """Returns the IP address of this Ray node; the loopback address without Ray."""
     if "ray" in sys.modules:
         import ray
 
@@ -148,12 +148,12 @@ def node_address() -> str:
 
 
 def local_address(towards: str) -> str:
-    """IP address of this machine on the route to another machine, determined without sending packets."""
+    """Returns the IP address of this machine on the route to another machine, determined without sending packets."""
     with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as probe:
         probe.connect((towards, 1))
         return str(probe.getsockname()[0])
 
 
 def first_line(error: Exception) -> str:
-    """First line of an exception's message, without torch's C++ backtrace."""
+    """Returns the first line of an exception's message, without torch's C++ backtrace."""
     return str(error).strip().partition("\n")[0]

@@ -200,7 +200,7 @@ class LearnerGroup:
         return self._call_first("evaluate", function, batch)
 
     def last_statistics(self) -> dict[str, float]:
-        """Mean of each training statistic over the last update."""
+        """Returns the mean of each training statistic over the last update."""
         statistics: dict[str, float] = self._call_first("last_statistics")
         return statistics
 
@@ -214,12 +214,12 @@ class LearnerGroup:
         return bool(self._call_first("is_finite"))
 
     def flat(self) -> NDArray[np.float32]:
-        """Copy of all of the policy's parameters, as one flat vector."""
+        """Returns a copy of all of the policy's parameters, as one flat vector."""
         flat: NDArray[np.float32] = self._call_first("flat")
         return flat
 
     def acting_flat(self) -> NDArray[np.float32]:
-        """Copy of the parameters that rollout workers need for acting, as one flat vector."""
+        """Returns a copy of the parameters that rollout workers need for acting, as one flat vector."""
         acting: NDArray[np.float32] = self._call_first("acting_flat")
         return acting
 
@@ -241,7 +241,7 @@ class LearnerGroup:
         self._call_all("update_target", tau, prefix)
 
     def target(self) -> NDArray[np.float32] | None:
-        """Copy of the target network's parameters, as one flat vector; None without a target network."""
+        """Returns a copy of the target network's parameters, as one flat vector; None without a target network."""
         target: NDArray[np.float32] | None = self._call_first("target")
         return target
 
@@ -250,7 +250,7 @@ class LearnerGroup:
         self._call_all("load_target", flat)
 
     def optimizer_state(self) -> dict[str, NDArray[np.float32]]:
-        """State of the optimizers for a checkpoint, as tensors by name."""
+        """Returns the state of the optimizers for a checkpoint, as tensors by name."""
         if self._servers:
             return full_optimizer_state(self._ask_servers("optimizer_state"))
         named: dict[str, NDArray[np.float32]] = self._call_first("optimizer_state")
@@ -264,7 +264,7 @@ class LearnerGroup:
             self._call_all("load_optimizer_state", dict(named))
 
     def state(self) -> dict[str, Any]:
-        """Counters and the random state of minibatch shuffling for a checkpoint, in a single learner's format."""
+        """Returns counters and the random state of minibatch shuffling for a checkpoint, as `LocalLearner` does."""
         counted = {"sgd_steps": self.sgd_steps, "weights_version": self.weights_version}
         return {**self._call_first("state"), **counted}
 

@@ -119,7 +119,7 @@ class CUpdate:
 
 
 def columns(arrays: Sequence[tuple[Array, int]]) -> NDArray[np.int64]:
-    """Table [N, 3] that describes N arrays to C code, as structs `Column` (source address, array address, row bytes).
+    """Returns a table [N, 3] of structs for C code, `Column` (source address, array address, row bytes) per array.
 
     Source addresses, from which the arrays are filled, are 0 until they are known.
     """

@@ -27,7 +27,7 @@ CompiledUpdate = Callable[[list[Tensor]], Sequence[Tensor]]
 
 
 def compiler() -> str | None:
-    """Path of the C++ compiler; None if none is installed."""
+    """Returns the path of the C++ compiler; None if none is installed."""
     return installed_compiler("CXX", "g++", "clang++", "c++")
 
 
@@ -78,7 +78,7 @@ def loaded(package: Path) -> CompiledUpdate:
 
 
 def cache_key(code: str, arguments: Sequence[Tensor]) -> str:
-    """File name of a compiled computation: a hash of its code, shapes, library versions and processor."""
+    """Returns the file name of a compiled computation: a hash of its code, shapes, library versions and processor."""
     parts = [
         code,
         *(f"{argument.dtype} {tuple(argument.shape)}" for argument in arguments),

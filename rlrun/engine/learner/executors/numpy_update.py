@@ -142,7 +142,7 @@ class OperationTracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def node_of(self, tensor: Tensor) -> Node:
-        """Graph node of a tensor; a tensor from outside the traced function gets a constant node."""
+        """Returns the graph node of a tensor; a tensor from outside the traced function gets a constant node."""
         if id(tensor) not in self._nodes:
             self._note(tensor, self.graph.get_attr(f"held_{len(self._nodes)}"))
         return self._nodes[id(tensor)]
@@ -391,7 +391,7 @@ def owners(graph: Graph) -> dict[Node, Node]:
 
 
 def changed_owners(graph: Graph, owner_of: dict[Node, Node]) -> set[Node]:
-    """Nodes of a traced graph whose memory an operation of the graph modifies in place."""
+    """Returns the nodes of a traced graph whose memory an operation of the graph modifies in place."""
     return {owner_of[node] for node in graph.nodes if node.target in KERNELS_IN_PLACE}
 
 

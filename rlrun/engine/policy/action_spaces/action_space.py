@@ -42,7 +42,7 @@ class ActionSpace(ABC):
 
     @abstractmethod
     def mode(self, outputs: Floats) -> Actions:
-        """Most probable actions, in the policy's own representation, one per row of network outputs."""
+        """Returns the most probable actions, in the policy's own representation, one per row of network outputs."""
 
     @abstractmethod
     def to_env(self, actions: Actions) -> Any:
@@ -78,7 +78,7 @@ class StochasticActions(Protocol):
         ...
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
-        """Log-probabilities of actions in the policy's own representation, one for each row of network outputs."""
+        """Returns the log-probability of one action, in the policy's own representation, per row of network outputs."""
         ...
 
 
@@ -99,12 +99,12 @@ class Distribution(ABC):
 
     @abstractmethod
     def kl(self, other: Self) -> Tensor:
-        """KL divergence KL(self || other) of each distribution in the batch."""
+        """Returns the KL divergence KL(self || other) of each distribution in the batch."""
 
     @abstractmethod
     def log_prob(self, actions: Tensor) -> Tensor:
-        """Log-probability (log-density for continuous actions) of one action per distribution in the batch."""
+        """Returns the log-probability, or log-density if continuous, of one action per distribution in the batch."""
 
     @abstractmethod
     def entropy(self) -> Tensor:
-        """Entropy in nats of each distribution in the batch."""
+        """Returns the entropy in nats of each distribution in the batch."""

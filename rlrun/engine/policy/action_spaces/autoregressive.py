@@ -89,7 +89,7 @@ def _choices_of(part: Part) -> list[Part]:
 
 
 def encoded_width(part: Part) -> int:
-    """Size of a sampled action component's encoding, an input of later components: one-hot if Discrete, else raw."""
+    """Returns the size of a sampled component's encoding as input of later ones: one-hot if Discrete, else raw."""
     width: int = part.columns.stop - part.columns.start
     return part.actions.num_outputs if isinstance(part.actions, DiscreteActions) else width
 

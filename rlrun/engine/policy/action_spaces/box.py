@@ -102,7 +102,7 @@ class DeterministicBoxActions(ActionSpace):
 
     @override
     def mode(self, outputs: Floats) -> Actions:
-        """Actions in [-1, 1] from network outputs [..., D]: their tanh if `squashes` is set, else the outputs."""
+        """Returns actions in [-1, 1] for network outputs [..., D]: tanh(outputs) if `squashes` is set, else outputs."""
         return np.tanh(outputs) if self.squashes else outputs
 
     def shifted(self, outputs: Floats, by: Floats) -> Actions:
@@ -151,11 +151,11 @@ class GaussianBoxActions(ActionSpace):
 
     @override
     def mode(self, outputs: Floats) -> Actions:
-        """Most probable actions: the means of the Gaussians."""
+        """Returns the most probable actions: the means of the Gaussians."""
         return outputs[..., : self.size].copy()
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
-        """Log-densities of actions before clipping, summed over the coordinates of each action."""
+        """Returns the log-densities of actions before clipping, summed over the coordinates of each action."""
         means, log_stds = outputs[..., : self.size], outputs[..., self.size :]
         scaled = (actions - means) * np.exp(-log_stds)
         result: Floats = (-0.5 * (scaled * scaled + LOG_2PI) - log_stds).sum(-1, dtype=np.float32)
@@ -194,18 +194,18 @@ class DiagonalGaussian(Distribution):
 
     @override
     def kl(self, other: DiagonalGaussian) -> Tensor:
-        """KL divergence KL(self || other) of each distribution in the batch, summed over coordinates."""
+        """Returns the KL divergence KL(self || other) of each distribution in the batch, summed over coordinates."""
         scale = (2 * (self.log_stds - other.log_stds)).exp()
         shift = (self.means - other.means) * (-other.log_stds).exp()
         return (other.log_stds - self.log_stds + 0.5 * (scale + shift * shift - 1)).sum(-1)
 
     @override
     def log_prob(self, actions: Tensor) -> Tensor:
-        """Log-density of one action, rescaled to [-1, 1], per distribution in the batch; summed over coordinates."""
+        """Returns the log-density of one action (rescaled to [-1, 1]) per distribution, summed over coordinates."""
         scaled = (actions - self.means) * (-self.log_stds).exp()
         return (-0.5 * (scaled * scaled + LOG_2PI) - self.log_stds).sum(-1)
 
     @override
     def entropy(self) -> Tensor:
-        """Differential entropy of each distribution in the batch, summed over coordinates."""
+        """Returns the differential entropy of each distribution in the batch, summed over coordinates."""
         return (self.log_stds + 0.5 * (1 + LOG_2PI)).sum(-1)

@@ -50,12 +50,12 @@ class DiscreteActions(ActionSpace):
 
     @override
     def mode(self, outputs: Floats) -> Actions:
-        """Greedy actions: the argmax of the logits or Q values over the last axis."""
+        """Returns greedy actions: the argmax of the logits or Q values over the last axis."""
         result: Actions = outputs.argmax(-1)
         return result
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
-        """Log-probability of each action under the categorical distribution given by its row of logits."""
+        """Returns the log-probability of each action under the categorical distribution given by its row of logits."""
         return np.take_along_axis(log_softmax(outputs), actions[..., None], -1)[..., 0]
 
     @override
@@ -91,17 +91,17 @@ class Categorical(Distribution):
 
     @override
     def kl(self, other: Categorical) -> Tensor:
-        """KL divergence KL(self || other) of each distribution in the batch."""
+        """Returns the KL divergence KL(self || other) of each distribution in the batch."""
         return (self.log_probs.exp() * (self.log_probs - other.log_probs)).sum(-1)
 
     @override
     def log_prob(self, actions: Tensor) -> Tensor:
-        """Log-probability of one action, an int64, per distribution in the batch."""
+        """Returns the log-probability of one action, an int64, per distribution in the batch."""
         return self.log_probs.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
 
     @override
     def entropy(self) -> Tensor:
-        """Entropy -sum p log p of each distribution in the batch."""
+        """Returns the entropy -sum p log p of each distribution in the batch."""
         return -(self.log_probs.exp() * self.log_probs).sum(-1)
 
 

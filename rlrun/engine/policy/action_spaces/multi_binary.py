@@ -39,11 +39,11 @@ class MultiBinaryActions(ActionSpace):
 
     @override
     def mode(self, outputs: Floats) -> Actions:
-        """Most probable bits: 1 where the logit is positive."""
+        """Returns the most probable bits: 1 where the logit is positive."""
         return (outputs > 0).astype(np.int8)
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
-        """Log-probabilities of binary actions, summed over the bits of each action."""
+        """Returns the log-probabilities of binary actions, summed over the bits of each action."""
         signed = np.where(actions > 0, outputs, -outputs)
         result: Floats = -np.logaddexp(0, -signed).sum(-1, dtype=np.float32)
         return result
@@ -80,7 +80,7 @@ class Bernoulli(Distribution):
 
     @override
     def kl(self, other: Bernoulli) -> Tensor:
-        """KL divergence KL(self || other) for each action of the batch, summed over the independent bits."""
+        """Returns the KL divergence KL(self || other) for each action of the batch, summed over independent bits."""
         from torch.nn.functional import logsigmoid
 
         yes = self.outputs.sigmoid()
@@ -90,14 +90,14 @@ class Bernoulli(Distribution):
 
     @override
     def log_prob(self, actions: Tensor) -> Tensor:
-        """Log-probability of each binary action in the batch, summed over its bits."""
+        """Returns the log-probability of each binary action in the batch, summed over its bits."""
         from torch.nn.functional import logsigmoid
 
         return (logsigmoid(self.outputs) - (1 - actions.to(self.outputs.dtype)) * self.outputs).sum(-1)
 
     @override
     def entropy(self) -> Tensor:
-        """Entropy for each action of the batch, summed over the independent bits."""
+        """Returns the entropy for each action of the batch, summed over the independent bits."""
         from torch.nn.functional import softplus
 
         return (softplus(-self.outputs) + (1 - self.outputs.sigmoid()) * self.outputs).sum(-1)

@@ -44,11 +44,11 @@ class MultiDiscreteActions(ActionSpace):
 
     @override
     def mode(self, outputs: Floats) -> Actions:
-        """Most probable category of each of an action's D choices, [..., D]."""
+        """Returns the most probable category of each of an action's D choices, [..., D]."""
         return np.stack([part.argmax(-1) for part in np.split(outputs, self.cuts, -1)], -1)
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
-        """Log-probabilities of actions with D choices, [..., D], summed over the choices of each action."""
+        """Returns the log-probabilities of actions with D choices, [..., D], summed over the choices of each action."""
         parts = np.split(outputs, self.cuts, -1)
         chosen = [
             np.take_along_axis(log_softmax(part), actions[..., i, None], -1)[..., 0] for i, part in enumerate(parts)
@@ -95,17 +95,17 @@ class MultiCategorical(Distribution):
 
     @override
     def kl(self, other: MultiCategorical) -> Tensor:
-        """KL divergence KL(self || other) for each action of the batch, summed over the independent choices."""
+        """Returns the KL divergence KL(self || other) for each action of the batch, summed over independent choices."""
         return _added([part.kl(theirs) for part, theirs in zip(self.parts, other.parts, strict=True)])
 
     @override
     def log_prob(self, actions: Tensor) -> Tensor:
-        """Log-probability of each int64 action in the batch, [..., len(sizes)], summed over its choices."""
+        """Returns the log-probability of each int64 action in the batch, [..., len(sizes)], summed over its choices."""
         return _added([part.log_prob(actions[..., i]) for i, part in enumerate(self.parts)])
 
     @override
     def entropy(self) -> Tensor:
-        """Entropy for each action of the batch, summed over the independent choices."""
+        """Returns the entropy for each action of the batch, summed over the independent choices."""
         return _added([part.entropy() for part in self.parts])
 
 

@@ -111,11 +111,11 @@ class ProductActions(ActionSpace):
 
     @override
     def mode(self, outputs: Floats) -> Actions:
-        """Greedy actions: the mode of each entry's distribution, concatenated."""
+        """Returns greedy actions: the mode of each entry's distribution, concatenated."""
         return self._row([part.actions.mode(part.own_outputs(outputs)) for part in self.parts])
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
-        """Joint log-probabilities of actions: the sums over the independent entries."""
+        """Returns the joint log-probabilities of actions: the sums over the independent entries."""
         parts = [part.actions.log_prob(part.own_outputs(outputs), part.own(actions)) for part in self.parts]
         result: Floats = np.sum(parts, axis=0, dtype=np.float32)
         return result
@@ -166,19 +166,19 @@ class Product(Distribution):
 
     @override
     def kl(self, other: Product) -> Tensor:
-        """KL divergence KL(self || other) for each action of the batch: the sum over the independent entries."""
+        """Returns the KL divergence KL(self || other) for each action of the batch: the sum over its entries."""
         pairs = zip(self.distributions, other.distributions, strict=True)
         return _added([own.kl(theirs) for own, theirs in pairs])
 
     @override
     def log_prob(self, actions: Tensor) -> Tensor:
-        """Joint log-probability of each concatenated action in the batch: the sum over the independent entries."""
+        """Returns the joint log-probability of each concatenated action in the batch: the sum over all entries."""
         pairs = zip(self.distributions, self.parts, strict=True)
         return _added([own.log_prob(_own_actions(actions, part)) for own, part in pairs])
 
     @override
     def entropy(self) -> Tensor:
-        """Joint entropy for each action of the batch: the sum over the independent entries."""
+        """Returns the joint entropy for each action of the batch: the sum over the independent entries."""
         return _added([own.entropy() for own in self.distributions])
 
 

@@ -54,11 +54,11 @@ class SquashedBoxActions(ActionSpace):
 
     @override
     def mode(self, outputs: Floats) -> Actions:
-        """Greedy actions: tanh of the Gaussians' means."""
+        """Returns greedy actions: tanh of the Gaussians' means."""
         return np.tanh(outputs[..., : self.size])
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
-        """Log-densities of actions in [-1, 1], summed over coordinates; actions at a bound are first moved inwards."""
+        """Returns log-densities of actions in [-1, 1], summed over coordinates; moves actions at a bound inwards."""
         means, stds = self._parts(outputs)
         drawn = np.arctanh(actions.clip(-EDGE, EDGE))
         noise = (drawn - means) / stds
@@ -106,12 +106,12 @@ class SquashedGaussian:
         return drawn.tanh(), densities
 
     def log_prob(self, actions: Tensor) -> Tensor:
-        """Log-density of one action per distribution in the batch; actions at a bound are first moved inwards."""
+        """Returns the log-density of one action per distribution in the batch; moves actions at a bound inwards."""
         drawn = actions.clamp(-EDGE, EDGE).atanh()
         return self._densities(drawn, (drawn - self.means) * (-self.log_stds).exp())
 
     def kl(self, other: SquashedGaussian) -> Tensor:
-        """KL divergence KL(self || other) of each distribution; equals that before the tanh, which is invertible."""
+        """Returns the KL divergence KL(self || other) of each distribution, which an invertible tanh does not change."""
         scale = (2 * (self.log_stds - other.log_stds)).exp()
         shift = (self.means - other.means) * (-other.log_stds).exp()
         return (other.log_stds - self.log_stds + 0.5 * (scale + shift * shift - 1)).sum(-1)

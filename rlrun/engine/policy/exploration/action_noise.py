@@ -61,7 +61,7 @@ class ActionNoise(Exploration):
         acts: NDArray[np.bool_] | None,
         mask: ActionMask | None,
     ) -> Actions:
-        """Deterministic actions plus noise, clipped to [-1, 1]; Ornstein-Uhlenbeck noise is correlated over steps."""
+        """Returns deterministic actions plus noise, clipped to [-1, 1]; the noise may be correlated over steps."""
         outputs = run()["outputs"]
         steps = self.std * noise
         if self.kind == "gaussian":
@@ -81,7 +81,7 @@ class ActionNoise(Exploration):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Current value of the Ornstein-Uhlenbeck process in each env slot, for a checkpoint."""
+        """Returns the current value of the Ornstein-Uhlenbeck process in each env slot, for a checkpoint."""
         return {} if self._correlated is None else {"action_noise": self._correlated.copy()}
 
     @override

@@ -82,7 +82,7 @@ class EpsilonGreedy(Exploration):
         acts: NDArray[np.bool_] | None,
         mask: ActionMask | None,
     ) -> Actions:
-        """Actions of one step: uniform in the env slots that explore, greedy elsewhere."""
+        """Returns the actions of one step: uniform in the env slots that explore, greedy elsewhere."""
         explores = noise[:, _EXPLORES] < self._epsilons(len(noise))
         exploring = np.count_nonzero(explores)
         if exploring == len(explores):
@@ -92,17 +92,21 @@ class EpsilonGreedy(Exploration):
 
     @override
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
-        """Epsilon-greedy actions for B rows of Q values, with the same `epsilon` for all rows."""
+        """Returns epsilon-greedy actions for B rows of Q values, with the same `epsilon` for all rows."""
         outputs = heads["outputs"]
         noise = self.noise(generator, 1, len(outputs))[0]
         return self.chosen(outputs, noise[:, _EXPLORES] < self.epsilon, noise, mask)
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
-        """Log-probability of each of B actions under epsilon-greedy, given Q values with forbidden actions masked."""
+        """Returns the log-probability of each of B actions under epsilon-greedy, given masked Q values."""
         return self.mixed_log_prob(outputs, actions == outputs.argmax(-1), actions)
 
     def mixed_log_prob(self, outputs: Floats, preferred: NDArray[Any], actions: Actions) -> Floats:
-        """Log-probabilities of B actions: uniform with probability epsilon, else taken with probability `preferred`."""
+        """Returns the log-probabilities log(epsilon * uniform + (1 - epsilon) * preferred) of B actions.
+
+        Here `uniform` is 1 / number of allowed actions, and `preferred` [B] the actions' probability without
+        exploration.
+        """
         allowed = outputs > FORBIDDEN
         uniform = np.take_along_axis(allowed, actions[:, None], -1)[:, 0] / allowed.sum(-1).clip(min=1)
         with np.errstate(divide="ignore"):
@@ -111,16 +115,16 @@ class EpsilonGreedy(Exploration):
         return found
 
     def chosen(self, values: Floats, explores: NDArray[np.bool_], noise: Floats, mask: ActionMask | None) -> Actions:
-        """Uniformly random actions where `explores` [B] is set, and actions with the largest Q value elsewhere."""
+        """Returns uniformly random actions where `explores` [B] is set, elsewhere actions with the largest Q value."""
         return np.where(explores, self.uniform(noise, mask), self.greedy(values))
 
     def greedy(self, values: Floats) -> Actions:
-        """Actions with the largest Q value, one for each of B rows."""
+        """Returns the actions with the largest Q value, one for each of B rows."""
         best: Actions = values.argmax(-1)
         return best
 
     def uniform(self, noise: Floats, mask: ActionMask | None) -> Actions:
-        """Uniformly random allowed actions, one per env slot, computed from a step's random numbers."""
+        """Returns uniformly random allowed actions, one per env slot, computed from a step's random numbers."""
         return uniform_choices(noise[:, _CHOICE], self.num_actions, mask)
 
     def _epsilons(self, slots: int) -> float | Floats:
@@ -172,21 +176,21 @@ class SoftQ(Exploration):
         acts: NDArray[np.bool_] | None,
         mask: ActionMask | None,
     ) -> Actions:
-        """Actions of one step: uniform in the env slots that explore, samples of the softmax elsewhere."""
+        """Returns the actions of one step: uniform in the env slots that explore, samples of the softmax elsewhere."""
         return self.rest.explore(
             lambda: {"outputs": self._preferences(run()["outputs"], noise)}, noise, episode_starts, acts, mask
         )
 
     @override
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
-        """Samples of the softmax for B rows of Q values, or uniform actions with the same `epsilon` for all rows."""
+        """Returns samples of the softmax for B rows of Q values; with probability `epsilon`, uniform actions."""
         outputs = heads["outputs"]
         noise = self.noise(generator, 1, len(outputs))[0]
         explores = noise[:, _EXPLORES] < self.rest.epsilon
         return self.rest.chosen(self._preferences(outputs, noise), explores, noise, mask)
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
-        """Log-probability of each of B actions under this strategy, given Q values with forbidden actions masked."""
+        """Returns the log-probability of each of B actions under this strategy, given masked Q values."""
         logs = log_softmax(outputs / np.float32(self.temperature))
         preferred = np.exp(np.take_along_axis(logs, actions[:, None], -1)[:, 0])
         return self.rest.mixed_log_prob(outputs, preferred, actions)

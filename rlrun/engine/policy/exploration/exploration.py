@@ -121,7 +121,7 @@ class Exploration(ABC):
         """
 
     def state(self) -> dict[str, Any]:
-        """State that the exploration keeps between steps, for a checkpoint; empty by default."""
+        """Returns the state that the exploration keeps between steps, for a checkpoint; empty by default."""
         return {}
 
     def load_state(self, state: dict[str, Any]) -> None:

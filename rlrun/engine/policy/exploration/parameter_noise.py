@@ -82,7 +82,7 @@ class ParameterNoise(ABC):
         return
 
     def state(self) -> dict[str, Any]:
-        """State of the noise for a checkpoint, without the network's parameters; empty by default."""
+        """Returns the state of the noise for a checkpoint, without the network's parameters; empty by default."""
         return {}
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -220,7 +220,7 @@ class AdaptiveNoise(ParameterNoise):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Seed of the current noise and its standard deviation, for a checkpoint."""
+        """Returns the seed of the current noise and its standard deviation, for a checkpoint."""
         return {"draw": self._draw, "std": self.std}
 
     @override

@@ -97,7 +97,7 @@ class UniformUntil(Exploration):
 
     @override
     def state(self) -> dict[str, Any]:
-        """State of the inner strategy, for a checkpoint."""
+        """Returns the state of the inner strategy, for a checkpoint."""
         return self.inner.state()
 
     @override

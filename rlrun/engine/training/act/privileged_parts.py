@@ -27,7 +27,7 @@ class PrivilegedParts:
     placeholders: Mapping[str, Any] = field(default_factory=dict)
 
     def actor_space(self, space: gymnasium.Space[Any]) -> gymnasium.Space[Any]:
-        """Observation space without the entries that only critics see."""
+        """Returns the observation space without the entries that only critics see."""
         if not self.placeholders:
             return space
         assert isinstance(space, Dict)

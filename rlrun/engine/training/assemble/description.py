@@ -204,7 +204,7 @@ class Description:
         return {policy: found[policy] for policy in self.policies.algorithms}
 
     def world_of_evaluation(self) -> EnvConfig:
-        """Config of the single- or multi-agent env in which evaluations run."""
+        """Returns the config of the single- or multi-agent env in which evaluations run."""
         return self.env.in_evaluation() if self.evaluation_env is None else self.evaluation_env
 
     def matches(self) -> Matches:

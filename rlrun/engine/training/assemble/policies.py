@@ -264,7 +264,7 @@ class Policies:
         return (*self.algorithms, *self.seats)
 
     def reported_policies(self, env: EnvConfig) -> tuple[str, ...]:
-        """Names of the policies that have separate metrics in results: all in a multi-agent env, else none."""
+        """Returns the names of the policies with separate metrics in results: all in a multi-agent env, else none."""
         return tuple(self.algorithms) if env.has_many_agents else ()
 
     @property
@@ -296,7 +296,7 @@ def clock_unit_of(algorithm: Algorithm[Any]) -> ClockUnit:
 
 
 def steps_per_iteration(config: AlgorithmConfig) -> int:
-    """Minimum number of steps per iteration: env steps, or SGD steps if policies learn from recorded data alone."""
+    """Returns the minimum steps per iteration: env steps, or SGD steps if policies learn from data alone."""
     if isinstance(config, DataSettings) and config.is_offline:
         return config.sgd_steps_per_iteration
     return config.min_env_steps_per_iteration

@@ -61,6 +61,6 @@ def objectives_of_curiosity(config: AlgorithmConfig) -> list[Objective]:
 
 
 def novelty_loss(outputs: CuriousOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-    """Mean loss of the networks for intrinsic rewards, over the valid steps of a batch of sequences."""
+    """Returns the mean loss of the networks for intrinsic rewards, over the valid steps of a batch of sequences."""
     loss = masked_mean(outputs.novelty_losses(), batch["valid"].float())
     return Loss(total=loss, statistics={"loss": loss})

@@ -124,7 +124,7 @@ class LearnerFactory(Protocol):
 
 
 def load_update(learner: Learner, flat: NDArray[np.float32]) -> None:
-    """Loads parameters from a gradient-free method into a learner; increments its numbers of updates and versions."""
+    """Loads parameters from a gradient-free method into a learner, and counts one update and one new version."""
     learner.load_flat(flat)
     learner.sgd_steps += 1
     learner.weights_version += 1

@@ -36,7 +36,7 @@ class StateInputs(Protocol):
 
 
 class EpisodeMemory:
-    """Recurrent state and recent steps of the episode that runs in each env slot, as inputs of the next action.
+    """Recurrent state and recent steps of the episode in each env slot, as inputs of the network at the next step.
 
     Recent steps serve networks that see stacked observations, past actions or past rewards.
 

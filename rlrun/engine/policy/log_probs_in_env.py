@@ -99,7 +99,7 @@ def _with_noise(exploration: ActionNoise, outputs: Floats, actions: Actions) -> 
 
 
 def log_probs_in_env(space: StochasticActions, outputs: Floats, actions: Actions) -> Floats:
-    """Converts log-probabilities of a policy's rescaled actions to those of the corresponding env actions.
+    """Returns the log-probabilities, in the env's units, of the env actions that a policy's rescaled actions represent.
 
     Args:
         space: The policy's action space, which defines its action distribution.

@@ -97,7 +97,7 @@ class ViewMemory:
         return {**parts, **self._seen}
 
     def record(self, batch: SampleBatch, where: Any, acts: Flags | None) -> None:
-        """Records time step in the episode and previous reward of the observations last passed to `see`.
+        """Records the time step in the episode, and the previous reward, of the observations last passed to `see`.
 
         Args:
             batch: The fragment's columns.
@@ -127,7 +127,7 @@ class ViewMemory:
         }
 
     def close(self, batch: SampleBatch, starts: Flags, shown: Flags) -> None:
-        """Records time step and previous reward of a fragment's closing observations.
+        """Records the time step and the previous reward of a fragment's closing observations.
 
         Closing observations follow the fragment's last step; the time step counts from the start of the episode.
 
@@ -167,7 +167,7 @@ class ViewMemory:
         return history
 
     def state(self) -> dict[str, Any]:
-        """Contents of the memory for a checkpoint: step within the episode, rewards, and past steps."""
+        """Returns the memory's contents for a checkpoint: step within the episode, rewards, and past steps."""
         return {
             "steps": self._steps.copy(),
             "given": self._given.copy(),

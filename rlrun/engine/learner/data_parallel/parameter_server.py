@@ -186,7 +186,7 @@ class ParameterShard:
         self._flat.copy_(over_memory(flat)[self._config.start : self._config.stop])
 
     def optimizer_state(self) -> dict[str, Floats]:
-        """This server's slices of the optimizer state by name; every server includes the update counters."""
+        """Returns this server's slices of the optimizer state by name, which include the update counters."""
         return {
             f"{part.name}/{name}": tensor.numpy().copy()
             for part, state in zip(self._config.objectives, self._states, strict=True)

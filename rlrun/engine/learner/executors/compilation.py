@@ -67,7 +67,7 @@ def traced(
 
 
 def loaded(package: Path) -> CompiledUpdate:
-    """Loads a package, compiled ahead of time by torch Inductor, as a Python function.
+    """Loads a package that torch Inductor compiled ahead of time, as a Python function.
 
     Torch's public `aoti_load_package` would first check the processor, which runs a C++ compiler for seconds. This
     check is unnecessary, since the processor is part of the package's name.

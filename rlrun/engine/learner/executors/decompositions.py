@@ -32,7 +32,7 @@ ERF_DENOMINATOR = (
 
 
 def decomposition_of(operation: Any) -> Callable[..., Any] | None:
-    """Returns a function that computes a torch operation from simpler ones, rlrun's own if there is one, else torch's.
+    """Returns a function that computes a torch operation from simpler ones: rlrun's own, or else torch's.
 
     None if the operation has a kernel, or if there is no such function.
     """
@@ -81,7 +81,7 @@ def variance(x: Tensor, dims: list[int] | None, correction: float = 1.0) -> Tens
 def layer_norm(
     x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Layer norm over the last dimensions; also returns means and reciprocal standard deviations, for its gradient."""
+    """Computes layer norm over the last dimensions; also returns means and reciprocal stds, for its gradient."""
     dims = list(range(x.ndim - len(shape), x.ndim))
     mean = x.mean(dims, keepdim=True)
     centered = x - mean

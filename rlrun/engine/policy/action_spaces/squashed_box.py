@@ -111,7 +111,7 @@ class SquashedGaussian:
         return self._densities(drawn, (drawn - self.means) * (-self.log_stds).exp())
 
     def kl(self, other: SquashedGaussian) -> Tensor:
-        """Returns the KL divergence KL(self || other) of each distribution, which an invertible tanh does not change."""
+        """Returns the KL divergence KL(self || other) of each distribution, which the tanh does not change."""
         scale = (2 * (self.log_stds - other.log_stds)).exp()
         shift = (self.means - other.means) * (-other.log_stds).exp()
         return (other.log_stds - self.log_stds + 0.5 * (scale + shift * shift - 1)).sum(-1)

@@ -39,8 +39,7 @@ class LocalLearner:
         seed: Seed of the minibatch shuffling.
         microbatch_size: Steps per microbatch, to save memory; None for a whole minibatch.
         reducer: Combines the gradients of data-parallel learners; None for a single learner.
-        share: The learner's part of each minibatch in data-parallel training, as (i, n): part i, from 0, of n equal
-            parts.
+        share: (i, n): in data-parallel training, the learner computes part i (from 0) of n equal parts of a minibatch.
         precision: Floating-point precision of the networks' forward and backward passes.
         has_target: Whether the learner keeps a target network.
         announce: Callback for a message before a slow operation, such as compilation.

@@ -287,7 +287,7 @@ class SlotRecorder:
 
 
 class RecordedSlots:
-    """What one policy's recorder remembers between two fragments: its agents, their past actions and unfinished steps.
+    """Memory of one policy's recorder between two fragments: its agents, their past actions and unfinished steps.
 
     Args:
         behavior: The policy that acts.

@@ -103,19 +103,13 @@ class Training:
 
     @property
     def acting(self) -> Acting:
-        """Object that acts and evaluates with the current weights; first access creates workers and learners.
-
-        No update runs.
-        """
+        """Object to act and evaluate with current weights; the first access starts workers and learners."""
         running = self.running
         return Acting(self.description, running.acting, running.league, has_episodes=running.has_episodes)
 
     @property
     def games(self) -> Games:
-        """Object that plays games between two sides of a multi-agent env; first access creates workers and learners.
-
-        No update runs.
-        """
+        """Object to play games in a two-sided env with current weights; the first access starts workers and learners."""
         return load_internal(PARTS["games"])(self.description, self.acting)  # type: ignore[no-any-return]
 
     @property
@@ -147,8 +141,8 @@ class Training:
         """Runs one iteration and returns its result, a flat dict of metrics.
 
         Args:
-            since_last_s: Seconds spent on evaluation and saving since the previous iteration, added to the duration in
-                the result.
+            since_last_s: Seconds of evaluation and saving since the last iteration, which the result's duration
+                includes.
 
         Raises:
             TrainingFailed: An env, a plugin or a worker failed for good.
@@ -215,8 +209,7 @@ class Training:
 
         Args:
             path: The checkpoint's directory.
-            env: Replacement of the saved environment; if it is an id or an env object, other saved settings such as
-                `kwargs` are kept.
+            env: Replacement of the saved environment; an id or an object keeps the other settings, such as `kwargs`.
             eval_env: The environment of evaluations; None for the saved one.
             trained_by: Class that the saved algorithms must have.
             trust: Whether code and files beyond the allowlist of harmless ones may be used.

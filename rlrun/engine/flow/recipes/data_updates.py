@@ -95,7 +95,7 @@ def updates_from_data(minibatches: Flow[SampleBatch], trainee: Trainee, config: 
 
 
 def rows_of_data(config: MinibatchSettings) -> int:
-    """Returns how many rows of a minibatch come from data sets rather than from the replay buffer.
+    """Returns the number of a minibatch's rows that come from data sets rather than from the replay buffer.
 
     Raises:
         UsageError: The shares leave no rows for the data or for the replay.

@@ -159,7 +159,7 @@ class SoftQ(Exploration):
 
     @override
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
-        """Tells epsilon-greedy which of all workers' env slots belong to this worker, as epsilon may differ by slot."""
+        """Sets which of all workers' env slots belong to this worker, since epsilon may differ from slot to slot."""
         self.rest.assign_envs(first_slot, num_slots)
 
     @override

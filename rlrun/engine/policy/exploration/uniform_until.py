@@ -61,7 +61,7 @@ class UniformUntil(Exploration):
 
     @override
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
-        """Tells the inner strategy which env slots, out of all workers' slots, belong to this worker."""
+        """Sets, for the inner strategy, which env slots out of all workers' slots belong to this worker."""
         self.inner.assign_envs(first_slot, num_slots)
 
     @override

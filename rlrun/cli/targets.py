@@ -188,7 +188,7 @@ def evaluation_env(checkpoint: Path, training: Training) -> EnvConfig:
         training: The training restored from it.
 
     Raises:
-        CheckpointError: If the checkpoint was removed, as a running training does with older ones.
+        CheckpointError: If the checkpoint was removed, as older checkpoints are while a trial is running.
     """
     from rlrun.engine.checkpoint.format import SPEC_FILE
     from rlrun.engine.checkpoint.plain_yaml import load_plain_yaml

@@ -15,7 +15,7 @@ class PresentEnv:
     """Gymnasium env that replaces an env with an old Gym id.
 
     Attributes:
-        id: Id in Gymnasium, prefixed by the package to import if it is registered by a package.
+        id: Id in Gymnasium; begins with the package that registers the env, if one must be imported.
         max_episode_steps: Step limit of the old env if it differs from that of the replacement; else None.
         difference: Description of differences between the envs, "" for none.
         kwargs: Keyword arguments of the replacement.

@@ -42,7 +42,7 @@ class Sb3Network:
         head: Name of the output layer in rlrun.
         encoder: Name prefix of the image encoder; "" for none.
         trunk: Dense layers, first to last.
-        outputs: Output layers, which rlrun joins to one.
+        outputs: Output layers, which rlrun joins into one.
     """
 
     prefix: str

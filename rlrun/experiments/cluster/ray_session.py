@@ -93,7 +93,7 @@ class RaySession:
         """Starts or joins Ray; no effect in a session that has already done so.
 
         Args:
-            say: Callback with a message if the start is unusually slow.
+            say: Called with a message if the start is unusually slow.
 
         Raises:
             EnvironmentUnusable: If Ray does not start.
@@ -208,7 +208,7 @@ def require_cluster(address: str) -> None:
     """Checks early that a Ray cluster can be reached; Ray itself would retry an unreachable address for a long time.
 
     Raises:
-        UsageError: If no server listens there, this process has no token, or the address is of Ray Client.
+        UsageError: If no server listens at the address, this process has no token, or the address is of Ray Client.
     """
     if address.startswith("ray://"):
         raise UsageError(

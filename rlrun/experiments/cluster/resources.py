@@ -176,7 +176,7 @@ def machine_capacity(needs_gpus: bool) -> Capacity:
     """Capacity of this machine: CPUs and GPUs available to this process.
 
     Args:
-        needs_gpus: Whether a trial needs a GPU; torch is imported to count them only then.
+        needs_gpus: Whether a trial needs a GPU; only then is torch imported to count GPUs.
     """
     gpus = 0
     if needs_gpus:

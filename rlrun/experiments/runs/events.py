@@ -80,7 +80,7 @@ class RunStarted:
         experiment: Name of the experiment in its file.
         directory: The run directory.
         executor: The executor of the trials.
-        uses_ray: Whether Ray is started or joined; it takes 5 to 12 s.
+        uses_ray: Whether Ray is started or joined, which takes 5 to 12 s.
         trials: The trials that will run now, in order; a resumed run leaves finished ones out.
         resumed: Whether an earlier run is resumed.
         terminal: Stream for a live view. While Ray is used, the process's stdout and stderr are redirected to the run's

@@ -324,7 +324,7 @@ class RunDirectory:
         return [read_trial(self.path / name, self.table.experiment, has_driver=False) for name in self.table.trials]
 
     def mark(self, name: str, status: TrialStatus, error: str = "") -> None:
-        """Overwrites the status of a trial whose process could not record it.
+        """Overwrites the status in a trial's record, on behalf of the trial's process, which could not record it.
 
         Args:
             name: Name of the trial.

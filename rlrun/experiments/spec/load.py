@@ -187,7 +187,7 @@ def spec_files(paths: Sequence[Path | str]) -> list[Path]:
     """Resolves paths to spec files; a folder expands to the YAML files directly in it, in sorted order.
 
     A path that does not exist, such as ``cartpole/ppo``, may name a shipped spec. A folder without YAML files is
-    returned unexpanded, so that reading it raises the error.
+    returned unexpanded, so that an attempt to read it as a file raises the error.
     """
     found: list[Path] = []
     for path in map(Path, paths):

@@ -64,7 +64,7 @@ class TrialLoop:
             resume: Whether to resume from the newest valid checkpoint, or restart if there is none yet.
             from_checkpoint: A checkpoint of another run whose weights and filters a new trial starts with.
             exploit: The trial's last exploit step (PBT), None outside of populations.
-            eager: Whether compiled updates may continue uncompiled.
+            eager: Whether compiled updates may continue uncompiled on a machine without a compiler.
             announce: Callback with a message before a slow operation.
 
         Raises:

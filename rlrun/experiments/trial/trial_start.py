@@ -71,7 +71,7 @@ class TrialStart:
 
         Args:
             exploit: The trial's last exploit step (PBT), None outside of populations.
-            eager: Whether compiled updates may continue uncompiled.
+            eager: Whether compiled updates may continue uncompiled on a machine without a compiler.
 
         Raises:
             CheckpointError: The trial's settings differ from those of its checkpoint.
@@ -84,8 +84,8 @@ class TrialStart:
         """Loads the state from which the training starts, and removes result rows of later iterations.
 
         Args:
-            training: The training from `training`.
-            eager: Whether compiled updates may continue uncompiled.
+            training: The training that the method `training` built.
+            eager: Whether compiled updates may continue uncompiled on a machine without a compiler.
 
         Returns:
             Report on the resumption, None for a new trial.
@@ -290,7 +290,7 @@ class StartingPoint:
             directory: The trial's directory.
             store: The trial's checkpoints, which contain some result rows.
             record: The previous content of trial.json; None if it did not exist.
-            eager: Whether compiled updates may continue uncompiled.
+            eager: Whether compiled updates may continue uncompiled on a machine without a compiler.
 
         Raises:
             CheckpointError: The checkpoint does not fit the training.

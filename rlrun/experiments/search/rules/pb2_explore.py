@@ -133,7 +133,7 @@ def explore(
     Args:
         history: Gains of members so far, in any order.
         time: Start of the next interval, in units of intervals since the beginning.
-        score: Score of the member at the start of the interval: that of its parent.
+        score: Score of the member at the start of the interval, which is the score of its parent.
         pending: Settings of other members for the same interval, whose gains are not known yet.
         bounds: Range of each setting.
         log_scale: Settings that are explored on a logarithmic scale.

@@ -34,7 +34,7 @@ Check = Callable[[Configuration], object]
 
 
 class JournaledSearcher:
-    """Searcher with a write-ahead journal; configurations are numbered from 0.
+    """Searcher whose suggestions and results are first written to a journal file; configurations are numbered from 0.
 
     Attributes:
         history: Configurations and scores of the search so far.

@@ -53,7 +53,7 @@ class Translation:
         return self.names.get(key, key)
 
     def origins(self) -> dict[Location, Origin]:
-        """Origins of the translated values, by location in `data()`."""
+        """Key in the original file from which each value was translated, by the value's location in `data()`."""
         return {
             (self.name_of(key), *path.split(".")): Origin((key, *origin.location), origin.key)
             for key, entry in self.entries.items()

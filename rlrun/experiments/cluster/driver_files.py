@@ -119,7 +119,7 @@ class DriverFiles:
             _carry_out(self._run / trial, operation)
 
     def contents(self, trial: str) -> list[tuple[str, int]]:
-        """Lists the files required to resume a trial: (path inside the trial's directory, size in bytes).
+        """Lists the files required to resume a trial, as pairs (path inside the trial's directory, size in bytes).
 
         The list has all files of the newest valid checkpoint and of newer, damaged ones. Of older checkpoints it has
         only the manifest, from which the checkpoint store decides what to keep.
@@ -137,7 +137,7 @@ class DriverFiles:
         return [(name, (directory / name).stat().st_size) for name in files]
 
     def checkpoint(self, path: str) -> list[tuple[str, int]]:
-        """Lists the files of a checkpoint: (path inside the checkpoint, size in bytes); [] if there is no checkpoint.
+        """Lists the files of a checkpoint, as pairs (path inside the checkpoint, size in bytes); [] if there is none.
 
         Args:
             path: The checkpoint's directory, absolute or inside the run's directory.

@@ -42,7 +42,7 @@ class RunState:
 
     @property
     def is_over(self) -> bool:
-        """Whether the run is over, so that a plain `rlrun resume` would have no trials to run."""
+        """Whether all trials have ended, so that `rlrun resume` without options would have no trials to run."""
         return all(is_over(trial.status) for trial in self.trials)
 
     @cached_property

@@ -40,5 +40,5 @@ def is_complete(status: Status) -> bool:
 
 
 def is_over(status: Status) -> bool:
-    """Whether a trial is complete or failed, so that a plain `rlrun resume` skips it."""
+    """Whether a trial is complete or failed, so that `rlrun resume` without options skips it."""
     return is_complete(status) or status == "ERROR"

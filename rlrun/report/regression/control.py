@@ -113,7 +113,7 @@ class Gate:
         name: Name of the experiment.
         experiment: The experiment to run; in a negative control, its policies are frozen.
         expect: The targets that its policies must reach.
-        needed: Number of seeds of each configuration that must reach the targets.
+        needed: Number of seeds of each configuration that must reach the targets for the gate to pass.
     """
 
     name: str

@@ -148,7 +148,7 @@ class Populations:
             self._decide_if_complete(self._by_trial[trial].population)
 
     def released(self) -> dict[str, Decision]:
-        """Returns the decisions on waiting members that were made since the last call, and clears them."""
+        """Returns the decisions on waiting population members that were made since the last call, and clears them."""
         released, self._released = self._released, {}
         return released
 

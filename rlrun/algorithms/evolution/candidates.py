@@ -75,7 +75,7 @@ class MirroredPairs:
 
 @dataclass(frozen=True)
 class ListedCandidates:
-    """Candidates that are broadcast as parameter vectors, in the rows after the current parameters.
+    """Candidates that workers receive as parameter vectors, following the current parameters in the broadcast.
 
     All candidates of a generation have the same episode seeds.
 

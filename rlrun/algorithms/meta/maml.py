@@ -112,7 +112,7 @@ class MAML(Algorithm[MAMLConfig]):
 
     @override
     def loss(self, outputs: AdaptableOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Meta-objective: mean clipped surrogate of the policies adapted to each task, over S tasks."""
+        """Meta-objective: clipped surrogate loss and entropy bonus of the adapted policies, averaged over S tasks."""
         measured = [self._of_task(outputs, batch, task, scheduled) for task in range(len(batch["valid"]))]
         means = {name: _mean([each[name] for each in measured]) for name in measured[0]}
         total = means["policy_loss"] - self.config.entropy_coeff * means["entropy"]

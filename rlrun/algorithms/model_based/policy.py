@@ -38,7 +38,7 @@ class ModelBasedOutputs:
 
     Attributes:
         agent: Outputs of the agent, as its losses expect.
-        dynamics: Functional ensemble of dynamics models.
+        dynamics: Ensemble of dynamics models, evaluated with these parameters.
     """
 
     agent: Any

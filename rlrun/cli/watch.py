@@ -77,10 +77,10 @@ def watching(
 
 
 class RunWatcher:
-    """Watcher of a run: is called with each event of the run, and prints the progress on stderr.
+    """Watcher of a run: callable that receives each event of the run, and prints the progress on stderr.
 
     The display uses a copy of stderr, because a run under Ray redirects the process's own stderr to a log. As a context
-    manager, the watcher restores the terminal after any end of the run.
+    manager, the watcher restores the terminal when the run ends for any reason.
 
     Args:
         names_experiment: Whether each plain line begins with the experiment's name, for several experiments in

@@ -54,7 +54,7 @@ class Family:
         members: Names of the population's trials.
         best: Index of the member that is best at the end, None if none has a score.
         copies: Number of times that a member copied another member's weights.
-        stretches: Training segments of all members, sorted by generation and member.
+        stretches: Training segments (from one generation to the next) of all members, sorted by generation and member.
     """
 
     population: int

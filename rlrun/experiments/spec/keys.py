@@ -35,7 +35,7 @@ SHARED = "the policies of a world share their envs and workers, so it belongs un
 
 
 def unknown_entry_keys(data: Mapping[str, Any], models: Mapping[str, Sequence[type[ConfigModel]]]) -> list[Mistake]:
-    """Lists the unknown keys of a spec entry as mistakes; if the key exists in another section, the message names it.
+    """Lists unknown keys of a spec entry as mistakes; the message names the section to which a key belongs, if any.
 
     Args:
         data: The entry as written.

@@ -40,7 +40,7 @@ class StopCriteria:
         return stop_reached(self._bounds, row) or by_hook or self._plateau.reason or None
 
     def is_halfway(self, row: Row) -> bool:
-        """Whether a result row has reached half of any bound."""
+        """Whether a result row has reached half of the bound of any stop criterion."""
         return stop_reached({metric: bound / 2 for metric, bound in self._bounds.items()}, row) is not None
 
 

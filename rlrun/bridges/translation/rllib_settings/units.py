@@ -76,8 +76,9 @@ def whole_rounds(foreign: ForeignSettings) -> int:
 def minibatches_per_step(foreign: ForeignSettings) -> float:
     """Minibatches per env step of an algorithm with a replay buffer.
 
-    Without `training_intensity`, one minibatch follows each round, in which each env steps one fragment. Otherwise
-    `training_intensity` is the number of rows learned from per sampled row (`calculate_rr_weights`).
+    Without `training_intensity`, RLlib learns from one minibatch after each round of sampling, in which every env takes
+    the steps of one rollout fragment. Otherwise `training_intensity` is the number of rows learned from per sampled row
+    (`calculate_rr_weights`).
     """
     if foreign.get("training_intensity") is not None:
         return float(foreign.get("training_intensity")) / int(foreign.get("train_batch_size"))

@@ -26,7 +26,7 @@ def print_plan(experiments: list[Experiment]) -> None:
 
 
 def plan_lines(experiment: Experiment, width: int | None = None) -> Iterator[str]:
-    """Yields the lines of the dry-run text of one experiment: the trials that it would run.
+    """Yields the lines that ``rlrun train --dry-run`` prints for one experiment, with a table of the trials to run.
 
     Args:
         experiment: A validated experiment.

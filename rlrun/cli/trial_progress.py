@@ -41,7 +41,7 @@ class TrialProgress:
 
     Attributes:
         name: The trial's name.
-        stop: Value of each metric in the stop criteria at which the trial stops, by metric.
+        stop: Stop criteria, as the value of each metric at which the trial stops.
         params: Current values of the parameters that vary between trials.
         seed: Root seed of the trial; in populations, seed of the population.
         group: Key that is equal for trials that differ only by seed; None for a member of a population.

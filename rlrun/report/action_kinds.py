@@ -71,7 +71,7 @@ def differing_kinds(value_of: Callable[[str], Any]) -> DifferingKinds | None:
 
 
 def differing_line(trials: Mapping[str, Callable[[str], Any]]) -> str:
-    """Message that names the trials whose greedy and sampled actions differ in return, with the first one's returns.
+    """Message that names the trials whose greedy and sampled actions differ in return, with the first trial's returns.
 
     Args:
         trials: For each trial, by name, a function from metric names to values, as in `differing_kinds`.

@@ -47,7 +47,7 @@ class CardEvidence:
         seeds: Evaluated seeds, in the order of the run.
         missing: Reasons why other seeds of the configuration have no result.
         shared: The seed whose weights are shared.
-        is_named: Whether the user has chosen the shared seed; otherwise its mean return is the median of all seeds.
+        is_named: Whether the user has chosen the shared seed; otherwise it is the seed with the median mean return.
     """
 
     group: Group

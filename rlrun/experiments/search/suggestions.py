@@ -28,7 +28,7 @@ SEARCHERS: dict[str, type[Searcher]] = {"optuna": OptunaSearcher, "bohb": BohbSe
 
 
 class Suggestions:
-    """Source of a run's trials: asks the searcher for configurations, and creates a trial per seed for each.
+    """Source of a run's trials: asks the searcher for configurations, and creates the trials of each, one per seed.
 
     Attributes:
         max_concurrent: Maximum number of configurations that run at once, None for no limit.

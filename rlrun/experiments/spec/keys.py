@@ -78,7 +78,7 @@ def unknown_policy_keys(
 
 
 def in_policies(mistake: Mistake, models: Mapping[str, type[AlgorithmConfig]]) -> Mistake:
-    """Adds to the message on a key that the shared `config` lacks the names of the policies whose `config` has the key.
+    """Extends the message on a key that is unknown in the shared `config`: names the policies that do have the key.
 
     Args:
         mistake: The mistake.

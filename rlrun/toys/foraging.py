@@ -149,7 +149,7 @@ class Foraging(World):
     agent is a hunter, and its energy. `entity_mask`: 1 for each row of entities that holds an agent, else 0, [E].
     `window`: 1 for each nearby cell that holds food, [7, 7] for foragers and [9, 9] for hunters. Actions: Discrete(5)
     for foragers (stay, up, down, left, right), Discrete(9) for hunters (the diagonals too). Rewards: 1 for each meal
-    and `birth_reward` for each birth. Ends: an agent's episode is terminated by its death. The world's episode ends
+    and `birth_reward` for each birth. Ends: an agent's episode is terminated by its death. The episode of the env ends
     when no forager is left, which terminates the episodes of hunters too, or is truncated after `max_steps` steps. The
     last info of an agent holds its `age`, `meals` and `children`.
 
@@ -162,12 +162,12 @@ class Foraging(World):
         size: Rows and columns of the grid.
         foragers: Initial number of foragers.
         max_foragers: Maximum number of foragers, including those that died in a step.
-        hunters: Initial number of hunters; 0 for a world without hunters.
+        hunters: Initial number of hunters; 0 for an env without hunters.
         max_hunters: Maximum number of hunters, including those that died in a step.
         food: Initial number of cells with food.
         growth: Number of cells sampled at each step, on which food grows.
         birth_reward: Reward of the parent for a birth.
-        max_steps: Steps after which the world's episode is truncated.
+        max_steps: Steps after which the episode of the env is truncated.
 
     Attributes:
         births: Number of agents born since the reset, including the initial agents, by kind.

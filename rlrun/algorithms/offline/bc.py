@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @fixed("there is no value network", shared_value=False)
 @fixed("there is no critic", critic_sees=None)
 class BCModelConfig(ModelConfig):
-    """Settings of the network of a cloned policy."""
+    """Settings of the network of a policy that is trained by behavioral cloning."""
 
 
 @fixed("what was rewarded does not matter", gamma=0.0, clip_rewards=None)

@@ -34,11 +34,11 @@ class RunningTraining:
         branches: Policies in training with their dataflows, by name.
         flow: Joint dataflow of all policies.
         announce: Callback for warnings about probable mistakes.
-        env_slots: Number of envs of all workers together. actions: Whether policies act greedily or sample, in
-            evaluations.
+        env_slots: Number of envs of all workers together.
+        actions: Whether policies act greedily or sample, in evaluations.
         agents: Ids of the possible agents of a multi-agent env; empty for single-agent envs.
         league: Frozen opponents in a multi-agent world; None if there are none.
-        curriculum: Curriculum of env arguments; None for none.
+        curriculum: User's function that changes the envs' keyword arguments; None for none.
         output: Data sets of the collected steps; None for none.
         hooks: Hooks of the trial; None for none.
 
@@ -46,9 +46,9 @@ class RunningTraining:
         workers: The rollout workers.
         branches: Policies in training with their dataflows, by name.
         flow: Joint dataflow of all policies.
-        env_slots: Number of envs, or worlds, of all workers.
+        env_slots: Number of envs of all workers together.
         league: Frozen opponents in a multi-agent world; None if there are none.
-        curriculum: Curriculum of env arguments; None for none.
+        curriculum: User's function that changes the envs' keyword arguments; None for none.
         output: Data sets of the collected steps; None for none.
         hooks: Hooks of the trial; None for none.
         results: Collects the metrics of each iteration.

@@ -212,7 +212,7 @@ class Training:
             env: Replacement of the saved environment; an id or an object keeps the other settings, such as `kwargs`.
             eval_env: The environment of evaluations; None for the saved one.
             trained_by: Class that the saved algorithms must have.
-            trust: Whether code and files beyond the allowlist of harmless ones may be used.
+            trust: Whether to allow code and files that are not on the list of harmless ones.
             eager: Whether a run that started with compiled updates may continue without them.
             for_training: Whether the training will continue or be saved. If False, it can only act and evaluate, no
                 episodes are restored, and the learner runs in this process on the CPU.

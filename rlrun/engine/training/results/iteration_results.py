@@ -23,8 +23,8 @@ class IterationResults:
         branches: Policies in training with their dataflows, by name.
         flow: Joint dataflow of all policies.
         announce: Callback for warnings about probably unintended settings.
-        agents: Ids of the possible agents of a multi-agent env; empty for single-agent envs. league: Frozen opponents
-            in a multi-agent env; None if there are none.
+        agents: Ids of the possible agents of a multi-agent env; empty for single-agent envs.
+        league: Frozen opponents in a multi-agent env; None if there are none.
 
     Attributes:
         episodes: Metrics of the last episodes.

@@ -293,7 +293,7 @@ def saved_training(
         content: The checkpoint.
         path: Path of the checkpoint, for messages.
         trained_by: Class that the saved algorithms must have.
-        trust: Whether code and files beyond the allowlist of harmless ones may be used.
+        trust: Whether to allow code and files that are not on the list of harmless ones.
         env: Replacement of the saved env; None for the saved env.
         eval_env: Replacement of the saved evaluation env; None for the saved one.
 

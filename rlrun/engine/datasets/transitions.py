@@ -137,7 +137,7 @@ class Transitions:
 
 
 class LocatedSteps(NamedTuple):
-    """Where the steps of S sequences of length L are in a data set, as arrays [S, L].
+    """Positions of the steps of S sequences of length L in a data set, as arrays [S, L].
 
     Attributes:
         rows: Row numbers in the data set; an arbitrary row of the episode where a sequence extends beyond it.
@@ -181,7 +181,7 @@ class Sequences:
         return int(self._ends[-1]) if len(self._ends) else 0
 
     def located(self, items: Indices) -> LocatedSteps:
-        """Returns where the steps of S sequences are in the data set, given the sequences' numbers [S]."""
+        """Returns the positions of the steps of S sequences in the data set, given the sequences' numbers [S]."""
         episodes = self._ends.searchsorted(items, side="right")
         firsts = (items - self._begins[episodes]) * self.stride
         steps = firsts[:, None] + np.arange(-self.burn_in, self.length)

@@ -24,10 +24,11 @@ from typing_extensions import override
 from rlrun.engine.checkpoint.durable import partial_name, write_file
 from rlrun.engine.checkpoint.manifest import MANIFEST_FILE
 from rlrun.engine.checkpoint.own_digest import with_new_digest
-from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.messages.errors import RlrunError, UsageError
 from rlrun.experiments.cluster.driver_files import Operation, RemoteFiles, RunFiles
 from rlrun.experiments.runs.file_items import Item, files_of_checkpoint, items_of
 from rlrun.experiments.trial.results import CSV_FILE, RESULT_FILE
+from rlrun.experiments.trial.slow_iterations import PROGRESS_FILE
 from rlrun.experiments.trial.trial_directory import CLAIM_TIMEOUT_S, ERROR_FILE, TRIAL_FILE
 
 SCRATCH_VARIABLE = "RLRUN_SCRATCH"
@@ -56,6 +57,10 @@ class TrialPlace:
 
     def push(self) -> None:
         """Copies the trial's new files to the driver's machine; does nothing if the trial already writes there."""
+
+    def write_progress(self, text: str) -> None:
+        """Writes a progress message into the run's directory, for the driver."""
+        (self.directory / PROGRESS_FILE).write_text(text)
 
     def fetch(self, checkpoint: Path) -> Path:
         """Returns the local path of a checkpoint, after a copy to this machine if necessary.
@@ -175,6 +180,11 @@ class TrialMirror(TrialPlace):
                 batch, size = [], 0
         self._disk.apply(self._trial, self._claim, batch)
         self._sent = now
+
+    @override
+    def write_progress(self, text: str) -> None:
+        with suppress(RlrunError):  # the next push says what is wrong
+            self._disk.apply(self._trial, self._claim, [Operation("replace", PROGRESS_FILE, text.encode())])
 
     @override
     def fetch(self, checkpoint: Path) -> Path:

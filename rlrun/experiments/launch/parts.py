@@ -6,11 +6,10 @@ import os
 import platform
 import signal
 import sys
-import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,11 +35,9 @@ from rlrun.experiments.runs.run_upload import copied
 from rlrun.experiments.runs.trial_result import TrialResult
 from rlrun.experiments.runs.trial_status import is_over
 from rlrun.experiments.spec.experiment import Experiment, TrialSpec
+from rlrun.experiments.trial.slow_iterations import slow_iterations_noted
 from rlrun.experiments.trial.trial_loop import TrialLoop
 from rlrun.experiments.trial.trial_training import with_update_executor
-
-SLOW_ITERATION_S = 10.0
-"""Seconds after which a slow iteration reports its progress, and seconds between further reports."""
 
 CANNOT_START = (UsageError, EnvironmentUnusable, EnvStartFailed)
 """Errors of trials that cannot start: the spec or the env must be corrected, and a new run's directory is deleted."""
@@ -328,45 +325,6 @@ def _run_with_restarts(run: ActiveRun, trial: TrialSpec) -> None:
         else:
             return
     _run_trial(run, trial, resume=run.resumed or trial.max_restarts > 0)
-
-
-@contextmanager
-def slow_iterations_noted(
-    loop: TrialLoop, note: Callable[[str], None], every_s: float = SLOW_ITERATION_S
-) -> Iterator[None]:
-    """Context manager in which slow iterations report their progress from a separate thread.
-
-    Args:
-        loop: The trial's training loop.
-        note: Function that is called with each progress message.
-        every_s: Seconds between two messages; an iteration that is faster has none.
-    """
-    ended = threading.Event()
-
-    def watch() -> None:
-        seen = loop.training.iteration
-        while not ended.wait(every_s):
-            if (iteration := loop.training.iteration) == seen:
-                note(progress_text(loop))
-            seen = iteration
-
-    thread = threading.Thread(target=watch, name="slow iterations", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
-
-
-def progress_text(loop: TrialLoop) -> str:
-    """Message on the progress within a trial's current iteration, such as its env steps and minibatches so far."""
-    running = loop.training.running
-    if running.iteration > loop.last_result.get("iteration", 0):
-        return f"iteration {running.iteration}: evaluating"
-    sgd_steps = sum(trainee.learner.sgd_steps for trainee in running.trainees)
-    env_steps = running.workers.counts.env_steps
-    return f"iteration {running.iteration + 1}: {env_steps:,} env steps and {sgd_steps:,} minibatches so far"
 
 
 def _run_trial(run: ActiveRun, trial: TrialSpec, *, resume: bool) -> None:

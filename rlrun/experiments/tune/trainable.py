@@ -28,6 +28,7 @@ from rlrun.experiments.runs.run_directory import follow_import_paths
 from rlrun.experiments.spec.experiment import TrialSpec
 from rlrun.experiments.trial.divergence import Diverged
 from rlrun.experiments.trial.exploit import Exploit
+from rlrun.experiments.trial.slow_iterations import slow_iterations_noted
 from rlrun.experiments.trial.trial_directory import TrialDirectory
 from rlrun.experiments.trial.trial_loop import TrialLoop
 
@@ -109,8 +110,10 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
             return {"done": True, **self._taken_notes()}
         if self._awaits_exploit(loop):
             return {ROW: json.dumps(loop.last_result), AGAIN: True, **self._taken_notes()}
+        assert self._place is not None
         try:
-            row = loop.step()
+            with slow_iterations_noted(loop, self._place.write_progress):
+                row = loop.step()
         except Diverged as error:
             if self.config["interval"] is None:
                 raise

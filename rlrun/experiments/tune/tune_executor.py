@@ -35,6 +35,7 @@ from rlrun.experiments.search.rules_of_run import rule_of
 from rlrun.experiments.search.suggestions import Suggestions
 from rlrun.experiments.spec.experiment import TrialSpec
 from rlrun.experiments.trial.exploit import Exploit
+from rlrun.experiments.trial.slow_iterations import ProgressMessages
 from rlrun.experiments.tune.trainable import AGAIN, NOTES, ROW, AlgorithmTrainable, TrialError
 from rlrun.experiments.tune.trial_scheduler import RuleScheduler, exploit_of, trial_name
 from rlrun.experiments.tune.trial_source import TrialSource
@@ -121,6 +122,7 @@ class Reporter(Callback):  # type: ignore[misc]  # ray has no types
         self._run = run
         self._suggestions = suggestions
         self._reported_at = 0.0
+        self._progress = ProgressMessages(run.directory.path)
 
     @override
     def __reduce__(self) -> tuple[type[Callback], tuple[()]]:
@@ -137,9 +139,13 @@ class Reporter(Callback):  # type: ignore[misc]  # ray has no types
             cpus, gpus = (total.get(kind, 0.0) for kind in ("CPU", "GPU"))
             used = (max(0.0, cpus - free.get("CPU", 0.0)), max(0.0, gpus - free.get("GPU", 0.0)))
             self._run.tell(RunResources(used[0], cpus, used[1], gpus))
+            running = [trial_name(trial) for trial in trials if trial.status == Trial.RUNNING]
+            for name, text in self._progress.new(running).items():
+                self._run.note(name, text)
 
     @override
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        self._progress.forget(trial_name(trial))
         if not self._run.interrupts.received:
             self._run.tell(TrialEvent(trial_name(trial), "RUNNING"))
 

@@ -26,6 +26,7 @@ from rlrun.experiments.spec.experiment import TrialSpec
 from rlrun.experiments.spec.load import parse_experiments
 from rlrun.experiments.trial import results
 from rlrun.experiments.trial.results import read_results
+from rlrun.experiments.trial.slow_iterations import ProgressMessages
 from rlrun.experiments.trial.trial_directory import TrialDirectory
 from rlrun.experiments.trial.trial_loop import TrialLoop
 from tests.files import files
@@ -104,6 +105,13 @@ def test_after_each_push_the_run_has_what_the_trial_has(tmp_path: Path, run: Pat
     ]
     place.close()
     assert list((tmp_path / "scratch").iterdir()) == []
+
+
+def test_the_progress_of_a_trial_elsewhere_reaches_the_run(tmp_path: Path, run: Path, disk: DriverFiles) -> None:
+    place = TrialMirror(disk, ELSEWHERE, TRIAL, tmp_path / "scratch")
+    place.write_progress("iteration 2: 40 env steps")
+    assert ProgressMessages(run).new([TRIAL]) == {TRIAL: "iteration 2: 40 env steps"}
+    place.close()
 
 
 def test_a_row_is_sent_once(tmp_path: Path, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,5 @@
 """What run and resume refuse before anything starts, and what importing them does not import."""
 
-import re
 import socket
 import subprocess
 import sys
@@ -13,11 +12,10 @@ import rlrun
 from rlrun.engine.messages.errors import CheckpointError, ExitCode, SpecError, TrainingFailed, UsageError
 from rlrun.experiments.cluster.ray_session import warn_if_open_to_everyone
 from rlrun.experiments.launch.checks import check_envs
-from rlrun.experiments.launch.parts import LaunchedExperiment, is_left, slow_iterations_noted
+from rlrun.experiments.launch.parts import LaunchedExperiment, is_left
 from rlrun.experiments.launch.run import resume, run
 from rlrun.experiments.runs.run_directory import RunDirectory
 from rlrun.experiments.spec.load import parse_experiments
-from rlrun.experiments.trial.trial_loop import TrialLoop
 
 
 def groundless() -> None:
@@ -160,50 +158,3 @@ def test_a_search_that_was_interrupted_between_two_suggestions_is_not_over(tmp_p
 def test_what_is_no_run_cannot_be_resumed(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not a run"):
         resume(tmp_path)
-
-
-WAITING_ENV = """
-import threading
-import gymnasium
-TOLD = threading.Event()
-class Waiting(gymnasium.Env):
-    observation_space = gymnasium.spaces.Discrete(2)
-    action_space = gymnasium.spaces.Discrete(2)
-    steps = 0
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return 0, {}
-    def step(self, action):
-        Waiting.steps += 1
-        if Waiting.steps == 80:
-            assert TOLD.wait(600)
-        return 0, 0.0, False, Waiting.steps % 5 == 0, {}
-"""
-
-
-def test_an_iteration_that_takes_long_reports_its_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "waiting.py").write_text(WAITING_ENV)
-    config = {"num_envs_per_worker": 1, "train_batch_size": 64, "minibatch_size": 32, "num_epochs": 1}
-    spec = {
-        "algorithm": "ppo",
-        "env": "waiting:Waiting",
-        "stop": {"iteration": 2},
-        "config": {**config, "min_env_steps_per_iteration": 0, "compile": False, "model": {"hiddens": [4]}},
-    }
-    (trial,) = parse_experiments({"slow": spec})[0].trials()
-    notes: list[str] = []
-
-    def note(text: str) -> None:
-        notes.append(text)
-        if text.startswith("iteration 2: "):
-            sys.modules["waiting"].TOLD.set()
-
-    with TrialLoop(trial, tmp_path / "trial") as loop, slow_iterations_noted(loop, note, every_s=0.01):
-        loop.step()
-        loop.step()
-        steps = loop.last_result["env_steps"]
-    told = next(text for text in notes if text.startswith("iteration 2: "))
-    env_steps, minibatches = (int(number) for number in re.findall(r"(\d+) (?:env|mini)", told))
-    assert 0 < env_steps < steps
-    assert minibatches == 2

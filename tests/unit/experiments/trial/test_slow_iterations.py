@@ -1,0 +1,88 @@
+"""Progress messages of iterations that take long, in this process and from others."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from rlrun.experiments.spec.load import parse_experiments
+from rlrun.experiments.trial.slow_iterations import PROGRESS_FILE, ProgressMessages, slow_iterations_noted
+from rlrun.experiments.trial.trial_loop import TrialLoop
+
+WAITING_ENV = """
+import threading
+import gymnasium
+TOLD = threading.Event()
+class Waiting(gymnasium.Env):
+    observation_space = gymnasium.spaces.Discrete(2)
+    action_space = gymnasium.spaces.Discrete(2)
+    steps = 0
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return 0, {}
+    def step(self, action):
+        Waiting.steps += 1
+        if Waiting.steps == 80:
+            assert TOLD.wait(600)
+        return 0, 0.0, False, Waiting.steps % 5 == 0, {}
+"""
+
+
+def test_an_iteration_that_takes_long_reports_its_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "waiting.py").write_text(WAITING_ENV)
+    config = {"num_envs_per_worker": 1, "train_batch_size": 64, "minibatch_size": 32, "num_epochs": 1}
+    spec = {
+        "algorithm": "ppo",
+        "env": "waiting:Waiting",
+        "stop": {"iteration": 2},
+        "config": {**config, "min_env_steps_per_iteration": 0, "compile": False, "model": {"hiddens": [4]}},
+    }
+    (trial,) = parse_experiments({"slow": spec})[0].trials()
+    notes: list[str] = []
+
+    def note(text: str) -> None:
+        notes.append(text)
+        if text.startswith("iteration 2: "):
+            sys.modules["waiting"].TOLD.set()
+
+    with TrialLoop(trial, tmp_path / "trial") as loop, slow_iterations_noted(loop, note, every_s=0.01):
+        loop.step()
+        loop.step()
+        steps = loop.last_result["env_steps"]
+    told = next(text for text in notes if text.startswith("iteration 2: "))
+    env_steps, minibatches = (int(number) for number in re.findall(r"(\d+) (?:env|mini)", told))
+    assert 0 < env_steps < steps
+    assert minibatches == 2
+
+
+def write(run: Path, trial: str, text: str) -> None:
+    (run / trial).mkdir(exist_ok=True)
+    (run / trial / PROGRESS_FILE).write_text(text)
+
+
+def test_a_message_of_another_process_is_read_once(tmp_path: Path) -> None:
+    messages = ProgressMessages(tmp_path, every_s=0)
+    assert messages.new(["000", "001"]) == {}
+    write(tmp_path, "001", "iteration 2: 40 env steps")
+    assert messages.new(["000", "001"]) == {"001": "iteration 2: 40 env steps"}
+    assert messages.new(["000", "001"]) == {}
+    write(tmp_path, "001", "iteration 2: 80 env steps")
+    assert messages.new(["000"]) == {}  # it runs no more
+    assert messages.new(["000", "001"]) == {"001": "iteration 2: 80 env steps"}
+
+
+def test_the_message_of_an_earlier_process_is_not_new(tmp_path: Path) -> None:
+    write(tmp_path, "000", "iteration 2: 40 env steps")
+    messages = ProgressMessages(tmp_path, every_s=0)
+    messages.forget("000")
+    assert messages.new(["000"]) == {}
+
+
+def test_many_slow_trials_report_one_at_a_time(tmp_path: Path) -> None:
+    messages = ProgressMessages(tmp_path, every_s=1000)
+    for trial in ("000", "001"):
+        write(tmp_path, trial, "iteration 2: 40 env steps")
+    assert messages.new(["000", "001"]) == {"000": "iteration 2: 40 env steps"}
+    assert messages.new(["000", "001"]) == {}

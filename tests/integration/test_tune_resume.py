@@ -44,12 +44,16 @@ def spec(num_workers: int = 0, seeds: int = 1, iterations: int = 15) -> dict[str
     }
 
 
+SHELL = ["sh", "-c", 'trap : TERM; "$@"; code=$?; exit $code', "sh"]
+"""Leads the process group in which a command runs, as a batch system's script does."""
+
+
 def run_until(
     spec: dict[str, Any], runs: Path, executor: str, results: int, signal: str, target: str
 ) -> subprocess.CompletedProcess[str]:
     arguments = [json.dumps(spec), str(runs), executor, str(results), signal, target]
     return subprocess.run(
-        [sys.executable, CHILD, *arguments],
+        [*(SHELL if target == "group" else []), sys.executable, CHILD, *arguments],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
@@ -126,11 +130,11 @@ def test_a_run_that_is_told_to_end_while_ray_starts_says_how_to_begin_again(tmp_
     assert str(tmp_path) not in listed
 
 
-def test_ctrl_c_saves_what_runs_of_a_sweep_and_leaves_no_process_behind(tmp_path: Path) -> None:
+def test_a_signal_to_the_group_saves_what_runs_of_a_sweep_and_leaves_no_process_behind(tmp_path: Path) -> None:
     sweep = spec(seeds=3)
-    interrupted = run_until(sweep, tmp_path, "ray", 9, "SIGINT", "group")
+    interrupted = run_until(sweep, tmp_path, "ray", 9, "SIGTERM", "group")
     assert interrupted.returncode == 130, interrupted.stderr
-    assert interrupted.stdout == f"SIGINT: stopped; go on with: rlrun resume {tmp_path}/steady\n"
+    assert interrupted.stdout == f"SIGTERM: stopped; go on with: rlrun resume {tmp_path}/steady\n"
     assert interrupted.stderr == ""
     run = tmp_path / "steady"
     statuses = [TrialDirectory(run / f"{seed:03}-seed={seed}").read_record() for seed in range(3)]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import secrets
+import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from rlrun.engine.messages.errors import EnvironmentUnusable
@@ -101,15 +103,35 @@ def _start(num_cpus: int, object_store_bytes: int, *, quiet: bool) -> None:
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
     global _folder
     _folder = tempfile.TemporaryDirectory(prefix="rlrun-", dir=os.environ.get("RAY_TMPDIR", "/tmp"))
-    ray.init(
-        address="local",
-        _temp_dir=f"{_folder.name}/ray",  # this folder Ray opens to all users
-        num_cpus=num_cpus,
-        include_dashboard=False,
-        object_store_memory=object_store_bytes,
-        logging_level="ERROR" if quiet else "INFO",
-        log_to_driver=not quiet,
-    )
+    with _children_in_a_group_of_their_own():
+        ray.init(
+            address="local",
+            _temp_dir=f"{_folder.name}/ray",  # this folder Ray opens to all users
+            num_cpus=num_cpus,
+            include_dashboard=False,
+            object_store_memory=object_store_bytes,
+            logging_level="ERROR" if quiet else "INFO",
+            log_to_driver=not quiet,
+        )
+
+
+@contextmanager
+def _children_in_a_group_of_their_own() -> Iterator[None]:
+    """Context manager in which new processes get another process group than this process has outside.
+
+    A signal to the group of a command, as `timeout` or a batch system sends, would otherwise end Ray before its trials
+    are saved. A process that leads a group cannot leave it: its children stay in it.
+    """
+    group = os.getpgrp()
+    if group == os.getpid():
+        yield
+        return
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE):  # without any process in it, the group would be gone
+        os.setpgrp()
+        try:
+            yield
+        finally:
+            os.setpgid(0, group)
 
 
 def stop() -> None:

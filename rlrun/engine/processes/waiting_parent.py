@@ -5,12 +5,14 @@ command that runs trials is therefore forked before large imports. The parent en
 child. Both stay in one process group, so that a terminal treats them as one command.
 
 Ctrl-C in a terminal reaches both processes; a signal sent to the command's process id reaches only the parent. The
-child reports to the parent which signals it received, and the parent forwards all others. If the parent is killed, the
-kernel kills the child.
+child reports to the parent which signals it received, and the parent forwards all others. Equal signals within half a
+second count as one, since `timeout` sends each signal to the command's process and then to its group. If the parent is
+killed, the kernel kills the child.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import resource
 import select
@@ -93,6 +95,7 @@ class _Wait:
         self._own = own
         self._from_child: int | None = from_child
         self._reported = b""
+        self._heard: dict[int, float] = {}
         self._received: list[_Signal] = []  # by the parent, and not yet matched with one of the child
         self._received_by_child: list[_Signal] = []
         self._sent: list[_Signal] = []
@@ -114,7 +117,10 @@ class _Wait:
 
     def _listen(self) -> None:
         """Reads the OS signals that this parent process has received, and the messages of the child process."""
-        self._received += _signals(_read(self._own) or b"")
+        for number, when in _signals(_read(self._own) or b""):
+            if when - self._heard.get(number, -math.inf) > SAME_SIGNAL_S:
+                self._received.append((number, when))
+            self._heard[number] = when
         if self._from_child is None:
             return
         reported = _read(self._from_child)

@@ -101,6 +101,23 @@ def test_a_signal_is_handed_on_unless_it_came_to_the_child_as_well(
         os.close(descriptor)
 
 
+def test_a_signal_to_the_process_and_then_to_its_group_is_one_signal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rlrun.engine.processes.waiting_parent.SAME_SIGNAL_S", 1e9)
+    handed_on: list[int] = []
+    monkeypatch.setattr("os.kill", lambda pid, number: handed_on.append(number))
+    pipes = [os.pipe(), os.pipe()]
+    wait = _Wait(-1, pipes[0][0], pipes[1][0])
+    for to_child in ([], [signal.SIGTERM]):  # as timeout(1) does
+        os.write(pipes[0][1], bytes([signal.SIGTERM]))
+        os.write(pipes[1][1], bytes([signal.SIGALRM, *to_child]))
+        wait._listen()
+    monkeypatch.setattr("rlrun.engine.processes.waiting_parent.SAME_SIGNAL_S", 0.0)
+    wait._forward()
+    assert handed_on == [signal.SIGTERM]
+    for descriptor in (end for pipe in pipes for end in pipe):
+        os.close(descriptor)
+
+
 def test_an_end_between_the_look_at_the_child_and_the_wait_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     (own, to_own), (from_child, to_parent) = os.pipe(), os.pipe()
     for descriptor in (own, from_child):

@@ -266,7 +266,7 @@ class LocalLearner:
         return self._parameters.flat[start : start + size].cpu().numpy().copy()
 
     def load_flat(self, flat: NDArray[np.float32]) -> None:
-        """Replaces all of the policy's parameters by those in a flat vector, which is only read."""
+        """Replaces all of the policy's parameters by those in a flat vector, which is not modified."""
         self._parameters.flat.copy_(over_memory(flat))
 
     def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32]:
@@ -293,7 +293,7 @@ class LocalLearner:
         return None if self._parameters.target is None else self._parameters.target.cpu().numpy().copy()
 
     def load_target(self, flat: NDArray[np.float32]) -> None:
-        """Replaces the target network's parameters by those in a flat vector, which is only read."""
+        """Replaces the target network's parameters by those in a flat vector, which is not modified."""
         if self._parameters.target is not None:
             self._parameters.target.copy_(over_memory(flat))
 

@@ -65,7 +65,7 @@ class Staging:
 
 
 def over_memory(array: NDArray[Any]) -> Tensor:
-    """Returns a tensor that shares an array's memory, to be only read: the array may lie in Ray's object store."""
+    """Returns a tensor that shares an array's memory; do not modify it, as the array may be in Ray's object store."""
     contiguous = np.ascontiguousarray(array)
     if contiguous.flags.writeable:
         return torch.from_numpy(contiguous)

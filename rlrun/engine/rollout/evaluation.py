@@ -86,7 +86,7 @@ class EvaluationResult:
 
     @property
     def column_means(self) -> dict[str, float]:
-        """Mean over episodes of each configured column's sum, by metric name `episode_columns/<name>_mean`.
+        """Mean over episodes of each configured column's sum, by name of the metric (`episode_columns/<name>_mean`).
 
         Columns are per-step numbers, named in the env's config.
         """

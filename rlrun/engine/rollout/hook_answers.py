@@ -30,7 +30,7 @@ class HookAnswers:
 
         Args:
             path: Import path of the hook.
-            answer: Return value of the hook's event method.
+            answer: Return value of the hook's callback for the event.
         """
         if isinstance(answer, Stop):
             self.stop = self.stop or f"{path.partition(':')[2]}: {answer.reason}"

@@ -238,7 +238,7 @@ class Training:
         """Captures the current state as the content of a checkpoint; starts the training first if necessary.
 
         Args:
-            spec: Spec of the training, with at least `env`, `seed`, `config`, and `algorithm` or `policies`.
+            spec: The training as plain data, with at least `env`, `seed`, `config`, and `algorithm` or `policies`.
         """
         return content_of(self.running, spec, self.description, self.update_executor)
 

@@ -122,7 +122,7 @@ def with_constraint(learned: Flow[Any], bound: ConstraintConfig, algorithm: str)
 
 
 class IntrinsicRewards(StatefulOperator):
-    """Adds intrinsic rewards, and the inputs of the networks that compute them, to fragments.
+    """Adds intrinsic rewards (for curiosity), and the inputs of the networks that compute them, to fragments.
 
     Takes pairs (worker index, fragment).
 

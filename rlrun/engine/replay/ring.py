@@ -27,18 +27,16 @@ class ReplayRing:
 
     The buffer has entries [workers, rows, env slots]. A worker's fragments are stored in consecutive rows, and a step's
     next observation is in the next row. A row with an episode's final observation holds no step and is never sampled.
-    After a worker's restart, the new fragment begins one row later: the skipped row holds the final observation of the
-    interrupted episode.
+    After a worker's restart, one row is skipped: it holds the final observation of the interrupted episode.
 
     Empty rows (`rlrun.engine.data.packing`) are not stored. From a worker's first empty row on, each env slot has its
     own write position; until then all slots share one, which is faster.
 
-    A step can be sampled once all steps of its n-step transition are stored. Windows over several observations
+    A step can be sampled once all steps of its n-step transition are stored. Stacks of past observations
     (`rlrun.engine.data.views`) are stored as single observations, and rebuilt when read.
 
-    A buffer of other units than steps, such as sequences, uses three parts: `streams` computes indices of entries,
-    `read` reads entries, and the result of `insert` lists new and overwritten rows. Fragment columns named by `extra`
-    (recurrent state, episode starts) are stored too.
+    To store sequences instead of steps, use `streams` (indices of entries), `read`, and `insert`, whose result lists
+    new and overwritten rows. Columns named by `extra` (recurrent state, episode starts) are stored too.
 
     Args:
         capacity: Capacity in steps, over all workers.
@@ -46,8 +44,7 @@ class ReplayRing:
         n_step: Maximum length n of an n-step transition.
         gamma: Discount factor.
         extra: Names of additional columns to store, each [T, B, ...] or a tree of such arrays.
-        frame_stack: Number of images in a frame stack (newest last), each of which is stored once. None if observations
-            have no frame stack.
+        frame_stack: Number of images in a frame stack (newest last), each stored once; None without frame stacks.
         on_disk: Directory of memory-mapped files for the columns; None for RAM.
 
     Attributes:

@@ -38,7 +38,7 @@ C = TypeVar("C", bound=AlgorithmConfig)
 
 
 class SettingsByName:
-    """Descriptor `__signature__` of algorithm classes, which lists all settings as keyword parameters.
+    """Descriptor that gives algorithm classes a `__signature__` in which each setting is a keyword parameter.
 
     A class that defines a constructor has the constructor's signature; a class without settings has its base's
     signature.
@@ -207,9 +207,7 @@ class Algorithm(Generic[C]):
         return [Objective("loss", self.loss, parameters=policy.descended, max_grad_norm=bound, is_main=True)]
 
     def picture(self, trainee: Trainee) -> str | None:
-        """Returns an Returns an SVG picture of the learned policy or model for reports.
-
-        None if the algorithm draws none.
+        """Returns an SVG picture of the learned policy or model for reports; None if the algorithm draws none.
 
         The picture is drawn after each iteration with an evaluation; drawing must not change any state.
 
@@ -219,7 +217,9 @@ class Algorithm(Generic[C]):
         return None
 
     def worker_config(self, config: WorkerConfig) -> Any:
-        """Returns the config of the rollout workers, by default unchanged; a custom worker can have another dataclass.
+        """Returns the config for the rollout workers, by default `config` unchanged.
+
+        An algorithm with custom workers may return another dataclass, which must be picklable.
 
         Args:
             config: Config of the default worker, which steps envs with policies.

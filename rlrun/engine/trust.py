@@ -190,7 +190,9 @@ def env_risks(env: EnvConfig, path: str) -> list[str]:
 
 
 def text_risks(value: Any, path: str) -> list[str]:
-    """Returns a message for each risky argument: any but numbers, booleans, short plain texts, lists and dicts.
+    """Returns a message for each argument that may be risky, by its path in the settings.
+
+    Numbers, booleans and short plain texts are harmless, as are lists and dicts of these.
 
     Examples:
         >>> text_risks({"map": "4x4", "sizes": [1, 2.5], "file": "../maps/a"}, "env.kwargs")

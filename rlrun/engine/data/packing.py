@@ -136,9 +136,9 @@ class Packing:
         return kept
 
     def unpack(self, leaf: NDArray[Any]) -> NDArray[Any]:
-        """Inverse of `pack`: moves the rows of a packed column [T, B, ...] back to their places.
+        """Moves the rows of a packed column [T, B, ...] back to their original places.
 
-        Empty rows are zeros.
+        Rows that were empty are zeros.
         """
         if self._order is None or self._filled is None:
             return leaf

@@ -41,7 +41,7 @@ class ShuffleWindow:
     def draw(self, number: int, generator: np.random.Generator) -> SampleBatch:
         """Draws `number` transitions or sequences of L steps each, [number, L, ...].
 
-        Also replaces the oldest file in the window when it is time.
+        After enough draws, the next file also replaces the oldest one in the window; see the class.
         """
         if self._view is None:
             self._view = self._make_view(self._data if self._size is None else self._part(self._size, generator))

@@ -96,7 +96,7 @@ class ClientEpisodes:
             self._running.free(world)
 
     def publish(self, name: str, version: int, policy: Callable[[], Answer]) -> None:
-        """Publishes the policy's weights for clients that choose actions themselves."""
+        """Publishes the policy's weights, for clients that choose actions themselves."""
         with self._changed:
             self._published[name] = version, policy
 

@@ -104,7 +104,7 @@ class RunningEpisodes:
     def end(self, episode: ClientEpisode, *, terminated: bool, info: dict[str, float]) -> None:
         """Ends an episode for all its agents.
 
-        An episode whose observations the world has not got yet is not recorded.
+        If its world has not received any observation yet, the episode is not recorded at all.
         """
         for name in episode.agents:
             episode.end(name, terminated=terminated, info=info)

@@ -17,7 +17,7 @@ _ANGLES = 4001
 
 
 def t_quantile(degrees: float) -> float:
-    """Returns the Returns the 97.5 % quantile of Student's t distribution.
+    """Returns the 97.5 % quantile of Student's t distribution.
 
     It is computed by integrating the density over the angle arctan(t / sqrt(degrees)).
 

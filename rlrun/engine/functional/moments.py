@@ -27,7 +27,7 @@ class Moments:
 
     @classmethod
     def empty(cls, shape: tuple[int, ...]) -> Moments:
-        """Returns the moments of no samples, for samples with a given shape."""
+        """Returns the moments of an empty set of samples, given the shape of a sample."""
         return cls(0.0, np.zeros(shape), np.zeros(shape))
 
     @classmethod

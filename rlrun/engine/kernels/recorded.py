@@ -195,7 +195,7 @@ def memory(value: Any) -> Any:
 
 
 def constant(operand: Any, arrays: Sequence[Array]) -> Array:
-    """Converts a number to an array, with the dtype that NumPy gives it in an operation with the other arrays."""
+    """Converts a number to an array with the dtype that the number would get in a NumPy operation with given arrays."""
     if isinstance(operand, np.ndarray):
         return operand
     number = np.asarray(operand, np.result_type(operand, *(each.dtype for each in arrays)))

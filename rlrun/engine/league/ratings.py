@@ -149,7 +149,7 @@ def elo_ratings(points: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def table(payoffs: Payoffs, ratings: Mapping[str, float]) -> dict[str, Any]:
-    """Returns ratings and payoffs as plain data, with players in order of descending rating."""
+    """Returns ratings and results of games as plain data, with players in order of descending rating."""
     names = sorted(ratings, key=lambda name: -ratings[name])
     return {
         "ratings": {name: ratings[name] for name in names},

@@ -23,7 +23,7 @@ class ActingNetwork(Protocol):
         ...
 
     def load(self, flat: Floats) -> None:
-        """Loads parameters from a flat vector, which is never modified: it may lie in Ray's object store."""
+        """Loads parameters from a flat vector, which is not modified since it may lie in Ray's object store."""
         ...
 
     def __call__(

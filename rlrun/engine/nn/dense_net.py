@@ -173,9 +173,9 @@ class _Layer:
 
 
 def in_memory(array: Floats, numbers: Floats) -> Floats:
-    """Copies numbers into an existing array, whose memory other objects also refer to.
+    """Copies numbers into an existing array, whose memory other objects also use, and returns the array.
 
-    Returns that array, or a new one if the shape differs.
+    If the shapes differ, returns a new array instead.
     """
     if array.shape != numbers.shape:
         return numbers.copy("C")

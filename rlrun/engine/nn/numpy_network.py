@@ -58,7 +58,7 @@ class NumpyNetwork:
         return None if self._plain is None else (self._plain[0], self._plain[1].layers)
 
     def load(self, flat: Floats) -> None:
-        """Loads parameters from a flat vector, which is never modified: it may lie in Ray's object store."""
+        """Loads parameters from a flat vector, which is not modified since it may lie in Ray's object store."""
 
         def parameter(name: str) -> Floats:
             own, shape = self._places[name]

@@ -172,7 +172,7 @@ class ReplayBuffer:
         return batch
 
     def minibatches(self, number: int, batch_size: int, env_steps: int) -> SampleBatch:
-        """Samples minibatches like `sample`, and returns them stacked along an additional first axis.
+        """Samples minibatches like `sample`, but returns them stacked along an additional first axis.
 
         Args:
             number: Number of minibatches, N.

@@ -83,9 +83,9 @@ class ArrayStep(NamedTuple):
 class ArrayWorld(Protocol):
     """Interface of W multi-agent envs (worlds) that are stepped together, with arrays [W, K] for K agents in each.
 
-    An agent keeps its index k during its episode. After it ended, another agent may have the index from the next step
-    on. A world whose episode is over is stepped along with the others until its reset; the results of these steps are
-    ignored.
+    An agent keeps its index k during its episode. When its episode has ended, another agent may get the index from the
+    next step on. A world whose episode is over is stepped along with the others until its reset; the results of these
+    steps are ignored.
 
     Attributes:
         num_worlds: Number of worlds, W.

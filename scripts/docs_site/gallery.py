@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from scripts.docs_site.curves import curves_of
 from scripts.docs_site.page import ROOT, Page, raw_html
-from scripts.docs_site.places import Places
-
-VIDEOS = ROOT / "docs" / "images" / "gallery"
+from scripts.docs_site.places import GALLERY, Places
 
 
 def gallery_page(places: Places) -> Page:
@@ -17,7 +15,7 @@ def gallery_page(places: Places) -> Page:
         "scripts.gallery` trains and records the policies; [results](results.md) has the numbers.\n\n",
     )
     figures = []
-    for video in sorted(VIDEOS.glob("*.webp")):
+    for video in sorted(GALLERY.glob("*.webp")):
         folder, _, spec = video.stem.partition("-")
         address = f"images/{video.name}"
         places.images[address] = video

@@ -10,6 +10,8 @@ from scripts.docs_site.page import FENCED, ROOT
 
 LINK = re.compile(r"(?<=\]\()[^()\s]+(?=\))")
 IMAGES = (".svg", ".png", ".webp", ".gif")
+GALLERY = ROOT / "docs" / "images" / "gallery"
+"""Folder of the gallery's videos, whose page the build makes."""
 FOLDERS = ("examples", "benchmarks", "scripts")
 """Folders whose README is a page."""
 
@@ -58,6 +60,8 @@ class Places:
     def _address(self, target: Path, heading: str) -> str:
         """Address of a file on the site, with the heading."""
         anchor = f"#{heading}" if heading else ""
+        if target == GALLERY:
+            return "gallery.md"
         if target in self.names:
             return f"{self.names[target]}.md{anchor}"
         if target.suffix in IMAGES:

@@ -1,4 +1,4 @@
-"""What the site adds to the pages of algorithms: dataflow as a picture, curves, all settings, metrics."""
+"""What the site adds to the pages of algorithms: dataflow as a picture, results, curves, all settings, metrics."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from rlrun.engine.training.assemble.policies import Policies
 from scripts.docs_site.curves import curves_of
 from scripts.docs_site.page import Page, raw_html
 from scripts.docs_site.plan_picture import Picture
+from scripts.docs_site.results import REACHED, add_to_algorithm
 from scripts.docs_site.settings import metrics_table, own_metrics, own_settings, settings_table
 
 INDEX_ROW = re.compile(r"^\| \[`(\w+)`\]\((algorithms/\w+)\.md\) \|", re.MULTILINE)
@@ -23,7 +24,8 @@ def add_to_algorithms(pages: dict[str, Page]) -> None:
     for name, algorithms in by_page.items():
         page = pages[name]
         page.extra["Dataflow"] = "\n".join(map(plan_figure, algorithms))
-        page.extra["What it reached"] = curve_figures(page)
+        page.extra[REACHED] = curve_figures(page)
+        add_to_algorithm(page, algorithms)
         page.markdown = page.markdown.rstrip("\n") + "\n" + "\n".join(map(reference, algorithms))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
@@ -16,6 +16,8 @@ WIDTH, HEIGHT = 320, 190
 LEFT, RIGHT, TOP, BOTTOM = 50, 312, 26, 164
 """Pixels of the picture, and of the axes in it."""
 POINTS = 60
+FEW_POINTS = 5
+"""Points up to which a curve has a mark at each, since a line through them is mostly interpolation."""
 
 
 def curves_of(spec: str) -> list[str]:
@@ -53,16 +55,24 @@ def curve_picture(spec: str, metric: str, records: Sequence[dict[str, Any]]) -> 
     low, high = min(float(values.min()), gate), max(float(values.max()), gate)
     span = (high - low) or 1.0
 
-    def line(steps: Any, values: Any, kind: str) -> str:
+    def places(steps: Any, values: Any) -> Iterator[tuple[float, float]]:
         xs = LEFT + np.asarray(steps) / end * (RIGHT - LEFT)
         ys = BOTTOM - (np.asarray(values) - low) / span * (BOTTOM - TOP)
-        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(xs, ys, strict=True))
+        return zip(xs, ys, strict=True)
+
+    def line(steps: Any, values: Any, kind: str) -> str:
+        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in places(steps, values))
         return f'<polyline class="{kind}" points="{points}"/>'
 
-    places, mean = mean_curve(curves, POINTS)
+    def dots(steps: Any, values: Any) -> str:
+        """Marks what a curve of few evaluations knows, and what it interpolates."""
+        return "".join(f'<circle class="seed" cx="{x:.1f}" cy="{y:.1f}" r="2"/>' for x, y in places(steps, values))
+
+    positions, mean = mean_curve(curves, POINTS)
     counter = SGD_STEPS if SGD_STEPS in records[0] else ENV_STEPS
     lines = [line(steps, values, "seed") for steps, values in curves]
-    lines += [line([0, end], [gate, gate], "gate"), line(places, mean, "mean")]
+    lines += [dots(steps, values) for steps, values in curves if len(steps) <= FEW_POINTS]
+    lines += [line([0, end], [gate, gate], "gate"), line(positions, mean, "mean")]
     return (
         f'<svg class="curve" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(spec)}: {escape(metric)}">'
         + _axes(spec, metric, f"{_short(end)} {STEP_NAMES[counter]}", (low, high), len(records))

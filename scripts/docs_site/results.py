@@ -1,9 +1,9 @@
-"""Results page: the table of learning results with drawn curves, and filters by algorithm and env."""
+"""Tables of learning results with drawn curves: all on the results page, with filters, and those of each algorithm."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from html import escape
 from typing import Any
@@ -19,6 +19,10 @@ from scripts.results import BEGIN, END, Record, by_metric, read_records, row
 HEADINGS = ("spec", "curve", "must reach", "IQM [95 % interval]", "gate", "worst seed", "seeds", "seconds", "commit")
 WIDTH, HEIGHT, MARGIN = 120, 34, 2
 POINTS = 40
+REACHED = "What it reached"
+"""Section of an algorithm's page for its results."""
+WRITTEN = re.compile(r"^\| spec \| must reach .*(?:\n\|.*)+", re.MULTILINE)
+"""Table of results in the Markdown of an algorithm's page."""
 
 FILTER = """<script>
 document.addEventListener("DOMContentLoaded", () => {
@@ -39,23 +43,53 @@ def add_to_results(pages: Mapping[str, Page]) -> None:
     """Replaces the Markdown table of the results page with one that has drawn curves and filters."""
     page = pages["results"]
     written = page.markdown.partition(BEGIN)[2].partition(END)[0].strip()
-    page.instead = {written: raw_html(results_table(by_metric(read_records())))}
+    page.instead = {written: raw_html(filtered_table(all_results()))}
+
+
+def add_to_algorithm(page: Page, algorithms: Collection[str]) -> None:
+    """Adds the results of all specs with an algorithm to its page, in the place of the rows that its Markdown has."""
+    shown = set(re.findall(r"^\| `(configs/[^`]+)`", page.markdown, re.MULTILINE))
+    results = {
+        (spec, experiment, metric): seeds
+        for (spec, experiment, metric), seeds in all_results().items()
+        if spec in shown or not set(algorithms).isdisjoint(re.split(r", | \+ ", algorithm_and_env(spec, experiment)[0]))
+    }
+    if not results:
+        return
+    html = raw_html(results_table(results))
+    if written := WRITTEN.search(page.markdown):
+        page.instead[written[0]] = html
+    else:
+        page.extra[REACHED] = f"{html}\n{page.extra.get(REACHED, '')}"
+
+
+@cache
+def all_results() -> Mapping[tuple[str, str, str], Sequence[Record]]:
+    """The records of each seed, by spec, experiment and metric."""
+    return by_metric(read_records())
+
+
+def filtered_table(results: Mapping[tuple[str, str, str], Sequence[Record]]) -> str:
+    """HTML of the table with filters by algorithm and env."""
+    names = {algorithm_and_env(spec, experiment) for spec, experiment, _ in results}
+    algorithms, envs = (sorted(set(values), key=str.lower) for values in zip(*names, strict=True))
+    return (
+        f'<div class="results-filter">{select("algorithm", algorithms)} {select("env", envs)} <output></output></div>\n'
+        f"{results_table(results)}\n{FILTER}"
+    )
 
 
 def results_table(results: Mapping[tuple[str, str, str], Sequence[Record]]) -> str:
-    """HTML of the table and its filters.
+    """HTML of the table.
 
     Args:
         results: The records of each seed, by spec, experiment and metric.
     """
-    names = {algorithm_and_env(spec, experiment) for spec, experiment, _ in results}
-    algorithms, envs = (sorted(set(values), key=str.lower) for values in zip(*names, strict=True))
     head = "".join(f"<th>{heading}</th>" for heading in HEADINGS)
     rows = "\n".join(table_row(spec, experiment, seeds) for (spec, experiment, _), seeds in results.items())
     return (
-        f'<div class="results-filter">{select("algorithm", algorithms)} {select("env", envs)} <output></output></div>\n'
         '<div class="table-wrapper docutils container"><table class="docutils results">\n'
-        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody></table></div>\n{FILTER}"
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody></table></div>"
     )
 
 

@@ -30,7 +30,7 @@ from scripts.docs_site.notebook_pages import notebook_page
 from scripts.docs_site.page import ROOT, Page, inserted
 from scripts.docs_site.places import Places
 from scripts.docs_site.plan_picture import Picture
-from scripts.docs_site.results import table_row
+from scripts.docs_site.results import REACHED, add_to_algorithm, table_row
 from scripts.docs_site.settings import own_metrics, own_settings
 from scripts.docs_site.spec_reference import SPEC_REFERENCE, spec_reference_text
 from scripts.docs_site.written import sections, written_pages
@@ -213,6 +213,36 @@ def test_a_row_of_results_names_algorithm_and_env_and_draws_the_mean_curve_below
     heights = [float(point.split(",")[1]) for point in line.get("points", "").split()]
     assert (heights[0], heights[-1]) == (32.0, 17.0)  # from 0 to 5, half of the gate
     assert gate.get("d") == "M2,2.0 H118"
+
+
+def test_the_page_of_an_algorithm_has_all_its_results_in_the_place_of_the_written_rows(
+    written: dict[str, Page],
+) -> None:
+    page = written["algorithms/impala_appo"]
+    add_to_algorithm(page, ["impala", "appo"])
+    ((markdown, table),) = page.instead.items()
+    assert markdown in page.markdown
+    rows = re.findall(r'data-algorithm="(\w+)" data-env="([\w-]+)".*?data-label="seeds">(\d+)<', table)
+    assert ("appo", "Pendulum-v1", "10") in rows
+    assert {algorithm for algorithm, _, _ in rows} == {"appo", "impala"}
+
+
+def test_the_results_of_a_page_without_rows_are_at_the_end_of_its_section() -> None:
+    page = Page("algorithms/pg", f"# `pg`\n\n## {REACHED}\n\nMuch.\n")
+    add_to_algorithm(page, ["pg"])
+    assert "cartpole/pg.yaml" in page.extra[REACHED]
+    add_to_algorithm(nothing := Page("algorithms/none", "# `none`\n"), ["none"])
+    assert (nothing.instead, nothing.extra) == ({}, {})
+
+
+def test_a_curve_of_few_evaluations_marks_them() -> None:
+    record = {"experiment": "x", "expected": 5.0, "curve": [[0, 0.0], [100, 10.0]], "env_steps": 100}
+    long = {**record, "curve": [[step, 1.0] for step in range(0, 101, 10)]}
+    drawn = ElementTree.fromstring(curve_picture("configs/a/b.yaml", "episode_return_mean", [record, long]))
+    assert [(mark.get("cx"), mark.get("cy")) for mark in drawn.findall("circle")] == [
+        ("50.0", "164.0"),
+        ("312.0", "26.0"),
+    ]
 
 
 def test_signatures_of_settings_are_left_to_their_fields_and_long_ones_name_parameters_only() -> None:

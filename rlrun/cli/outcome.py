@@ -14,6 +14,7 @@ from rlrun.cli.trial_progress import training_time
 from rlrun.experiments.runs.outcome import failure_of, resume_command, shown_path
 from rlrun.experiments.runs.trial_status import is_complete
 from rlrun.report.action_kinds import differing_line
+from rlrun.report.games import GAMES, OUTCOMES, are_games
 from rlrun.report.plain_json import fields_of
 from rlrun.report.step_axis import STEP_NAMES, counted_metric
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 MOST_BEST = 10
 """Number of the best trials that are listed for a large run."""
+RETURNS = {"return": "episode_return_mean", "evaluation": "evaluation/episode_return_mean"}
+"""Metrics of the table of trials, by heading."""
 
 
 def print_outcome(trials: Sequence[TrialResult]) -> None:
@@ -83,17 +86,22 @@ def results_table(trials: Sequence[TrialResult]) -> str:
     metric = counted_metric(trial.last_result for trial in trials)
     judged = {trial.judged_by for trial in trials}
     best = f"best {metric_words(judged.pop())}" if len(judged) == 1 else "best"
+    shown = {heading: f"{GAMES}{rate}" for heading, rate in OUTCOMES.items()} if are_games(trials) else RETURNS
     columns: dict[str, Callable[[TrialResult], Any]] = {
         "trial": lambda trial: trial.name if is_one_run else f"{trial.directory.parent.name}/{trial.name}",
         "status": lambda trial: trial.shown_status,
         STEP_NAMES[metric]: lambda trial: trial.last_result.get(metric),
-        "return": lambda trial: trial.last_result.get("episode_return_mean"),
-        "evaluation": lambda trial: trial.last_result.get("evaluation/episode_return_mean"),
+        **{heading: last_value(metric) for heading, metric in shown.items()},
         best: lambda trial: trial.best_score,
         "time": lambda trial: training_time(trial.last_result),
         "checkpoint": lambda trial: trial.checkpoint and int(trial.checkpoint.name.rpartition("_")[2]),
     }
     return listed(trials, columns, expendable=["checkpoint", "time", "evaluation"])
+
+
+def last_value(metric: str) -> Callable[[TrialResult], Any]:
+    """Function from a trial to its last value of a metric."""
+    return lambda trial: trial.last_result.get(metric)
 
 
 def next_steps(trials: Sequence[TrialResult]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Selection of the metrics that a report page draws as a grid of small charts: returns, learner, time, others."""
+"""Selection of the metrics that a report page draws as a grid of small charts, by section."""
 
 from __future__ import annotations
 
@@ -27,7 +27,12 @@ _COUNTERS = frozenset(
     {"iteration", "env_steps", "agent_steps", "sgd_steps", "episodes", "weights_version", "worker_restarts", CLOCK}
 )
 
-_RETURNS = re.compile(r"(.*/)?episode_.*|evaluation/.*|league/.*")
+_GAMES = re.compile(r"evaluation/against/.*|league/.*")
+
+_SUMS = re.compile(r"evaluation/against/.*unbeaten_rate")
+"""Metrics that are sums of others, and so are not drawn."""
+
+_RETURNS = re.compile(r"(.*/)?episode_.*|evaluation/.*")
 
 _LEARNER = re.compile(r"(policies/[^/]+/)?learner/.*|policies/.*")
 
@@ -62,7 +67,7 @@ def grid_metrics(trials: Sequence[TrialResult]) -> list[str]:
     names = dict.fromkeys(
         name for trial in trials for name, value in trial.last_result.items() if isinstance(value, int | float | None)
     )
-    return [name for name in names if _last_part(name) not in _COUNTERS]
+    return [name for name in names if _last_part(name) not in _COUNTERS and not _SUMS.fullmatch(name)]
 
 
 def metric_grid(runs: Sequence[RunView], names: Iterable[str]) -> MetricGrid:
@@ -73,7 +78,7 @@ def metric_grid(runs: Sequence[RunView], names: Iterable[str]) -> MetricGrid:
         names: Names of the metrics.
     """
     trials = [trial for run in runs for trial in run.trials]
-    sections: dict[str, list[str]] = {"Returns": [], "Learner": [], "Time": [], "Others": []}
+    sections: dict[str, list[str]] = {"Games": [], "Returns": [], "Learner": [], "Time": [], "Others": []}
     constants = {}
     for name in names:
         courses = [values for trial in trials if len(values := _finite(trial, name))]
@@ -81,6 +86,7 @@ def metric_grid(runs: Sequence[RunView], names: Iterable[str]) -> MetricGrid:
             sections[_section(name)].append(name)
         elif len(distinct := {float(values[0]) for values in courses}) == 1:
             constants[name] = distinct.pop()
+    sections["Games"].sort(key=lambda name: name.startswith("league/"))
     sections["Learner"].sort(key=_learner_order)
     left_out = sum(max(0, len(found) - MOST_PER_SECTION) for found in sections.values())
     kept = {title: found[:MOST_PER_SECTION] for title, found in sections.items() if found}
@@ -108,6 +114,8 @@ def phases(trial: TrialResult) -> list[tuple[str, float]]:
 def _section(name: str) -> str:
     if is_timing(name):
         return "Time"
+    if _GAMES.fullmatch(name):
+        return "Games"
     if _RETURNS.fullmatch(name):
         return "Returns"
     return "Learner" if _LEARNER.fullmatch(name) else "Others"

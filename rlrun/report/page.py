@@ -20,6 +20,7 @@ from rlrun.experiments.runs.trial_result import TrialResult
 from rlrun.report.action_kinds import KIND_METRICS
 from rlrun.report.comparison import Comparison, compare, env_notes
 from rlrun.report.configurations import Group, groups_of, is_number, params_text, value_text
+from rlrun.report.games import are_games, outcomes_of
 from rlrun.report.metric_grid import grid_metrics, metric_grid
 from rlrun.report.page_curves import curves_data, lines_of, member_groups, rounded
 from rlrun.report.page_run import run_data
@@ -49,6 +50,7 @@ SCRIPTS = (
     "head.js",
     "curves.js",
     "tables.js",
+    "games.js",
     "sweep.js",
     "slices.js",
     "history.js",
@@ -65,11 +67,11 @@ MOST_COMPARED = 60
 MOST_SIDES = 12
 """Number of the best groups whose comparison is shown in tables."""
 
-USUAL_METRICS = (DEFAULT_METRIC, EVALUATION_METRIC, "episode_len_mean")
-"""Metrics whose curves are shown if reported, in addition to those that the user names."""
+LENGTH = "episode_len_mean"
+USUAL_METRICS = (DEFAULT_METRIC, EVALUATION_METRIC, LENGTH)
 WORLD_METRICS = re.compile(
     r"(evaluation/)?policies/[^/]+/episode_return_mean|league/(elo|win_rate)_.+"
-    r"|evaluation/against/((first|second)/)?(win|unbeaten)_rate"
+    r"|evaluation/against/((first|second)/)?(win|draw|loss|unbeaten)_rate"
 )
 """Further metrics of a multi-agent world: the return of each policy, and the outcomes of games."""
 
@@ -112,6 +114,7 @@ def page_data(
         "steps": STEP_NAMES[steps],
         "groups": curves_data(ordered, [g for run in runs for g in member_groups(run)], shown, grid, steps, mode),
         "configurations": _configurations_data(ordered, summaries, steps),
+        "games": [asdict(outcomes) for outcomes in outcomes_of(ordered)],
         "leader": asdict(leader) if leader is not None else None,
         "comparison": _comparison_data(comparison, reason, env_notes(runs)),
         "profiles": None if (found := profiles(runs, groups, metric, mode)) is None else asdict(found),
@@ -124,6 +127,11 @@ def world_metrics(trials: Sequence[TrialResult]) -> list[str]:
     """Names of the reported metrics of a multi-agent env: returns of policies, win rates and Elo ratings."""
     names = dict.fromkeys(name for trial in trials for name in trial.last_result)
     return sorted(filter(WORLD_METRICS.fullmatch, names))
+
+
+def usual_metrics(trials: Sequence[TrialResult]) -> tuple[str, ...]:
+    """Metrics whose curves reports show unasked, if reported; games have rates instead of returns."""
+    return (LENGTH,) if are_games(trials) else USUAL_METRICS
 
 
 def _comparison(
@@ -284,7 +292,7 @@ def write_report(
         UsageError: If a directory is not a run, or a metric is reported by none of the runs.
     """
     trials = [trial for path in paths for trial in read_run_state(Path(path)).trials]  # without their rows
-    shown, small = [*metrics, *USUAL_METRICS, *world_metrics(trials)], grid_metrics(trials)
+    shown, small = [*metrics, *usual_metrics(trials), *world_metrics(trials)], grid_metrics(trials)
     read = [*shown, *small, *KIND_METRICS]
     runs = read_runs(paths, read)
     require_reported(runs, metrics)

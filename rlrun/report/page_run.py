@@ -59,6 +59,7 @@ def run_data(run: RunView, metric: str, mode: Mode) -> dict[str, Any]:
     judged = next((trial for trial in run.trials if best is not None and trial.name == best.trial), None)
     return {
         **fields_of(run, "name", "path", "algorithm", "env"),
+        "opponent": (run.spec.get("evaluation") or {}).get("against"),
         **fields_of(run.table, "created", "command", "versions", "machine", "commits", "after"),
         "shape": shape_text(run),
         "labels": asdict(run.labels),

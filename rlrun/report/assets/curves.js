@@ -119,7 +119,12 @@ function contentOf(metric, view, isBig) {
 
 /** A metric's name for a small chart, whose section says the rest. */
 const inShort = (metric) =>
-  metric.replace(/^(learner|time)\//, "").replace(/^evaluation\/episode_/, "evaluation: ").replace(/^episode_/, "");
+  metric
+    .replace(/^(learner|time)\//, "")
+    .replace(/^evaluation\/episode_/, "evaluation: ")
+    .replace(/^evaluation\/against\//, "")
+    .replace(/(^|\/)policies\/([^/]+)\/(learner\/)?/, "$1$2: ")
+    .replace(/^episode_/, "");
 
 /** A group's curve with its xs; over time a curve that was only kept over steps goes by the time of each step. */
 function curveOf(group, metric, axis) {

@@ -2,6 +2,7 @@
 // Puts the sections of the report into the page.
 
 head();
+games();
 envProfiles();
 const curves = learningCurves();
 configurations(curves);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,18 @@ def test_trials_of_several_runs_can_be_told_apart() -> None:
         "a/000-seed=0",
         "b/000-seed=0",
     ]
+
+
+def test_games_end_with_rates_in_the_place_of_a_return_that_sums_over_both_sides() -> None:
+    rates = {
+        "evaluation/against/win_rate": 0.5,
+        "evaluation/against/draw_rate": 0.3,
+        "evaluation/against/loss_rate": 0.2,
+    }
+    played = replace(trial("a", "000-seed=0"), last_result={"env_steps": 100, "episode_return_mean": 0.0, **rates})
+    heading, row = (line.split() for line in results_table([played]).splitlines())
+    assert heading[4:7] == ["won", "drawn", "lost"]
+    assert row[3:6] == ["0.5", "0.3", "0.2"]
 
 
 def swept(runs: Path, configurations: int, seeds: int) -> list[TrialResult]:

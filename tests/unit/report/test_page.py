@@ -186,7 +186,6 @@ def test_a_world_s_page_keeps_to_one_policy_in_a_row_and_offers_each_policy_s_cu
         "policies/left/episode_return_mean": 100.0,
         "evaluation/episode_return_mean": 188.7,
         f"evaluation/{right}": 95.0,
-        "evaluation/against/first/win_rate": 0.5,
         "league/elo_right": 12.0,
         "policies/right/kl": 0.1,
     }
@@ -200,12 +199,32 @@ def test_a_world_s_page_keeps_to_one_policy_in_a_row_and_offers_each_policy_s_cu
         right,
         "episode_return_mean",
         "evaluation/episode_return_mean",
-        "evaluation/against/first/win_rate",
         f"evaluation/{right}",
         "league/elo_right",
         "policies/left/episode_return_mean",
     ]
     assert data["groups"][0]["curves"]["league/elo_right"]["steps"]["mean"][-1] == 12
+
+
+def test_the_page_of_games_has_rates_by_side_in_the_place_of_returns(make_sweep: MakeRun, tmp_path: Path) -> None:
+    spec = {"evaluation": {"against": "minimax"}}
+    run = make_sweep({0.1: [[0.0, 0.0], [0.0, 0.0]]}, spec=spec)
+    for rows, won in zip(sorted(run.glob("*/result.json")), (0.5, 0.7), strict=True):
+        first, last = map(json.loads, rows.read_text().splitlines())
+        rates = {"win_rate": won, "draw_rate": 0.2, "loss_rate": 0.8 - won, "unbeaten_rate": won + 0.2}
+        games = {f"evaluation/against/{side}{rate}": value for side in ("", "first/") for rate, value in rates.items()}
+        early = {**first, **dict.fromkeys(games, 0.25), "league/members": 1}
+        rows.write_text("".join(json.dumps(row) + "\n" for row in (early, {**last, **games, "league/members": 2})))
+    data, _ = report(tmp_path, run)
+    assert [(one["side"], pytest.approx(one["won"])) for one in data["games"]] == [("both", 0.6), ("first", 0.6)]
+    assert pytest.approx((data["games"][0]["drawn"], data["games"][0]["lost"])) == (0.2, 0.2)
+    assert data["runs"][0]["opponent"] == "minimax"
+    assert data["metric"] == "evaluation/against/unbeaten_rate"
+    assert "episode_return_mean" not in data["metrics"]
+    rates_drawn = [
+        f"evaluation/against/{side}{rate}_rate" for side in ("", "first/") for rate in ("win", "draw", "loss")
+    ]
+    assert data["grid"]["sections"]["Games"] == [*rates_drawn, "league/members"]
 
 
 def test_the_first_screen_names_the_best_configuration_its_lead_and_how_sure_that_is(

@@ -1,0 +1,62 @@
+"""Outcomes of games in evaluations against an opponent: rates of wins, draws and losses, also by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rlrun.experiments.runs.trial_result import TrialResult
+    from rlrun.report.configurations import Group
+
+GAMES = "evaluation/against/"
+"""Prefix of the metrics of games."""
+
+OUTCOMES = {"won": "win_rate", "drawn": "draw_rate", "lost": "loss_rate"}
+"""Last parts of the metrics' names, by what they count."""
+
+SIDES = {"both": "", "first": "first/", "second": "second/"}
+"""Parts of the metrics' names by the side that a policy plays."""
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """Outcomes of a configuration's games in its last evaluation, as means over its trials.
+
+    Attributes:
+        label: Name of the configuration.
+        side: Side of its policy, one of `SIDES`.
+        won: Fraction of the games that it won.
+        drawn: Fraction of the games that were drawn.
+        lost: Fraction of the games that it lost.
+    """
+
+    label: str
+    side: str
+    won: float
+    drawn: float
+    lost: float
+
+
+def are_games(trials: Sequence[TrialResult]) -> bool:
+    """Whether all trials report outcomes of games; the mean return over both sides of a game then says nothing."""
+    return bool(trials) and all(any(name.startswith(GAMES) for name in trial.last_result) for trial in trials)
+
+
+def outcomes_of(groups: Sequence[Group]) -> list[Outcomes]:
+    """Outcomes of the games of groups, by side; [] without games against an opponent.
+
+    Args:
+        groups: The groups, whose trials have the columns of the metrics of games.
+    """
+    found = []
+    for group in groups:
+        trials = [trial for sample in group.samples for trial in sample]
+        for side, part in SIDES.items():
+            rates = [[trial.final(f"{GAMES}{part}{rate}") for rate in OUTCOMES.values()] for trial in trials]
+            played = [[rate for rate in own if rate is not None] for own in rates]
+            if whole := [own for own in played if len(own) == len(OUTCOMES)]:
+                found.append(Outcomes(group.label, side, *map(fmean, zip(*whole, strict=True))))
+    return found

@@ -13,7 +13,7 @@ from rlrun.cli.options import complete_specs_and_trials, json_option, runs_dir_o
 from rlrun.cli.tables import stdout_width, table
 
 if TYPE_CHECKING:
-    from rlrun.experiments.spec.difference import Difference, Setting
+    from rlrun.experiments.spec.difference import Difference
 
 
 @click.command()
@@ -77,18 +77,8 @@ def _entry_of_file(file: Path, name: str) -> dict[str, Any]:
 def _text(found: list[Difference], first: str, second: str) -> str:
     if not found:
         return f"{first} and {second} have the same settings"
-    rows = [[one.setting, _cell(one.first), _cell(one.second)] for one in found]
+    rows = [[one.setting, *(value and str(value) for value in (one.first, one.second))] for one in found]
     return table(["setting", first, second], rows, stdout_width())
-
-
-def _cell(setting: Setting | None) -> str | None:
-    from rlrun.engine.settings.commented_yaml import flow_yaml
-
-    if setting is None:
-        return None
-    value = setting.value
-    shown = int(value) if isinstance(value, float) and value.is_integer() else value  # bounds of stop are floats
-    return f"{flow_yaml(shown)}{' (default)' if setting.is_default else ''}"
 
 
 def _data(one: Difference) -> dict[str, Any]:

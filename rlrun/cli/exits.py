@@ -29,6 +29,7 @@ from rlrun.engine.messages.errors import (
     SpecError,
     TrainingFailed,
     UsageError,
+    is_out_of_memory,
 )
 from rlrun.engine.processes import signals
 from rlrun.experiments.trial.user_code import failure_of_user_code
@@ -97,7 +98,7 @@ def explain(error: Exception | SystemExit) -> tuple[int, str]:
         return error.exit_code, str(error)  # a spec's mistakes begin with file:line:column, an interrupt is no error
     if isinstance(error, RlrunError):
         return error.exit_code, f"Error: {error}"
-    if _is_out_of_memory(error):
+    if is_out_of_memory(error):
         return OutOfResources.exit_code, ": ".join(["Error: out of memory", *([str(error)] if str(error) else [])])
     if isinstance(error, OSError) and error.errno in LACKS:
         message, advice = LACKS[error.errno]
@@ -143,17 +144,6 @@ def require_complete(run: Path, damages: Sequence[str]) -> None:
     """
     if damages:
         raise RunDamaged(f"{run}: {counted(len(damages), 'file')} cannot be relied on")
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    """Whether an exception means out of memory, including torch's RuntimeErrors on CPU and GPU."""
-    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
-        return True
-    if isinstance(error, ImportError):  # of a library, under a limit on the address space (`ulimit -v`)
-        return "failed to map segment" in str(error) or "annot allocate memory" in str(error)
-    return isinstance(error, RuntimeError) and any(
-        words in str(error) for words in ("out of memory", "can't allocate memory", "can't start new thread")
-    )
 
 
 def _silence_stdout() -> None:

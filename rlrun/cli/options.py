@@ -259,6 +259,14 @@ executor_option = click.option(
 )
 """Command decorator: option ``--executor``, which runs trials in this process or under Ray Tune."""
 
+resume_option = click.option(
+    "--resume", "resumes", is_flag=True, help="Continue the run that has this name; begin it if there is none."
+)
+"""Command decorator: flag ``--resume``, with which a command may be repeated until its runs are complete."""
+
+retry_failed_option = click.option("--retry-failed", is_flag=True, help="Also resume the trials that failed.")
+"""Command decorator: flag ``--retry-failed``, which resumes failed trials."""
+
 address_option = click.option("--address", help="Join the Ray cluster at this address, or at `auto` this node's.")
 """Command decorator: option ``--address``, a Ray cluster to join."""
 

@@ -14,6 +14,7 @@ from rlrun.cli.options import (
     executor_option,
     json_option,
     progress_options,
+    resume_option,
     runs_dir_option,
     set_option,
     spec_files_option,
@@ -52,6 +53,7 @@ def output_option(name: str, description: str) -> Callable[[Command], Command]:
     "--control", is_flag=True, help="Freeze the policies, and require that every experiment misses its target."
 )
 @executor_option
+@resume_option
 @output_option("--baseline", "Compare learning curves and speed with this stored run; learning worse is a miss.")
 @output_option("--save-baseline", "Store this run's learning curves, speed and verdicts as a baseline.")
 @click.option("--fail-on-speed", is_flag=True, help="With --baseline: a slower experiment fails as well.")
@@ -67,6 +69,7 @@ def regress(
     best: bool,
     control: bool,
     executor: Executor | None,
+    resumes: bool,
     baseline: Path | None,
     save_baseline: Path | None,
     fail_on_speed: bool,
@@ -109,6 +112,7 @@ def regress(
             control=control,
             best=best,
             executor=executor,
+            resume=resumes,
             watch=watcher,
         )
     if save_baseline is not None:

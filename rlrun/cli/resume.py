@@ -14,6 +14,7 @@ from rlrun.cli.options import (
     executor_option,
     json_option,
     progress_options,
+    retry_failed_option,
     runs_dir_option,
     trust_option,
 )
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 @click.option(
     "--eager", is_flag=True, help="Resume a compiled run without compilation; the last digits of numbers differ."
 )
-@click.option("--retry-failed", is_flag=True, help="Also resume the trials that failed.")
+@retry_failed_option
 @click.option(
     "--extend",
     "extensions",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ from rlrun.cli.options import (
     max_trials_option,
     note_option,
     progress_options,
+    resume_option,
+    retry_failed_option,
     runs_dir_option,
     set_option,
     spec_files_option,
@@ -27,6 +30,10 @@ from rlrun.cli.options import (
 if TYPE_CHECKING:
     from rlrun.cli.watch import Progress
     from rlrun.experiments.runs.run_directory import Executor
+    from rlrun.experiments.spec.experiment import Experiment
+
+RESTARTS_VARIABLE = "SLURM_RESTART_COUNT"
+"""Environment variable in which Slurm counts how often it has requeued a job."""
 
 
 @click.command()
@@ -49,6 +56,8 @@ if TYPE_CHECKING:
     shell_complete=complete_trials,
     help="Start from the weights of this checkpoint, card, trial or run.",
 )
+@resume_option
+@retry_failed_option
 @click.option("--dry-run", is_flag=True, help="Print the planned trials without running them.")
 @max_trials_option
 @progress_options
@@ -68,6 +77,8 @@ def train(
     executor: Executor | None,
     address: str | None,
     from_checkpoint: Path | None,
+    resumes: bool,
+    retry_failed: bool,
     dry_run: bool,
     max_trials: int | None,
     progress: Progress | None,
@@ -77,14 +88,18 @@ def train(
     """Train experiments of spec files, or an algorithm on an env.
 
     Instead of a FILE, the name of a spec that ships with rlrun can be given (`rlrun examples`).
+    With --resume, a job can repeat the same command until the run is complete.
 
     \b
     rlrun train my.yaml --set config.lr=1e-3
+    rlrun train my.yaml --name job1 --resume
     rlrun train cartpole/ppo
     rlrun train --algorithm ppo --env CartPole-v1
     """  # noqa: D301 (click's mark for a paragraph that stays as it is)
     if machine is not None:
         overrides = (*overrides, f"machine={machine}")
+    if retry_failed and not resumes:
+        raise click.UsageError("--retry-failed is for --resume; add it, or use rlrun resume RUN --retry-failed")
     if seed is not None:
         overrides = (*overrides, f"seeds=[{seed}]")
     experiments = named_experiments((*specs, *files), algorithm, env, overrides, max_trials)
@@ -98,6 +113,8 @@ def train(
     from rlrun.cli.watch import watching
     from rlrun.experiments.launch.run import run
 
+    if not resumes:
+        _refuse_restart(experiments, runs_dir, name)
     start = None if from_checkpoint is None else checkpoint_named(str(from_checkpoint), runs_dir, best=False)
     with watching(progress, quiet=quiet, names_experiment=len(experiments) > 1) as watcher:
         trials = run(
@@ -109,6 +126,26 @@ def train(
             note=note or "",
             address=address,
             from_checkpoint=start,
+            resume=resumes,
+            retry_failed=retry_failed,
             watch=watcher,
         )
     print_outcome(trials)
+
+
+def _refuse_restart(experiments: list[Experiment], runs_dir: Path, name: str | None) -> None:
+    """Raises an error if Slurm has requeued the job whose run would begin again.
+
+    Raises:
+        click.UsageError: If this is a restart of the job, and it has left an interrupted run.
+    """
+    from rlrun.experiments.launch.existing_run import interrupted_runs
+
+    restarts = os.environ.get(RESTARTS_VARIABLE, "")
+    if not restarts.isdecimal() or int(restarts) == 0:
+        return
+    for event in interrupted_runs(experiments, runs_dir, name):
+        raise click.UsageError(
+            f"{event.text}. Slurm has restarted this job ({RESTARTS_VARIABLE}={restarts}): add --resume to the command "
+            "in the job script, or choose another --name"
+        )

@@ -20,6 +20,7 @@ from rlrun.engine.messages.errors import UsageError
 from rlrun.experiments.runs.events import (
     RunEvent,
     RunFinished,
+    RunFound,
     RunMeasured,
     RunMeasuring,
     RunResources,
@@ -111,6 +112,8 @@ class RunWatcher:
     def __call__(self, event: RunEvent) -> None:
         """Updates the display by one event of the run."""
         match event:
+            case RunFound():
+                self._write_line(event.text)
             case RunMeasuring():
                 self._write_line(f"{event.experiment}: measuring {' and '.join(event.settings)}, a minute or two")
             case RunMeasured():
@@ -195,6 +198,16 @@ def print_event_line(event: RunEvent) -> None:
 def event_data(event: RunEvent) -> Mapping[str, Any]:
     """Serializes an event of a run to plain data; the kind of event is under the key `event`."""
     match event:
+        case RunFound():
+            trials = [{"name": trial.name, "status": trial.status} for trial in event.trials]
+            return {
+                "event": "run_found",
+                "experiment": event.experiment,
+                "directory": event.directory,
+                "text": event.text,
+                "is_over": event.is_over,
+                "trials": trials,
+            }
         case RunMeasuring():
             return {"event": "measuring", **asdict(event)}
         case RunMeasured():

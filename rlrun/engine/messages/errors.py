@@ -21,6 +21,7 @@ RlrunError (1)
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -163,6 +164,29 @@ class Interrupted(RlrunError):
     """Error for a run that the user interrupted; the message says where its state was saved."""
 
     exit_code = ExitCode.INTERRUPTED
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an exception means out of memory, including torch's RuntimeErrors on CPU and GPU."""
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+        return True
+    if isinstance(error, ImportError):  # of a library, under a limit on the address space (`ulimit -v`)
+        return "failed to map segment" in str(error) or "annot allocate memory" in str(error)
+    return isinstance(error, RuntimeError) and any(
+        words in str(error) for words in ("out of memory", "can't allocate memory", "can't start new thread")
+    )
+
+
+def exit_code_of(error: BaseException) -> int:
+    """Exit code of a command that ends with an exception of a trial.
+
+    Examples:
+        >>> exit_code_of(TrainingFailed("no ground")), exit_code_of(MemoryError()), exit_code_of(KeyError("lr"))
+        (4, 7, 1)
+    """
+    if isinstance(error, RlrunError):
+        return int(error.exit_code)
+    return int(OutOfResources.exit_code if is_out_of_memory(error) else ExitCode.BUG)
 
 
 def shortened(text: str) -> str:

@@ -154,7 +154,8 @@ def _set_aside(directory: TrialDirectory, target: _Target) -> Path:
         write_file(aside / name, (directory.path / name).read_bytes())
     record = directory.read_record()
     if record is not None:
-        directory.write_record(replace(record, status="INTERRUPTED", stop_reason="", error="", pid=None, host=""))
+        interrupted = replace(record, status="INTERRUPTED", stop_reason="", pid=None, host="")
+        directory.write_record(replace(interrupted, error="", exit_code=0))
     for path in reversed(target.later):
         path.rename(aside / directory.checkpoints.name / path.name)
     return aside

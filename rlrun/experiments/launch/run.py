@@ -6,9 +6,9 @@ training loop, files, checkpoints and events are the same in both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from contextlib import ExitStack
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +18,31 @@ from rlrun.engine.trust import refuse_risks_of_run
 from rlrun.experiments.cluster.ray_session import RaySession, belongs_to_ray, cluster_capacity
 from rlrun.experiments.cluster.resources import TrialResources, machine_capacity
 from rlrun.experiments.launch.chain import following
-from rlrun.experiments.launch.checks import (
-    check_chains,
-    check_cluster,
-    check_compiler,
-    check_name,
-    check_packages,
-    choose_executor,
+from rlrun.experiments.launch.checks import check_chains, check_cluster, check_name, check_packages, choose_executor
+from rlrun.experiments.launch.existing_run import (
+    find_runs,
+    found_event,
+    interrupted_runs,
+    past_failure,
+    path_of_run,
+    prepare_resume,
+    remaining_part,
+    take_up,
 )
-from rlrun.experiments.launch.parts import LaunchedExperiment, remaining_suggestions, run_all
+from rlrun.experiments.launch.parts import LaunchedExperiment, run_all
 from rlrun.experiments.launch.rewind import rewind
-from rlrun.experiments.runs.events import RunMeasured, RunMeasuring, Watcher
+from rlrun.experiments.runs.events import RunFound, RunMeasured, RunMeasuring, Watcher
 from rlrun.experiments.runs.labels import Labels, write_labels
-from rlrun.experiments.runs.run_directory import Executor, RunDirectory, default_runs_dir, follow_import_paths
-from rlrun.experiments.runs.run_upload import copied, copy_location, is_taken
+from rlrun.experiments.runs.outcome import shown_path
+from rlrun.experiments.runs.run_directory import (
+    Executor,
+    RunDirectory,
+    default_runs_dir,
+    make_folder,
+    new_directory,
+)
+from rlrun.experiments.runs.run_upload import copy_location, is_taken
+from rlrun.experiments.runs.spec_changes import extend as extend_run
 from rlrun.experiments.runs.trial_result import TrialResult
 from rlrun.experiments.spec.auto_settings import candidates
 from rlrun.experiments.spec.experiment import Experiment, TrialSpec
@@ -53,6 +64,8 @@ def run(
     executor: Executor | None = None,
     address: str | None = None,
     from_checkpoint: Path | str | None = None,
+    resume: bool = False,
+    retry_failed: bool = False,
     watch: Watcher = lambda event: None,
 ) -> list[TrialResult]:
     """Runs experiments one after the other, until all trials have ended, and returns the trials.
@@ -77,6 +90,10 @@ def run(
         address: A Ray cluster to join, to which the user's own modules are shipped. By default Ray is started on this
             machine if necessary, unless this process has already joined a cluster.
         from_checkpoint: A checkpoint whose weights every trial starts from, except those of later stages.
+        resume: Whether each experiment continues the run that already has its name, as `rlrun.resume` does: a complete
+            run is left as it is, a larger stop criterion extends it, and a run that is only in the experiment's
+            `storage` is fetched first. Without such a run, a new one begins.
+        retry_failed: With `resume`, whether failed trials are resumed too, from their newest checkpoint.
         watch: Called with each event of the run (see `rlrun.experiments.runs.events`). If it raises, running trials
             save and stop, and its exception is raised.
 
@@ -84,11 +101,11 @@ def run(
         All trials of all experiments, in order.
 
     Raises:
-        SpecError: With all mistakes of the specs.
-        UsageError: If arguments contradict each other, a trial needs more CPUs or GPUs than available, or a logger's
-            package is missing.
-        CheckpointError: If `from_checkpoint` cannot be used.
-        RlrunError: The error of the first trial, if all trials of an experiment failed.
+        SpecError: With all mistakes of the specs, or all settings in which they differ from the runs to be resumed.
+        UsageError: If arguments contradict each other, a trial needs more CPUs or GPUs than available, a logger's
+            package is missing, or another process runs a run that is to be resumed.
+        CheckpointError: If `from_checkpoint` cannot be used, or a run that is to be resumed is damaged.
+        RlrunError: The error of the first trial, if all trials of an experiment failed, now or before the resume.
         Interrupted: If the user interrupted; the message holds the command that resumes the run.
     """
     found = _experiments(experiments, overrides)
@@ -98,23 +115,71 @@ def run(
     if name is not None:
         check_name(name, found)
     check_chains(found)
+    if retry_failed and not resume:
+        raise UsageError("failed trials can be retried only if the run is resumed: give both, or neither")
     start = None if from_checkpoint is None else Path(from_checkpoint)
     if start is not None:
         verify_checkpoint(start)
-    plans = _plans(found, executor, address)
-    check_packages(found)
-    if any(experiment.auto for experiment in found):
-        plans = _plans(
-            [with_measured_settings(experiment, executor, address, watch) for experiment in found], executor, address
-        )
     folder = default_runs_dir() if runs_dir is None else Path(runs_dir)
-    parts: list[LaunchedExperiment] = []
-    for experiment, trials, chosen in plans:
-        directory = _new_directory(folder, name, experiment, trials, chosen, start, parts)
+    existing = find_runs(found, folder, name, start) if resume else {}
+    new = [experiment for experiment in found if experiment.name not in existing]
+    plans = _plans(new, executor, address)
+    check_packages(new)
+    if not resume:
+        for event in interrupted_runs(found, folder, name):
+            watch(event)
+    if any(experiment.auto for experiment in new):
+        measured = [with_measured_settings(experiment, executor, address, watch) for experiment in new]
+        plans = _plans(measured, executor, address)
+    directories = {experiment: one.directory for experiment, one in existing.items()}
+    parts: dict[str, LaunchedExperiment] = {}
+    for experiment, one in existing.items():
+        take_up(one, tags=tags, note=note)
+        part = remaining_part(one.directory, executor, address, retry_failed=retry_failed, eager=False)
+        watch(found_event(one, part))
+        if part is not None:
+            parts[experiment] = part
+    for planned, trials, chosen in plans:
+        path, was_there = _place_of_new_run(planned, folder, name, has_exact_name=resume)
+        if was_there:
+            watch(RunFound(planned.name, path, f"{shown_path(path)} holds no run yet: begins", (), is_over=False))
+        directory = directories[planned.name] = _new_run(path, planned, trials, chosen, start, directories)
         if labels != Labels():
-            write_labels(directory.path, labels)
-        parts.append(LaunchedExperiment(directory, experiment, trials, chosen, resumed=False))
-    return run_all(parts, address=address, eager=False, watch=watch)
+            write_labels(path, labels)
+        parts[planned.name] = LaunchedExperiment(directory, planned, trials, chosen, resumed=was_there)
+    in_order = [parts[experiment.name] for experiment in found if experiment.name in parts]
+    ended = run_all(in_order, address=address, eager=False, watch=watch) if in_order else []
+    return _all_trials(found, directories, existing.keys() - parts.keys(), ended)
+
+
+def _all_trials(
+    experiments: Sequence[Experiment],
+    directories: Mapping[str, RunDirectory],
+    left_alone: Set[str],
+    ended: Sequence[TrialResult],
+) -> list[TrialResult]:
+    """Trials of all experiments of a call, in order.
+
+    Args:
+        experiments: The experiments.
+        directories: Directories of their runs, by name of the experiment.
+        left_alone: Names of the experiments whose runs had ended before the call.
+        ended: The trials of the other runs.
+
+    Raises:
+        RlrunError: The error of a run whose trials had all failed before the call.
+    """
+    trials: dict[str, list[TrialResult]] = {}
+    for experiment in experiments:
+        directory = directories[experiment.name]
+        if experiment.name in left_alone:
+            trials[experiment.name] = directory.results()
+        else:
+            trials[experiment.name] = [trial for trial in ended if trial.directory.parent == directory.path]
+    for name in left_alone:
+        if (failure := past_failure(trials[name])) is not None:
+            raise failure
+    return [trial for own in trials.values() for trial in own]
 
 
 def resume(
@@ -162,20 +227,17 @@ def resume(
     opened = RunDirectory.open(Path(directory))
     runs = [opened, *following(opened)]
     for run_directory in runs:
-        if trust:
-            paths = run_directory.table.import_paths
-            follow_import_paths([path for path in paths if Path(path).is_dir()])
-        else:
+        if not trust:
             refuse_risks_of_run(run_directory.path)
-        run_directory.restore_records()
+        prepare_resume(run_directory, trust=trust)
     if extend:
         with opened.locked():
-            opened.extend(extend)
+            extend_run(opened, extend)
     if from_step is not None:
         rewind(opened, from_step, watch)
     parts = []
     for run_directory in runs:
-        part = _remaining_run(run_directory, executor, address, retry_failed=retry_failed, eager=eager)
+        part = remaining_part(run_directory, executor, address, retry_failed=retry_failed, eager=eager)
         if part is not None:
             parts.append(part)
     if not parts:
@@ -196,55 +258,51 @@ def _plans(
     return plans
 
 
-def _remaining_run(
-    opened: RunDirectory, executor: Executor | None, address: str | None, *, retry_failed: bool, eager: bool
-) -> LaunchedExperiment | None:
-    """Remaining part of a run for a resume, checked; None if the run is complete."""
-    experiment = opened.experiment()
-    trials = [opened.trial(name) for name in opened.unfinished(retry_failed=retry_failed)]
-    if not trials and not remaining_suggestions(experiment, opened):
-        if opened.table.copy is not None:  # the previous process may have been killed before the copy was complete
-            with opened.locked(), copied(opened):
-                pass
-        return None
-    require_loggers(experiment.loggers)
-    check_cluster(trials or [experiment.first_trial()], address)
-    check_packages([experiment])
-    if address is None and not eager:
-        check_compiler(opened, trials)
-    return LaunchedExperiment(
-        opened, experiment, trials, choose_executor(experiment, trials, executor, address), resumed=True
-    )
+def _place_of_new_run(
+    experiment: Experiment, folder: Path, name: str | None, *, has_exact_name: bool
+) -> tuple[Path, bool]:
+    """Creates the directory of a new run, under a name that is unused in the run's storage as well.
+
+    Args:
+        experiment: The experiment.
+        folder: The folder that holds the runs.
+        name: Name of the run; None for the experiment's name.
+        has_exact_name: Whether the name has no number at its end, even if there is a directory that holds no run.
+
+    Returns:
+        The directory, and whether it was there already.
+
+    Raises:
+        UsageError: If the storage cannot be reached, or the directory cannot be created.
+    """
+    if not has_exact_name:
+        storage = experiment.storage
+        is_used = (lambda name: is_taken(copy_location(storage, name))) if storage else (lambda name: False)
+        return new_directory(folder, name or experiment.name, is_used), False
+    path = path_of_run(experiment, folder, name)
+    was_there = path.exists()
+    make_folder(path, "the directory of a run")
+    return path, was_there
 
 
-def _new_directory(
-    folder: Path,
-    name: str | None,
+def _new_run(
+    path: Path,
     experiment: Experiment,
     trials: Sequence[TrialSpec],
     executor: Executor,
     start: Path | None,
-    before: Sequence[LaunchedExperiment],
+    directories: Mapping[str, RunDirectory],
 ) -> RunDirectory:
-    """Creates the directory of a new run, under a name that is unused in the run's storage as well.
+    """Creates a new run in its directory.
 
-    One that begins after another of the runs `before` notes its directory's name.
-
-    Raises:
-        UsageError: If the storage cannot be reached.
+    A run that begins after another one, whose directory is among `directories`, notes the name of this directory.
     """
-    storage, name = experiment.storage, name or experiment.name
     after = None
     if experiment.begins is not None:
-        names = {part.experiment.name: part.directory.path.name for part in before}
-        after, start = names[experiment.begins.after], None
-    if storage is None:
-        return RunDirectory.create(folder, name, experiment, trials, executor, start, after=after)
-    place = partial(copy_location, storage)
-    directory = RunDirectory.create(
-        folder, name, experiment, trials, executor, start, after=after, is_taken=lambda name: is_taken(place(name))
-    )
-    directory.note_copy(place(directory.path.name))
+        after, start = directories[experiment.begins.after].path.name, None
+    directory = RunDirectory.create_in(path, experiment, trials, executor, start, after=after)
+    if experiment.storage is not None:
+        directory.write_table(replace(directory.table, copy=copy_location(experiment.storage, path.name)))
     return directory
 
 

@@ -6,13 +6,13 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any
 
 from rlrun.engine.envs.env_watch import interrupt_wanted
 from rlrun.engine.envs.step_marks import stepped_env
-from rlrun.engine.messages.errors import DiskFull
+from rlrun.engine.messages.errors import DiskFull, exit_code_of
 from rlrun.experiments.runs.driver_log import DriverLog
 from rlrun.experiments.runs.events import RunEvent, RunFinished, RunStarted, RunStopping, TrialEvent, TrialNote, Watcher
 from rlrun.experiments.runs.outcome import NoFaultOfATrial
@@ -192,10 +192,12 @@ class ActiveRun:
         record = self.directory.record(trial)
         # A trial whose process died has not recorded it itself. One that another process runs is not touched.
         files = self.directory.trial_directory(trial)
-        if record.status != "ERROR" and not files.is_claimed():
-            ended_in = ending_in_words("the process ended", stepped_env(files.path), steps_envs=False)
+        if not files.is_claimed():
             with self.stopping_when_full():
-                self.directory.mark(trial, "ERROR", "\n".join([str(error), *([ended_in] if ended_in else [])]))
+                if record.status != "ERROR":
+                    ended_in = ending_in_words("the process ended", stepped_env(files.path), steps_envs=False)
+                    self.directory.mark(trial, "ERROR", "\n".join([str(error), *([ended_in] if ended_in else [])]))
+                files.write_record(replace(self.directory.record(trial), exit_code=exit_code_of(error)))
         self.tell(TrialEvent(trial, "ERROR", error=str(error)))
 
     def stop_for(self, fault: NoFaultOfATrial) -> None:

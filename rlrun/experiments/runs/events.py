@@ -3,9 +3,10 @@
 A watcher is a function of one event. It is called in the process and thread that called `rlrun.run`, in this order:
 `RunStarted`, any number of `TrialEvent` (one per iteration and per change of status), `TrialNote`, `TrialAdded` and
 `RunResources`, `RunStopping` as soon as the user interrupts, `RunFinished`. A file with several experiments gives one
-such sequence for each, one after another. `RunMeasuring` and `RunMeasured` of experiments with settings ``auto`` come
-before all sequences, and so does `TrialRewound` of a resume from an earlier step. `RunStopping` is sent from a signal
-handler of that thread. If Ray has lost its gcs_server, `RunFinished` is sent from another thread.
+such sequence for each, one after another. Before all sequences come `RunFound` of runs that exist already,
+`RunMeasuring` and `RunMeasured` of experiments with settings ``auto``, and `TrialRewound` of a resume from an earlier
+step. `RunStopping` is sent from a signal handler of that thread. If Ray has lost its gcs_server, `RunFinished` is sent
+from another thread.
 """
 
 from __future__ import annotations
@@ -53,6 +54,25 @@ class RunMeasured:
     env_steps_per_s: float
     timed: int
     possible: int
+
+
+@dataclass(frozen=True)
+class RunFound:
+    """Event: a run, or a directory without a run, exists already under the name of an experiment that is to run.
+
+    Attributes:
+        experiment: Name of the experiment.
+        directory: The run's directory.
+        text: The state of the run, and what happens to it.
+        trials: The run's trials.
+        is_over: Whether the call leaves the run as it is, because nothing of it is left to run.
+    """
+
+    experiment: str
+    directory: Path
+    text: str
+    trials: tuple[TrialResult, ...]
+    is_over: bool
 
 
 @dataclass(frozen=True)
@@ -191,7 +211,8 @@ class RunFinished:
 
 
 RunEvent = (
-    RunMeasuring
+    RunFound
+    | RunMeasuring
     | RunMeasured
     | TrialRewound
     | RunStarted

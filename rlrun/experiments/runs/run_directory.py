@@ -12,7 +12,7 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -26,7 +26,7 @@ from rlrun.engine.checkpoint.durable import explained_full_disk, remove_director
 from rlrun.engine.checkpoint.own_digest import json_with_digest, read_verified, without_digest, yaml_with_digest
 from rlrun.engine.checkpoint.plain_json import first_mistake, load_json
 from rlrun.engine.checkpoint.plain_yaml import dump_plain_yaml, load_plain_yaml
-from rlrun.engine.messages.errors import DiskFull, RunDamaged, SpecError, UsageError, did_you_mean
+from rlrun.engine.messages.errors import DiskFull, RunDamaged, SpecError, UsageError
 from rlrun.experiments.runs.provenance import commits, machine, own_commit, typed_command
 from rlrun.experiments.runs.trial_result import TrialResult, read_trial
 from rlrun.experiments.runs.trial_status import is_complete, is_over
@@ -73,6 +73,7 @@ class RunTable:
         after: Name of the run in the same folder whose final weights each seed starts from, or None.
         commits: Commits that were checked out in the git repositories of rlrun, of the spec and of the current folder.
         machine: The CPU and the GPUs of the machine that started the run.
+        first_stop: Bounds of the stop criteria before the run was first extended; {} if it has not been.
         format: Version of the format of run.json.
     """
 
@@ -88,6 +89,7 @@ class RunTable:
     after: Annotated[str, AfterValidator(_is_name)] | None = None
     commits: dict[str, str] = field(default_factory=dict)
     machine: dict[str, str] = field(default_factory=dict)
+    first_stop: dict[str, float] = field(default_factory=dict)
     format: int = FORMAT
 
 
@@ -117,7 +119,6 @@ class RunDirectory:
         from_checkpoint: Path | None = None,
         *,
         after: str | None = None,
-        is_taken: Callable[[str], bool] = lambda name: False,
     ) -> RunDirectory:
         """Creates the directory of a new run, with all trials PENDING.
 
@@ -129,9 +130,26 @@ class RunDirectory:
             executor: Executor of the trials.
             from_checkpoint: Checkpoint with the initial weights of the trials, or None.
             after: Name of the run in the same folder whose final weights each seed starts from, or None.
-            is_taken: Whether a name is in use elsewhere, such as in the run's storage.
         """
-        path = new_directory(runs_dir.absolute(), name, is_taken)
+        path = new_directory(runs_dir, name)
+        return cls.create_in(path, experiment, trials, executor, from_checkpoint, after=after)
+
+    @classmethod
+    def create_in(
+        cls,
+        path: Path,
+        experiment: Experiment,
+        trials: Sequence[TrialSpec],
+        executor: Executor,
+        from_checkpoint: Path | None = None,
+        *,
+        after: str | None = None,
+    ) -> RunDirectory:
+        """Creates a new run in an existing directory, with all trials PENDING; the arguments are those of `create`.
+
+        Raises:
+            UsageError: Another process has created a run there, or is about to.
+        """
         table = RunTable(
             experiment=experiment.name,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -145,9 +163,12 @@ class RunDirectory:
             commits=own_commit() | commits([Path(experiment.origin).parent, Path.cwd()]),
             machine=machine(),
         )
-        write_file(path / SPEC_FILE, yaml_with_digest(dump_plain_yaml({experiment.name: experiment.to_data()})))
         run = cls(path, table)
-        run.add(trials)  # writes the table last: a directory with a run.json is complete
+        with run.locked():
+            if (path / RUN_FILE).exists():
+                raise UsageError(f"{path}: another process has just started this run")
+            run.write_spec(experiment)
+            run.add(trials)  # writes the table last: a directory with a run.json is complete
         return run
 
     @classmethod
@@ -184,15 +205,7 @@ class RunDirectory:
                 TrialRecord(trial.name, "PENDING", trial.seed, dict(trial.params), from_checkpoint=start)
             )
         names = tuple(trial.name for trial in trials)
-        self._write_table(replace(self.table, trials=(*self.table.trials, *names)))
-
-    def note_copy(self, uri: str) -> None:
-        """Records the path or URI of a copy of the run's directory in run.json.
-
-        Args:
-            uri: The copy's path or URI.
-        """
-        self._write_table(replace(self.table, copy=uri))
+        self.write_table(replace(self.table, trials=(*self.table.trials, *names)))
 
     def experiment(self) -> Experiment:
         """Loads the run's experiment, with all defaults filled in, from spec.yaml.
@@ -220,33 +233,10 @@ class RunDirectory:
                 raise ValueError(f"{self.table.experiment} is no mapping")
             return entry, text
 
-    def extend(self, stop: Mapping[str, float]) -> None:
-        """Increases the stop criteria of the experiment and of all its trials.
-
-        Trials that ended because they reached the old criteria can then be resumed.
-
-        Args:
-            stop: New values by metric.
-
-        Raises:
-            UsageError: The experiment has no stop criterion for one of the metrics, or already has a higher one.
-        """
-        experiment = self.experiment()
-        bounds = experiment.stop.bounds
-        for metric, value in stop.items():
-            if metric not in bounds:
-                hint = did_you_mean(metric, bounds)
-                raise UsageError(f"the run does not stop by {metric}{hint}; it stops by {', '.join(bounds)}")
-            if value <= bounds[metric]:
-                raise UsageError(f"{metric} is {bounds[metric]:g} already; extend it to more, not to {value:g}")
-        changed = experiment.replace(stop=experiment.stop.replace(**stop))
-        for name in self.table.trials:
-            trial, record = self.trial(name), self.record(name)
-            self.trial_directory(name).write_spec(trial.replace(stop=trial.stop.replace(**stop)).to_data())
-            if record.status == "TERMINATED" and record.stop_reason.partition(" ")[0] in stop:
-                self.trial_directory(name).write_record(replace(record, status="INTERRUPTED", stop_reason=""))
-        # Last, so that the same call can be repeated if this one is interrupted.
-        write_file(self.path / SPEC_FILE, yaml_with_digest(dump_plain_yaml({experiment.name: changed.to_data()})))
+    def write_spec(self, experiment: Experiment) -> None:
+        """Overwrites spec.yaml with the experiment, all defaults filled in."""
+        data = {experiment.name: experiment.to_data()}
+        write_file(self.path / SPEC_FILE, yaml_with_digest(dump_plain_yaml(data)))
 
     @property
     def log(self) -> Path:
@@ -332,7 +322,7 @@ class RunDirectory:
             error: Error message.
         """
         directory = self.trial_directory(name)
-        directory.write_record(replace(self.record(name), status=status, error=error, pid=None, host=""))
+        directory.write_record(replace(self.record(name), status=status, error=error, exit_code=0, pid=None, host=""))
         if error:
             directory.write_error(error)
 
@@ -391,7 +381,8 @@ class RunDirectory:
         finally:
             os.close(lock)
 
-    def _write_table(self, table: RunTable) -> None:
+    def write_table(self, table: RunTable) -> None:
+        """Overwrites run.json."""
         self.table = table
         write_file(self.path / RUN_FILE, json_with_digest(asdict(table)))
 
@@ -428,6 +419,33 @@ def _naming(path: Path) -> Iterator[None]:
         raise RunDamaged(f"{path}: cannot be understood: {error}") from error
 
 
+def directory_name(name: str) -> str:
+    """Name of the directory of the first run with a given name, which may contain other characters than file names.
+
+    Examples:
+        >>> directory_name("pole.first"), directory_name("my run/7")
+        ('pole.first', 'my-run-7')
+    """
+    return re.sub(r"[^A-Za-z0-9_.+=-]+", "-", name).strip("-.") or "run"
+
+
+def make_folder(path: Path, what: str = "the folder of runs") -> None:
+    """Creates a folder and those that contain it, where they are missing.
+
+    Args:
+        path: The folder.
+        what: Purpose of the folder, for the message.
+
+    Raises:
+        UsageError: The folder is a file, or cannot be created.
+    """
+    try:
+        with explained_full_disk(path, lambda: 0):
+            path.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, FileNotFoundError, NotADirectoryError) as error:
+        raise UsageError(f"{path} cannot be {what}: {error.strerror}") from error
+
+
 def new_directory(runs_dir: Path, name: str, is_taken: Callable[[str], bool] = lambda name: False) -> Path:
     """Creates the first directory of ``name``, ``name-2``, ... that does not exist yet; the creation is atomic.
 
@@ -439,15 +457,11 @@ def new_directory(runs_dir: Path, name: str, is_taken: Callable[[str], bool] = l
     Raises:
         UsageError: The folder of runs is a file, or cannot be created.
     """
-    try:
-        with explained_full_disk(runs_dir, lambda: 0):
-            runs_dir.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, FileNotFoundError) as error:
-        raise UsageError(f"{runs_dir} cannot be the folder of runs: {error.strerror}") from error
-    plain = re.sub(r"[^A-Za-z0-9_.+=-]+", "-", name).strip("-.") or "run"
+    make_folder(runs_dir)
+    first = runs_dir.absolute() / directory_name(name)
     number = 1
     while True:
-        path = runs_dir / (plain if number == 1 else f"{plain}-{number}")
+        path = first if number == 1 else first.with_name(f"{first.name}-{number}")
         number += 1
         if path.exists() or is_taken(path.name):
             continue

@@ -9,9 +9,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from typing_extensions import override
+
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.messages.errors import SpecError
 from rlrun.engine.messages.explain import Location, dotted
+from rlrun.engine.settings.commented_yaml import flow_yaml
 from rlrun.engine.settings.config import ConfigModel
 from rlrun.engine.settings.registry import algorithm_class, is_installed_algorithm
 from rlrun.experiments.spec.expansion import fill, filled
@@ -39,20 +42,31 @@ class Setting:
     value: Any
     is_default: bool
 
+    @override
+    def __str__(self) -> str:
+        value = self.value
+        shown = int(value) if isinstance(value, float) and value.is_integer() else value  # bounds of stop are floats
+        return f"{flow_yaml(shown)}{' (default)' if self.is_default else ''}"
+
 
 @dataclass(frozen=True)
 class Difference:
     """Setting that differs between two compared spec entries.
 
     Attributes:
-        setting: Dotted path of the setting.
+        location: Location of the setting in an entry.
         first: Value in the first entry, None if the entry has no such setting.
         second: Value in the second entry, None if the entry has no such setting.
     """
 
-    setting: str
+    location: Location
     first: Setting | None
     second: Setting | None
+
+    @property
+    def setting(self) -> str:
+        """Dotted path of the setting."""
+        return dotted(self.location)
 
 
 def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Difference]:
@@ -73,7 +87,7 @@ def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Dif
         if _same(values, others, place):
             continue
         pair = (_setting(values, usual, place), _setting(others, other_usual, place))
-        found.append(Difference(dotted(place), *pair))
+        found.append(Difference(place, *pair))
     return found
 
 

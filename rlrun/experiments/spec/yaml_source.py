@@ -66,9 +66,9 @@ class Document:
                 return known[location]
         if not location:
             return Place(self.file)
-        return self.place(location[:-1], at_key=isinstance(self._written(location[:-1]), dict | list))
+        return self.place(location[:-1], at_key=isinstance(self.value(location[:-1]), dict | list))
 
-    def _written(self, location: Location) -> Any:
+    def value(self, location: Location) -> Any:
         """Value at a location of the data, None if missing."""
         value = self.data
         for step in location:

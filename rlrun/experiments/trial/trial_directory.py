@@ -70,6 +70,7 @@ class TrialRecord:
         results_sha256: SHA-256 digest of these bytes of result.json; "" before the first row.
         stop_reason: The stop criterion that the trial has reached, "" before.
         error: Message of the error that ended the trial; the traceback is in error.txt.
+        exit_code: Exit code of a command that ends with this error; 0 without an error.
         exact_resume: Whether all resumes so far were bit-for-bit exact, None if there were none. Also False after a
             lost rollout worker could not be replaced exactly.
         from_checkpoint: Checkpoint with the initial weights of the trial (warm start), or None.
@@ -93,6 +94,7 @@ class TrialRecord:
     results_sha256: str = ""
     stop_reason: str = ""
     error: str = ""
+    exit_code: int = 0
     exact_resume: bool | None = None
     from_checkpoint: str | None = None
     network: list[str] = field(default_factory=list)

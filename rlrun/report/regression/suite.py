@@ -18,8 +18,9 @@ from rlrun.engine.messages.errors import CheckpointError, DiskFull, Interrupted,
 from rlrun.engine.settings.metric import Mode
 from rlrun.engine.training.training import Training
 from rlrun.experiments.launch.checks import check_chains
+from rlrun.experiments.launch.existing_run import path_of_run, recorded_output
 from rlrun.experiments.launch.run import run
-from rlrun.experiments.runs.events import RunEvent, RunFinished, Watcher
+from rlrun.experiments.runs.events import RunEvent, RunFinished, RunFound, Watcher
 from rlrun.experiments.runs.run_directory import Executor, RunDirectory, new_directory
 from rlrun.experiments.runs.trial_result import TrialResult
 from rlrun.experiments.runs.trial_status import is_complete
@@ -46,6 +47,7 @@ def regress(
     control: bool = False,
     best: bool = False,
     executor: Executor | None = None,
+    resume: bool = False,
     watch: Watcher = lambda event: None,
 ) -> list[Verdict]:
     """Runs experiments, and returns a verdict for each one with targets: whether it reaches them.
@@ -63,6 +65,7 @@ def regress(
             `rlrun.report.regression.control`).
         best: Whether to judge the best checkpoint (by `checkpoint.best`) instead of the final one.
         executor: Executor of trials, as in `rlrun.run`.
+        resume: Whether to continue the runs that already have the experiments' names, as in `rlrun.run`.
         watch: Called with each event of the runs.
 
     Raises:
@@ -74,12 +77,12 @@ def regress(
     gates = gates_of(experiments, seeds, control=control)
     held = to_run(experiments, gates, control=control)
     check_chains(held)
-    runs, cut_short = _run_all(with_local_data(held, runs_dir), runs_dir, executor, watch)
+    runs, cut_short = _run_all(with_local_data(held, runs_dir, resume=resume), runs_dir, executor, watch, resume=resume)
     return [_verdict(gate, runs[gate.experiment.name], cut_short, control=control, best=best) for gate in gates]
 
 
 def _run_all(
-    experiments: Sequence[Experiment], runs_dir: Path, executor: Executor | None, watch: Watcher
+    experiments: Sequence[Experiment], runs_dir: Path, executor: Executor | None, watch: Watcher, *, resume: bool
 ) -> tuple[dict[str, list[Member]], str]:
     """Runs all experiments in one call, so that Ray starts only once.
 
@@ -94,22 +97,23 @@ def _run_all(
 
     def collect(event: RunEvent) -> None:
         watch(event)
-        if isinstance(event, RunFinished):
+        if isinstance(event, RunFinished) or (isinstance(event, RunFound) and event.is_over):
             directory = RunDirectory.open(event.directory)
             runs[directory.table.experiment] = [(trial, directory.trial(trial.name)) for trial in event.trials]
 
+    again = "give the same command again" if resume else "run it again from the start"
     try:
-        run(experiments, runs_dir=runs_dir, executor=executor, watch=collect)
+        run(experiments, runs_dir=runs_dir, executor=executor, resume=resume, watch=collect)
     except Interrupted as interrupted:
         signal = str(interrupted).partition(":")[0]
-        raise Interrupted(f"{signal}: stopped before anything was judged; run it again from the start") from None
+        raise Interrupted(f"{signal}: stopped before anything was judged; {again}") from None
     except DiskFull:
         raise
     except Exception as error:
         if len(runs) < len(experiments):
             raise
         if isinstance(error, RayEnded):  # whose trials can be resumed, but are judged by this call alone
-            return runs, f"{str(error).partition('; go on with')[0]}; run it again from the start"
+            return runs, f"{str(error).partition('; go on with')[0]}; {again}"
     return runs, ""
 
 
@@ -235,14 +239,15 @@ def to_run(experiments: Sequence[Experiment], gates: Sequence[Gate], *, control:
     return found
 
 
-def with_local_data(experiments: Sequence[Experiment], runs_dir: Path) -> list[Experiment]:
+def with_local_data(experiments: Sequence[Experiment], runs_dir: Path, *, resume: bool = False) -> list[Experiment]:
     """Copies experiments with new paths of data sets: what one stage records and a later one reads is in `runs_dir`.
 
-    Each data set gets an unused name there.
+    Each data set gets an unused name there, unless a run that is resumed has recorded it.
 
     Args:
         experiments: The experiments; each follows the stage that precedes it.
         runs_dir: The folder that holds the runs.
+        resume: Whether the runs that already have the experiments' names are resumed.
 
     Raises:
         UsageError: The folder cannot be created.
@@ -252,7 +257,8 @@ def with_local_data(experiments: Sequence[Experiment], runs_dir: Path) -> list[E
     for experiment in experiments:
         known = {} if experiment.begins is None else places.get(experiment.begins.after, {}).copy()
         if experiment.output is not None:
-            known[experiment.output] = str(new_directory(runs_dir.absolute(), f"{experiment.name}-data"))
+            recorded = recorded_output(path_of_run(experiment, runs_dir, None)) if resume else None
+            known[experiment.output] = recorded or str(new_directory(runs_dir, f"{experiment.name}-data"))
         places[experiment.name] = known
         moved.append(_moved(experiment, known))
     return moved

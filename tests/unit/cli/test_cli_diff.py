@@ -61,12 +61,12 @@ def test_what_is_not_there_is_answered_with_what_is(runs: Path, wording) -> None
 
 def test_a_section_that_is_not_set_differs_by_the_keys_of_the_one_that_is() -> None:
     found = differences({**SPEC, "evaluation": {"every": 10}}, {**SPEC, "evaluation": None})
-    assert found == [Difference("evaluation.every", Setting(10, False), None)]
+    assert found == [Difference(("evaluation", "every"), Setting(10, False), None)]
 
 
 def test_settings_that_another_algorithm_lacks_have_no_value_there() -> None:
     found = {one.setting: one for one in differences(SPEC, {**SPEC, "algorithm": "dqn"})}
-    assert found["config.gae_lambda"] == Difference("config.gae_lambda", Setting(0.95, True), None)
+    assert found["config.gae_lambda"] == Difference(("config", "gae_lambda"), Setting(0.95, True), None)
     assert found["config.double"].first is None
     assert "config.gamma" not in found
 
@@ -81,7 +81,7 @@ def test_each_policy_of_a_world_has_its_own_settings() -> None:
     world = {"policies": {"left": policy, "right": policy}, "env": {"world": "a:B"}, "stop": {"iteration": 1}}
     changed = {**world, "policies": {"left": policy, "right": {"algorithm": "ppo"}}}
     found = differences(world, changed)
-    assert found == [Difference("policies.right.config.lr", Setting(0.5, False), Setting(0.0003, True))]
+    assert found == [Difference(("policies", "right", "config", "lr"), Setting(0.5, False), Setting(0.0003, True))]
 
 
 def test_a_trial_with_restarts_is_an_entry_with_one_seed() -> None:

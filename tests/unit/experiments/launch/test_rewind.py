@@ -120,7 +120,7 @@ def test_a_run_whose_results_have_been_used_does_not_go_back(
 def test_a_run_that_a_later_stage_began_with_does_not_go_back(run: Path, wording) -> None:
     shutil.copytree(run, run.parent / "later")
     later = RunDirectory.open(run.parent / "later")
-    later._write_table(replace(later.table, after="pole"))
+    later.write_table(replace(later.table, after="pole"))
     name = later.table.trials[0]
     later.trial_directory(name).write_record(replace(later.record(name), from_checkpoint="somewhere"))
     with wording.raised(UsageError):

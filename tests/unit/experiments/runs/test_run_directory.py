@@ -13,6 +13,7 @@ from rlrun.engine.checkpoint.own_digest import without_digest, yaml_with_digest
 from rlrun.engine.messages.errors import RlrunError, RunDamaged, SpecError, UsageError
 from rlrun.experiments.runs.provenance import commits
 from rlrun.experiments.runs.run_directory import RunDirectory, default_runs_dir, follow_import_paths, import_paths
+from rlrun.experiments.runs.spec_changes import extend
 from rlrun.experiments.spec.load import load_experiments, parse_experiments
 from rlrun.report.reading import read_run
 
@@ -87,9 +88,9 @@ def test_an_extension_that_was_interrupted_can_be_asked_for_again(tmp_path: Path
     spec = run.path / TRIALS[1] / "spec.yaml"
     spec.rename(tmp_path / "elsewhere")
     with pytest.raises(RunDamaged, match="does not exist"):
-        run.extend({"iteration": 2})
+        extend(run, {"iteration": 2})
     (tmp_path / "elsewhere").rename(spec)
-    run.extend({"iteration": 2})
+    extend(run, {"iteration": 2})
     assert [run.trial(name).stop.bounds["iteration"] for name in TRIALS] == [2, 2, 2, 2]
     assert run.experiment().stop.bounds == {"iteration": 2}
 

@@ -1,0 +1,338 @@
+"""Runs that exist already: what a call continues of them, from this machine's disk or from their copy in a storage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rlrun.engine.checkpoint.store import CheckpointStore
+from rlrun.engine.messages.errors import (
+    CheckpointError,
+    EnvironmentUnusable,
+    OutOfResources,
+    Problem,
+    RlrunError,
+    SpecError,
+    TrainingFailed,
+    UsageError,
+)
+from rlrun.experiments.launch.chain import following
+from rlrun.experiments.launch.checks import check_cluster, check_compiler, check_packages, choose_executor
+from rlrun.experiments.launch.parts import LaunchedExperiment, remaining_suggestions
+from rlrun.experiments.runs.events import RunFound
+from rlrun.experiments.runs.labels import read_labels, write_labels
+from rlrun.experiments.runs.outcome import resume_command, shown_path
+from rlrun.experiments.runs.run_directory import (
+    RUN_FILE,
+    Executor,
+    RunDirectory,
+    directory_name,
+    follow_import_paths,
+)
+from rlrun.experiments.runs.run_state import driver_of
+from rlrun.experiments.runs.run_upload import copied, copy_location, fetch_run, is_taken
+from rlrun.experiments.runs.spec_changes import SpecChanges, extend, problems_of_changes, spec_changes, take_over
+from rlrun.experiments.runs.trial_result import TrialResult
+from rlrun.experiments.runs.trial_status import is_over
+from rlrun.experiments.spec.experiment import Experiment
+from rlrun.experiments.trial.trial_directory import TRIAL_FILE, TrialDirectory
+from rlrun.experiments.trial.trial_loggers import require_loggers
+
+FAILURES: dict[int, type[RlrunError]] = {
+    kind.exit_code: kind
+    for kind in (RlrunError, UsageError, TrainingFailed, CheckpointError, EnvironmentUnusable, OutOfResources)
+}
+"""Class of the error that is raised again for a failed trial, by the exit code in its record."""
+
+
+@dataclass(frozen=True)
+class ExistingRun:
+    """A run that exists under the name of an experiment that is to run.
+
+    Attributes:
+        directory: Directory of the run.
+        experiment: The experiment, whose settings may differ from those of the run.
+        changes: The changed settings.
+        fetched: Path or URI of the copy from which the run was just fetched, "" if it was on the disk.
+    """
+
+    directory: RunDirectory
+    experiment: Experiment
+    changes: SpecChanges
+    fetched: str = ""
+
+
+def prepare_resume(run: RunDirectory, *, trust: bool) -> None:
+    """Recreates missing records of a run, and makes the modules that it names importable.
+
+    Args:
+        run: The run.
+        trust: Whether its modules may be imported.
+
+    Raises:
+        RunDamaged: Some records are damaged.
+        UsageError: Another process runs the run.
+    """
+    if trust:
+        follow_import_paths([path for path in run.table.import_paths if Path(path).is_dir()])
+    run.restore_records()
+
+
+def remaining_part(
+    opened: RunDirectory, executor: Executor | None, address: str | None, *, retry_failed: bool, eager: bool
+) -> LaunchedExperiment | None:
+    """Remaining part of a run for a resume, checked; None if the run is complete."""
+    experiment = opened.experiment()
+    trials = [opened.trial(name) for name in opened.unfinished(retry_failed=retry_failed)]
+    if not trials and not remaining_suggestions(experiment, opened):
+        if opened.table.copy is not None:  # the previous process may have been killed before the copy was complete
+            with opened.locked(), copied(opened):
+                pass
+        return None
+    require_loggers(experiment.loggers)
+    check_cluster(trials or [experiment.first_trial()], address)
+    check_packages([experiment])
+    if address is None and not eager:
+        check_compiler(opened, trials)
+    return LaunchedExperiment(
+        opened, experiment, trials, choose_executor(experiment, trials, executor, address), resumed=True
+    )
+
+
+def path_of_run(experiment: Experiment, runs_dir: Path, name: str | None) -> Path:
+    """Absolute path of the first run of an experiment, without a number at its end.
+
+    Args:
+        experiment: The experiment.
+        runs_dir: The folder that holds the runs.
+        name: Name of the run; None for the experiment's name.
+    """
+    return runs_dir.absolute() / directory_name(name or experiment.name)
+
+
+def recorded_output(path: Path) -> str | None:
+    """Path of the data set (`output`) that a run records; None without one, or if the directory holds no run.
+
+    Raises:
+        RunDamaged: A file of the run is damaged.
+    """
+    run = _opened(path)
+    return None if run is None else run.spec()[0].get("output")
+
+
+def find_runs(
+    experiments: Sequence[Experiment], runs_dir: Path, name: str | None, from_checkpoint: Path | None
+) -> dict[str, ExistingRun]:
+    """Finds the runs that exist already under the names of experiments, on the disk or in their storage.
+
+    A run that is only in the storage is fetched. No run is changed yet.
+
+    Args:
+        experiments: The experiments of a call.
+        runs_dir: The folder that holds the runs.
+        name: Name of the run; None for the experiments' names.
+        from_checkpoint: The checkpoint whose weights the call's trials start from, or None.
+
+    Returns:
+        The runs, by name of the experiment.
+
+    Raises:
+        SpecError: Settings that can change rows of results differ from those of a run.
+        UsageError: A storage cannot be reached.
+        RunDamaged: A file of a run is damaged.
+    """
+    found: dict[str, ExistingRun] = {}
+    problems: list[Problem] = []
+    for experiment in experiments:
+        path = path_of_run(experiment, runs_dir, name)
+        fetched = ""
+        directory = _opened(path)
+        if directory is None and (fetched := _fetched(experiment, path)):
+            directory = RunDirectory.open(path)
+        if directory is None:
+            continue
+        changes = spec_changes(directory, experiment)
+        if changes.longer and _later_stage_has_begun(directory):
+            changes = replace(changes, longer=(), with_rows=(*changes.with_rows, *changes.longer))
+        problems += problems_of_changes(directory, experiment, changes.with_rows)
+        problems += _other_start(directory, experiment, from_checkpoint)
+        found[experiment.name] = ExistingRun(directory, experiment, changes, fetched)
+    if problems:
+        advice = "a run continues only with the settings with which it began: restore them, or choose another --name"
+        raise SpecError([*problems, Problem("", advice)])
+    return found
+
+
+def _opened(path: Path) -> RunDirectory | None:
+    """Opens a run; None if there is none, or a process was killed while it created the directory.
+
+    Raises:
+        RunDamaged: run.json is invalid, or missing although trials have begun.
+    """
+    if (path / RUN_FILE).exists() or any(_has_begun(file.parent) for file in path.glob(f"*/{TRIAL_FILE}")):
+        return RunDirectory.open(path)
+    return None
+
+
+def _has_begun(trial: Path) -> bool:
+    directory = TrialDirectory(trial)
+    record = directory.read_record()
+    return record is not None and (record.status != "PENDING" or record.iteration > 0 or _has_checkpoint(directory))
+
+
+def _has_checkpoint(trial: TrialDirectory) -> bool:
+    return bool(CheckpointStore(trial.checkpoints).paths())
+
+
+def _fetched(experiment: Experiment, path: Path) -> str:
+    """Downloads an experiment's run from its storage; returns the copy's path or URI, "" if there is no copy.
+
+    Raises:
+        UsageError: The storage cannot be reached, or the run's directory exists and is not empty.
+    """
+    if experiment.storage is None:
+        return ""
+    copy = copy_location(experiment.storage, path.name)
+    if not is_taken(copy_location(copy, RUN_FILE)):
+        return ""
+    try:
+        if path.exists():
+            path.rmdir()
+    except OSError:
+        raise UsageError(f"{path} is not a run, and in the way of the run in {copy}: move it away") from None
+    fetch_run(copy, path.parent)
+    return copy
+
+
+def _later_stage_has_begun(run: RunDirectory) -> bool:
+    return any(later.record(name).status != "PENDING" for later in following(run) for name in later.table.trials)
+
+
+def _other_start(run: RunDirectory, experiment: Experiment, from_checkpoint: Path | None) -> list[Problem]:
+    """Problems if a run began with other weights than those of the present call."""
+    after = start = None
+    if experiment.begins is not None:
+        after = directory_name(experiment.begins.after)
+    elif from_checkpoint is not None:
+        start = str(from_checkpoint.absolute())
+    pairs = ((run.table.after, after), (run.table.from_checkpoint, start))
+    return [
+        Problem(
+            experiment.name,
+            f"starts from {now or 'new weights'}, and {shown_path(run.path)} started from {before or 'new weights'}",
+        )
+        for before, now in pairs
+        if before != now
+    ]
+
+
+def take_up(existing: ExistingRun, *, tags: Sequence[str], note: str) -> None:
+    """Writes what has changed since a run began: longer stop criteria, settings without rows, storage and labels.
+
+    Args:
+        existing: The run.
+        tags: Tags to add.
+        note: New note, "" for the present one.
+
+    Raises:
+        UsageError: Another process runs the run, or its new storage has another run of the same name.
+        RunDamaged: A file of the run is damaged.
+    """
+    run, changes = existing.directory, existing.changes
+    prepare_resume(run, trust=True)
+    with run.locked():
+        if changes.without_rows:
+            take_over(run, existing.experiment)
+        if changes.longer:
+            extend(run, changes.extension)
+        _note_copy(existing)
+        labels = read_labels(run.path)
+        changed = labels.changed(tags, note=note or None)
+        if changed != labels:
+            write_labels(run.path, changed)
+
+
+def _note_copy(existing: ExistingRun) -> None:
+    run, storage = existing.directory, existing.experiment.storage
+    copy = None if storage is None else copy_location(storage, run.path.name)
+    if copy == run.table.copy:
+        return
+    if copy is not None and not existing.fetched and is_taken(copy_location(copy, RUN_FILE)):
+        raise UsageError(f"storage {copy}: has a run of this name already; choose another --name or storage")
+    run.write_table(replace(run.table, copy=copy))
+
+
+def found_event(existing: ExistingRun, part: LaunchedExperiment | None) -> RunFound:
+    """Event that says how a call continues a run, or that nothing of it is left to run.
+
+    Args:
+        existing: The run.
+        part: Its remaining part, None if there is none.
+    """
+    run, trials = existing.directory, tuple(existing.directory.results())
+    at = f"{shown_path(run.path)} "
+    if existing.fetched:
+        at += f"(fetched from {existing.fetched}) "
+    failed = sum(trial.status == "ERROR" for trial in trials)
+    if part is None:
+        left = f"; {failed} of {len(trials)} trials failed, which --retry-failed resumes" if failed else ""
+        text = f"{'has ended' if failed else 'is complete'} at {_progress(trials)}: nothing is left to run{left}"
+    elif existing.changes.longer:
+        stop = ", ".join(f"{metric} {value:,g}" for metric, value in existing.changes.extension.items())
+        text = f"ended at {_progress(trials)} and is extended to {stop}"
+    elif any(_has_checkpoint(TrialDirectory(trial.directory)) for trial in trials):
+        text = f"was interrupted at {_progress(trials)}: continues"
+    else:
+        text = "has no checkpoint yet: begins again"
+    return RunFound(existing.experiment.name, run.path, at + text, trials, is_over=part is None)
+
+
+def interrupted_runs(experiments: Sequence[Experiment], runs_dir: Path, name: str | None) -> list[RunFound]:
+    """Events for the interrupted runs that have the names of experiments which are to begin anew.
+
+    Args:
+        experiments: The experiments.
+        runs_dir: The folder that holds the runs.
+        name: Name of the run; None for the experiments' names.
+    """
+    found = []
+    for experiment in experiments:
+        path = path_of_run(experiment, runs_dir, name)
+        with suppress(RlrunError, OSError):  # a damaged run is no reason not to begin another one
+            run = _opened(path)
+            if run is None or driver_of(path) is not None or not _is_left(run):
+                continue
+            trials = tuple(run.results())
+            text = (
+                f"{shown_path(path)} exists, interrupted at {_progress(trials)}; to continue it: "
+                f"{resume_command(path)}, or the same command with --resume"
+            )
+            found.append(RunFound(experiment.name, path, text, trials, is_over=False))
+    return found
+
+
+def _is_left(run: RunDirectory) -> bool:
+    return not all(is_over(trial.status) for trial in run.results()) or remaining_suggestions(run.experiment(), run) > 0
+
+
+def _progress(trials: Sequence[TrialResult]) -> str:
+    """Steps of all trials, such as "2,048 env steps in 2 trials"."""
+    unit = "env_steps" if any(trial.env_steps for trial in trials) else "sgd_steps"
+    steps = sum(int(trial.last_result.get(unit) or 0) for trial in trials)
+    words = f"{steps:,} {'env' if unit == 'env_steps' or not steps else 'SGD'} steps"
+    return f"{words} in {len(trials)} trials" if len(trials) > 1 else words
+
+
+def past_failure(trials: Sequence[TrialResult]) -> RlrunError | None:
+    """The error of the first trial of a run, if all its trials have failed.
+
+    Args:
+        trials: The trials of the run.
+    """
+    if not trials or any(trial.status != "ERROR" or trial.record is None for trial in trials):
+        return None
+    first = trials[0]
+    kind = TrainingFailed if first.record is None else FAILURES.get(first.record.exit_code, TrainingFailed)
+    return kind(first.error)

@@ -160,7 +160,7 @@ def find_runs(
         problems += _other_start(directory, experiment, from_checkpoint)
         found[experiment.name] = ExistingRun(directory, experiment, changes, fetched)
     if problems:
-        advice = "a run continues only with the settings with which it began: restore them, or choose another --name"
+        advice = "a run continues only with its own settings: restore them, or train under another name"
         raise SpecError([*problems, Problem("", advice)])
     return found
 
@@ -281,9 +281,11 @@ def found_event(existing: ExistingRun, part: LaunchedExperiment | None) -> RunFo
         text = f"{'has ended' if failed else 'is complete'} at {_progress(trials)}: nothing is left to run{left}"
     elif existing.changes.longer:
         stop = ", ".join(f"{metric} {value:,g}" for metric, value in existing.changes.extension.items())
-        text = f"ended at {_progress(trials)} and is extended to {stop}"
+        text = f"is at {_progress(trials)}: continues to {stop}"
     elif any(_has_checkpoint(TrialDirectory(trial.directory)) for trial in trials):
         text = f"was interrupted at {_progress(trials)}: continues"
+    elif all(trial.status == "PENDING" for trial in trials):
+        text = "has not begun yet: begins"
     else:
         text = "has no checkpoint yet: begins again"
     return RunFound(existing.experiment.name, run.path, at + text, trials, is_over=part is None)

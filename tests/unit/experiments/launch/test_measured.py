@@ -69,6 +69,11 @@ def test_a_run_has_plain_numbers_that_a_resume_takes(tmp_path: Path) -> None:
     assert not [event for event in again if isinstance(event, RunMeasuring | RunMeasured)]
     assert 0 < trial.env_steps < extended.env_steps
     assert RunDirectory.open(tmp_path / "a").experiment().to_data()["config"] == config
+    again.clear()
+    longer = {**SPEC, "stop": {"iteration": 3}}
+    (repeated,) = run({"a": longer}, runs_dir=tmp_path, resume=True, watch=again.append)
+    assert not [event for event in again if isinstance(event, RunMeasuring | RunMeasured)]
+    assert repeated.env_steps > extended.env_steps
 
 
 def test_settings_are_not_timed_for_ever_by_a_clock_that_stands_still(monkeypatch: pytest.MonkeyPatch, wording) -> None:

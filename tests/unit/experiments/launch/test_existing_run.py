@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import rlrun
+from rlrun.engine.envs.vector_env import EnvStartFailed
 from rlrun.engine.messages.errors import (
     ExitCode,
     Interrupted,
@@ -146,11 +147,18 @@ def test_a_directory_that_was_left_before_its_run_existed_becomes_the_run(tmp_pa
     assert (tmp_path / "job/slurm.out").read_text() == "kept"
 
 
+class Closed(ConstantReward):
+    """An env that does not start."""
+
+    def reset(self, **options: Any) -> Any:
+        raise RuntimeError("closed")
+
+
 def test_a_directory_that_the_user_made_outlives_a_start_that_fails(tmp_path: Path) -> None:
     (tmp_path / "job").mkdir()
     (tmp_path / "job/notes.txt").write_text("mine")
-    with pytest.raises(UsageError, match="Q policy"):
-        again(job(algorithm="dqn", env="Pendulum-v1", config={}), tmp_path)
+    with pytest.raises(EnvStartFailed):
+        again(job(env=f"{__name__}:Closed"), tmp_path)
     assert (tmp_path / "job/notes.txt").read_text() == "mine"
 
 

@@ -193,5 +193,5 @@ class LiveView:
             return drawn_trial(trial, self._run.metrics, heading, now, self._console)
         drawn = drawn_run(self._run, title, self._directory, now, self._console)
         if self._run.starts_ray:
-            return Group(drawn, Text("starting Ray", style="dim"))
+            return Group(drawn, Text(self._run.waiting_text(now) or "starting Ray", style="dim"))
         return drawn

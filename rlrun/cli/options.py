@@ -270,6 +270,16 @@ retry_failed_option = click.option("--retry-failed", is_flag=True, help="Also re
 address_option = click.option("--address", help="Join the Ray cluster at this address, or at `auto` this node's.")
 """Command decorator: option ``--address``, a Ray cluster to join."""
 
+wait_for_nodes_option = click.option(
+    "--wait-for-nodes",
+    "wait_for_nodes_s",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="With --address: wait so long for nodes if a trial fits none. Default: 900, or 0 if the cluster is known to "
+    "have no autoscaler.",
+)
+"""Command decorator: option ``--wait-for-nodes SECONDS``, how long a run waits for a cluster to grow."""
+
 mode_option = click.option(
     "--mode",
     type=click.Choice(["max", "min"]),

@@ -17,6 +17,7 @@ from rlrun.cli.options import (
     retry_failed_option,
     runs_dir_option,
     trust_option,
+    wait_for_nodes_option,
 )
 from rlrun.cli.tables import echo
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 @click.argument("run_name", metavar="RUN", shell_complete=complete_runs)
 @executor_option
 @address_option
+@wait_for_nodes_option
 @click.option(
     "--eager", is_flag=True, help="Resume a compiled run without compilation; the last digits of numbers differ."
 )
@@ -54,6 +56,7 @@ def resume(
     run_name: str,
     executor: Executor | None,
     address: str | None,
+    wait_for_nodes_s: float | None,
     eager: bool,
     retry_failed: bool,
     extensions: tuple[str, ...],
@@ -82,6 +85,7 @@ def resume(
             directory,
             executor=executor,
             address=address,
+            wait_for_nodes_s=wait_for_nodes_s,
             eager=eager,
             retry_failed=retry_failed,
             extend=extended_stops(extensions),

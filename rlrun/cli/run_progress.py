@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
@@ -14,7 +14,7 @@ from rlrun.cli.tables import cell_text, counted, duration, metric_words
 from rlrun.cli.trial_progress import TrialMetrics, TrialProgress, whole_seconds
 
 if TYPE_CHECKING:
-    from rlrun.experiments.runs.events import RunResources, TrialEvent
+    from rlrun.experiments.runs.events import RunResources, RunWaiting, TrialEvent
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,7 @@ class RunProgress:
         resources: CPUs and GPUs in use, None if unknown.
         uses_ray: Whether the run needs Ray, which it starts or joins before its trials.
         metrics: Metrics of the trial, in a run with a single trial; otherwise empty, to save memory.
+        waiting: The newest report on a wait for nodes of a cluster, None without a wait.
     """
 
     trials: dict[str, TrialProgress]
@@ -53,6 +54,8 @@ class RunProgress:
     resources: RunResources | None = None
     uses_ray: bool = False
     metrics: TrialMetrics = field(default_factory=TrialMetrics)
+    waiting: RunWaiting | None = None
+    _waits_since: float = 0.0
     _slots: int = 0
 
     def observe(self, event: TrialEvent, now: float) -> TrialProgress:
@@ -71,6 +74,36 @@ class RunProgress:
             self.metrics.observe(event.result)
         self.count_slots()
         return trial
+
+    def note_waiting(self, event: RunWaiting, now: float) -> bool:
+        """Notes a report on a wait for nodes.
+
+        Args:
+            event: The report.
+            now: The time.
+
+        Returns:
+            Whether it has news, and not only more seconds.
+        """
+        before, self.waiting, self._waits_since = self.waiting, event, now - event.seconds
+        return before is None or replace(before, seconds=event.seconds) != event
+
+    def waiting_text(self, now: float) -> str:
+        """Text about the wait for nodes, "" without one.
+
+        Args:
+            now: The time.
+        """
+        if self.waiting is None:
+            return ""
+        event, so_far = self.waiting, whole_seconds(now - self._waits_since)
+        starting = ", ".join(f"{number} x {kind}" for kind, number in Counter(event.starting).items())
+        parts = [
+            f"waiting for nodes, {so_far} of {whole_seconds(event.limit_s)}: {event.trial} needs {event.needs}",
+            f"starting: {starting}" if starting else "",
+            f"could not start: {', '.join(event.failed)}" if event.failed else "",
+        ]
+        return "; ".join(filter(None, parts))
 
     @property
     def starts_ray(self) -> bool:
@@ -159,7 +192,8 @@ class RunProgress:
         after = ", then Ray ends" if self.uses_ray else ""
         running = [trial for trial in self.trials.values() if trial.status == "RUNNING"]
         if not running:
-            return "waits for Ray to start, then ends it" if self.starts_ray else f"stops{after}"
+            waits = self.starts_ray and self.waiting is None
+            return "waits for Ray to start, then ends it" if waits else f"stops{after}"
         last = [trial.result.get("time_this_iter_s") or 0.0 for trial in running if trial.result is not None]
         if len(running) == 1:
             took = f"the one before took {duration(last[0])}" if last else "it is the first"

@@ -25,6 +25,7 @@ from rlrun.cli.options import (
     set_option,
     spec_files_option,
     tag_option,
+    wait_for_nodes_option,
 )
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ RESTARTS_VARIABLE = "SLURM_RESTART_COUNT"
 @note_option
 @executor_option
 @address_option
+@wait_for_nodes_option
 @click.option(
     "--from",
     "from_checkpoint",
@@ -76,6 +78,7 @@ def train(
     note: str | None,
     executor: Executor | None,
     address: str | None,
+    wait_for_nodes_s: float | None,
     from_checkpoint: Path | None,
     resumes: bool,
     retry_failed: bool,
@@ -125,6 +128,7 @@ def train(
             tags=tags,
             note=note or "",
             address=address,
+            wait_for_nodes_s=wait_for_nodes_s,
             from_checkpoint=start,
             resume=resumes,
             retry_failed=retry_failed,

@@ -26,6 +26,7 @@ from rlrun.experiments.runs.events import (
     RunResources,
     RunStarted,
     RunStopping,
+    RunWaiting,
     TrialAdded,
     TrialEvent,
     TrialNote,
@@ -131,6 +132,12 @@ class RunWatcher:
                 trial = self._run.observe(event, time.monotonic())
                 if self._view is not None:
                     self._view.show(trial)
+            case RunWaiting():
+                is_new = self._run.note_waiting(event, time.monotonic())
+                if self._view is None:
+                    self._write_line(self._run.waiting_text(time.monotonic()))
+                elif is_new:
+                    self._view.say(self._run.waiting_text(time.monotonic()))
             case RunResources():
                 self._run.resources = event
             case TrialNote():
@@ -231,6 +238,8 @@ def event_data(event: RunEvent) -> Mapping[str, Any]:
             return {"event": "trial", **asdict(event)}
         case TrialNote():
             return {"event": "note", **asdict(event)}
+        case RunWaiting():
+            return {"event": "waiting", **asdict(event)}
         case RunResources():
             return {"event": "resources", **asdict(event)}
         case RunStopping():
@@ -299,7 +308,7 @@ class PlainLines:
         """Line on the progress of the run; before the first result, the elapsed time."""
         so_far = f", {whole_seconds(now - self._began)} so far"
         if self._run.starts_ray:
-            return f"starting Ray{so_far}"
+            return self._run.waiting_text(now) or f"starting Ray{so_far}"
         trials = list(self._run.trials.values())
         if len(trials) != 1 or trials[0].status == "PENDING":
             return self._run.summary(now)

@@ -11,7 +11,7 @@ import rlrun
 from rlrun.engine.kernels.library import why_no_library
 from rlrun.engine.messages.errors import TrainingFailed, UsageError
 from rlrun.experiments.cluster.ray_session import why_no_kernels_on_nodes
-from rlrun.experiments.runs.events import RunEvent, RunFinished, RunStarted, TrialEvent, TrialNote
+from rlrun.experiments.runs.events import RunEvent, RunFinished, RunStarted, RunWaiting, TrialEvent, TrialNote
 from tests.results import all_numbers
 
 TINY = {
@@ -168,10 +168,18 @@ def test_failed_trials_are_run_again_only_when_asked_for(tmp_path: Path, monkeyp
 
 
 @pytest.mark.usefixtures("running_ray")
-def test_what_can_never_fit_the_running_ray_is_refused_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_what_does_not_fit_the_running_ray_is_refused_at_once_or_after_a_wait_and_leaves_nothing_behind(
+    tmp_path: Path, wording
+) -> None:
+    import ray
+
     spec = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"iteration": 1}, "config": {"num_workers": 99}}
-    with pytest.raises(
-        UsageError, match=r"needs 100 CPUs and 0 GPUs: 1 for the trial \+ 99 x 1 for workers; the running"
-    ):
-        rlrun.run({"greedy": spec}, runs_dir=tmp_path)
+    told: list[RunEvent] = []
+    with wording.raised(UsageError, "000-seed=0", "num_workers"):
+        rlrun.run({"greedy": spec}, runs_dir=tmp_path)  # Ray has no autoscaler
+    with pytest.raises(UsageError):
+        rlrun.run({"greedy": spec}, runs_dir=tmp_path, wait_for_nodes_s=0.5, watch=told.append)
+    assert [(event.trial, event.limit_s) for event in told if isinstance(event, RunWaiting)] == [("000-seed=0", 0.5)]
+    groups = [group for group in ray.util.placement_group_table().values() if len(group["bundles"]) == 100]
+    assert {group["state"] for group in groups} == {"REMOVED"}
     assert list(tmp_path.iterdir()) == []

@@ -15,9 +15,11 @@ from typing import Any
 
 from rlrun.engine.actors import private_ray
 from rlrun.engine.kernels.library import COMPILATION_TIMEOUT_S, why_no_library
-from rlrun.engine.messages.errors import RayEnded, UsageError
+from rlrun.engine.messages.errors import RayEnded, RlrunError, UsageError
+from rlrun.experiments.cluster.growth import NodeWait, NodeWaiter
+from rlrun.experiments.cluster.joining import join
 from rlrun.experiments.cluster.ray_internals import gcs_server
-from rlrun.experiments.cluster.resources import Capacity, check_fits, machine_cpus, ray_cpus
+from rlrun.experiments.cluster.resources import Capacity, machine_cpus, ray_cpus
 from rlrun.experiments.cluster.shipping import code_environment
 from rlrun.experiments.spec.experiment import Experiment, TrialSpec
 
@@ -58,7 +60,7 @@ class RaySession:
         trials: The trials.
         address: A Ray cluster's address, or None.
         experiments: The experiments of the trials, whose modules are shipped to a cluster.
-        lost: Function that is called, in another thread, when the gcs_server of a Ray started here has died.
+        wait_for_nodes_s: Seconds to wait for nodes with room for the trials, or None for the default (`NodeWaiter`).
     """
 
     def __init__(
@@ -66,15 +68,16 @@ class RaySession:
         trials: Sequence[TrialSpec],
         address: str | None = None,
         experiments: Sequence[Experiment] = (),
-        lost: Callable[[], None] = lambda: None,
+        wait_for_nodes_s: float | None = None,
     ) -> None:
         self._trials = trials
         self._address = address
         self._experiments = experiments
-        self._lost = lost
+        self._wait_for_nodes_s = wait_for_nodes_s
         self._watch: GcsWatch | None = None
         self._started = False
         self._is_ours = False
+        self._place = ""
         self._code: dict[str, Any] = {}
 
     def __enter__(self) -> RaySession:
@@ -89,15 +92,17 @@ class RaySession:
         """Stops or leaves Ray by `close`."""
         self.close()
 
-    def start(self, say: Callable[[str], object] = warnings.warn) -> None:
+    def start(self, say: Callable[[str], object], lost: Callable[[RlrunError], None]) -> None:
         """Starts or joins Ray; no effect in a session that has already done so.
 
         Args:
             say: Called with a message if the start is unusually slow.
+            lost: Function that is called, in another thread, when the main thread hangs in a call to Ray: the
+                gcs_server of a Ray started here has died, or a cluster does not let this process join.
 
         Raises:
             EnvironmentUnusable: If Ray does not start.
-            UsageError: If a trial's resources can never be provided, or there is no cluster at the address.
+            UsageError: If there is no cluster at the address.
         """
         if self._started:
             return
@@ -111,16 +116,34 @@ class RaySession:
                 raise UsageError(
                     f"this process belongs to a Ray already and cannot join the one at {self._address} as well"
                 )
+            self._place = "the running Ray"
         elif self._address is None:
             self._is_ours = True
             cpus = round(ray_cpus(self._trials, machine_cpus()))
             private_ray.start(cpus, _object_store_bytes(), quiet=False, say=say)
-            self._watch = GcsWatch(self._lost)
+            self._watch = GcsWatch(lambda: lost(end_of_ray("gcs_server")))
         else:
             self._is_ours = True
-            _join(self._address, self._code)
-            check_fits(self._trials, cluster_capacity(f"the cluster at {self._address}"))
+            join(self._address, self._code, lost)
+            self._place = f"the cluster at {self._address}"
         self._started = True
+
+    def wait_for_nodes(
+        self, report: Callable[[NodeWait], object], is_stopped: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Waits until the nodes of a cluster have room for each trial; no effect on a private Ray.
+
+        Args:
+            report: Callback with each new report on the wait.
+            is_stopped: Whether the user has interrupted the run, which ends the wait.
+
+        Raises:
+            UsageError: If a trial's resources are not provided in time.
+        """
+        if self._place:
+            place, self._place = self._place, ""
+            waiter = NodeWaiter(lambda: cluster_capacity(place), self._wait_for_nodes_s, report, is_stopped)
+            waiter.wait(self._trials)
 
     @property
     def spans_machines(self) -> bool:
@@ -184,24 +207,6 @@ def cluster_capacity(place: str) -> Capacity:
         place=place,
         shares_trial_cpu=False,
     )
-
-
-def _join(address: str, code: dict[str, Any]) -> None:
-    """Joins a Ray cluster, and ships the user's modules to all machines.
-
-    Raises:
-        UsageError: If there is no cluster, or the connection is rejected.
-    """
-    import ray
-    from ray.exceptions import RayError
-
-    try:
-        ray.init(address=address, runtime_env=code)
-    except (ConnectionError, ValueError, RuntimeError, RayError) as error:
-        raise UsageError(
-            f"the Ray cluster at {address} cannot be joined: {error}. Its token must be this process's (RAY_AUTH_TOKEN "
-            "or RAY_AUTH_TOKEN_PATH), and this machine one of its nodes (ray start --address=...)"
-        ) from error
 
 
 def require_cluster(address: str) -> None:
@@ -292,6 +297,8 @@ def why_no_kernels_on_nodes() -> str:
         try:
             why_not = ray.get(answer, timeout=COMPILATION_TIMEOUT_S)
         except RayError as error:
+            if not any(other["Alive"] and other["NodeID"] == node["NodeID"] for other in ray.nodes()):
+                continue  # an autoscaler has ended it
             why_not = f"it does not answer ({type(error).__name__})"
         if why_not:
             return f"on node {node['NodeManagerHostname']} {why_not}"

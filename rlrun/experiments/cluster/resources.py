@@ -71,13 +71,13 @@ class TrialResources:
 
     @override
     def __str__(self) -> str:
-        needs = f"{_number(self.total_cpus)} CPUs and {_number(self.total_gpus)} GPUs"
+        needs = _amounts(self.total_cpus, self.total_gpus, with_gpus=self.total_gpus > 0)
         parts = [f"{_number(self.cpus)} for the trial"]
         if self.num_learners:
             parts.append(f"{self.num_learners} x {_number(self.cpus_per_learner)} for learners")
         if self.num_workers:
             parts.append(f"{self.num_workers} x {_number(self.cpus_per_worker)} for workers")
-        return f"{needs}: {' + '.join(parts)}" if len(parts) > 1 else needs
+        return f"{needs} ({' + '.join(parts)})" if len(parts) > 1 else needs
 
 
 @dataclass(frozen=True)
@@ -97,10 +97,17 @@ class Capacity:
     place: str
     shares_trial_cpu: bool
 
-    @override
-    def __str__(self) -> str:
-        has = f"{self.place} has {_number(sum(self.cpus))} CPUs and {_number(sum(self.gpus))} GPUs"
-        nodes = f"{len(self.cpus)} nodes with {_number(max(self.cpus, default=0))} CPUs at most"
+    def text(self, *, with_gpus: bool) -> str:
+        """Formats the capacity for messages.
+
+        Args:
+            with_gpus: Whether to mention GPUs although there are none.
+        """
+        total, gpus = sum(self.cpus), sum(self.gpus)
+        if not (total or self.shares_trial_cpu or with_gpus):
+            return f"no node of {self.place} has any"
+        has = f"{self.place} has {_amounts(total, gpus, with_gpus=with_gpus)}"
+        nodes = f"{len(self.cpus)} nodes, and at most {_counted(max(self.cpus, default=0), 'CPU')} on one"
         return f"{has} on {nodes}" if len(self.cpus) > 1 else has
 
     def fits(self, needs: TrialResources) -> bool:
@@ -154,12 +161,13 @@ def _take_place(needs: TrialResources, cpus: list[float], gpus: list[float]) -> 
     return True
 
 
-def check_fits(trials: Iterable[TrialSpec], capacity: Capacity) -> None:
+def check_fits(trials: Iterable[TrialSpec], capacity: Capacity, after: str = "") -> None:
     """Raises an error for a trial that needs more resources than the cluster has, and so would be pending forever.
 
     Args:
         trials: The trials about to run.
         capacity: The machine or cluster.
+        after: Text that ends the message, such as the time that the run has waited.
 
     Raises:
         UsageError: If a trial is infeasible; the message has the first such trial and the numbers.
@@ -169,7 +177,8 @@ def check_fits(trials: Iterable[TrialSpec], capacity: Capacity) -> None:
         return
     needs = TrialResources.of(unfit[0])
     others = f" (and {len(unfit) - 1} more)" if len(unfit) > 1 else ""
-    raise UsageError(f"trial {unfit[0].name}{others} needs {needs}; {capacity}{_advice(needs, capacity)}")
+    has, advice = capacity.text(with_gpus=needs.total_gpus > 0), _advice(needs, capacity)
+    raise UsageError(f"trial {unfit[0].name}{others} needs {needs}, but {has}. {advice}.{after}")
 
 
 def machine_capacity(needs_gpus: bool) -> Capacity:
@@ -219,18 +228,34 @@ def container_quota(cpu_max: Path) -> float | None:
 
 
 def _advice(needs: TrialResources, capacity: Capacity) -> str:
-    """Advice on the settings to lower, with feasible values."""
+    """Advice on the settings to lower, with feasible values, and on more nodes."""
+    setting = _setting_to_lower(needs, capacity)
+    if capacity.shares_trial_cpu:
+        return f"Lower {setting}"
+    return f"Add nodes, wait for them with --wait-for-nodes, or lower {setting}"
+
+
+def _setting_to_lower(needs: TrialResources, capacity: Capacity) -> str:
     if needs.gpus > max(capacity.gpus, default=0) or needs.total_gpus > sum(capacity.gpus):
-        return "; lower num_gpus"
+        return "num_gpus"
     room = capacity.room_for_workers(needs)
     if room >= 0:
-        return f"; num_workers can be {room:g} at most, or lower num_cpus_per_worker"
+        return f"num_workers to {room:g}, or num_cpus_per_worker"
     learners = capacity.room_for_learners(needs)
-    return "; lower resources.cpus" if learners < 0 else f"; num_learners can be {learners} at most"
+    return "resources.cpus" if learners < 0 else f"num_learners to {learners}"
 
 
 def _bundle(cpus: float, gpus: float) -> dict[str, float]:
     return {"CPU": cpus, "GPU": gpus} if gpus else {"CPU": cpus}
+
+
+def _amounts(cpus: float, gpus: float, *, with_gpus: bool) -> str:
+    has_gpus = with_gpus or gpus > 0
+    return _counted(cpus, "CPU") + (f" and {_counted(gpus, 'GPU')}" if has_gpus else "")
+
+
+def _counted(value: float, unit: str) -> str:
+    return f"{_number(value)} {unit if value == 1 else f'{unit}s'}"
 
 
 def _number(value: float) -> str:

@@ -18,7 +18,7 @@ from rlrun.engine.messages.errors import (
 from rlrun.engine.training.assemble.description import Description
 from rlrun.engine.training.assemble.learner_factory import continued_executor
 from rlrun.engine.training.save.checkpointing import update_executor_of
-from rlrun.experiments.cluster.ray_session import belongs_to_ray, cluster_capacity, require_cluster
+from rlrun.experiments.cluster.ray_session import belongs_to_ray, require_cluster
 from rlrun.experiments.cluster.resources import TrialResources, check_fits, machine_capacity
 from rlrun.experiments.runs.run_directory import Executor, RunDirectory
 from rlrun.experiments.search.suggestions import check_installed
@@ -130,22 +130,35 @@ def check_envs(experiments: Sequence[Experiment]) -> None:
 
 
 def check_cluster(trials: Sequence[TrialSpec], address: str | None) -> None:
-    """Raises an error if the Ray cluster cannot be reached, or if it can never provide a trial's resources.
+    """Raises an error if the Ray cluster cannot be reached, or if this machine can never provide a trial's resources.
+
+    Whether a cluster can is found out when it has been joined, since it may grow.
 
     Args:
         trials: The trials to run.
         address: The Ray cluster to join, or None.
 
     Raises:
-        UsageError: If the cluster cannot be joined, or a trial needs more CPUs or GPUs than this machine or the joined
-            Ray cluster has.
+        UsageError: If the cluster cannot be joined, or a trial needs more CPUs or GPUs than this machine has.
     """
     if address is not None:
         require_cluster(address)
-    elif belongs_to_ray():
-        check_fits(trials, cluster_capacity("the running Ray"))
-    else:
+    elif not belongs_to_ray():
         check_fits(trials, machine_capacity(needs_gpus=any(TrialResources.of(trial).total_gpus for trial in trials)))
+
+
+def check_wait(wait_for_nodes_s: float | None, address: str | None) -> None:
+    """Raises an error if there is no cluster whose nodes could be awaited.
+
+    Args:
+        wait_for_nodes_s: Seconds to wait for nodes, or None for the default.
+        address: The Ray cluster to join, or None.
+
+    Raises:
+        UsageError: There is no cluster.
+    """
+    if wait_for_nodes_s is not None and address is None and not belongs_to_ray():
+        raise UsageError("--wait-for-nodes needs --address: without a cluster there are no nodes to wait for")
 
 
 def check_compiler(directory: RunDirectory, trials: Sequence[TrialSpec]) -> None:

@@ -15,20 +15,20 @@ from pathlib import Path
 
 from rlrun.engine.envs.vector_env import EnvStartFailed
 from rlrun.engine.kernels.library import why_no_library
-from rlrun.engine.messages.errors import DiskFull, EnvironmentUnusable, UsageError
+from rlrun.engine.messages.errors import DiskFull, EnvironmentUnusable, RayEnded, RlrunError, UsageError
 from rlrun.engine.processes.process_end import end_process
 from rlrun.engine.training.assemble.learner_factory import may_have_kernels
+from rlrun.experiments.cluster.growth import NodeWait
 from rlrun.experiments.cluster.ray_internals import end_processes
 from rlrun.experiments.cluster.ray_session import (
     RaySession,
-    end_of_ray,
     warn_if_open_to_everyone,
     why_no_kernels_on_nodes,
 )
 from rlrun.experiments.launch.chain import initialize_from_run
 from rlrun.experiments.runs.active_run import ActiveRun, Interrupts
 from rlrun.experiments.runs.driver_log import DriverLog
-from rlrun.experiments.runs.events import RunFinished, RunStarted, TrialEvent, Watcher
+from rlrun.experiments.runs.events import RunFinished, RunStarted, RunWaiting, TrialEvent, Watcher
 from rlrun.experiments.runs.outcome import call_failure, with_resume_advice
 from rlrun.experiments.runs.run_directory import Executor, RunDirectory
 from rlrun.experiments.runs.run_upload import copied
@@ -81,7 +81,12 @@ class LaunchedExperiment:
 
 
 def run_all(
-    parts: Sequence[LaunchedExperiment], *, address: str | None, eager: bool, watch: Watcher
+    parts: Sequence[LaunchedExperiment],
+    *,
+    address: str | None,
+    wait_for_nodes_s: float | None,
+    eager: bool,
+    watch: Watcher,
 ) -> list[TrialResult]:
     """Runs experiments one after the other, in one shared Ray session.
 
@@ -99,11 +104,11 @@ def run_all(
         for part in parts:
             locks.enter_context(part.directory.locked())
         try:
-            _run_parts(parts, actives, interrupts, address=address, eager=eager, watch=watch)
+            on_ray = [trial for part in parts if part.uses_ray for trial in part.examples]
+            ray = RaySession(on_ray, address, [part.experiment for part in parts], wait_for_nodes_s)
+            _run_parts(parts, actives, interrupts, ray, eager=eager, watch=watch)
         except UsageError:  # there is no such cluster, or it is too small: nothing has started, so nothing is kept
-            for part in parts:
-                if not part.resumed:
-                    part.directory.discard_if_empty()
+            _discard_new(parts)
             raise
         except KeyboardInterrupt:  # the second interrupt
             interrupts.received = interrupts.received or "SIGINT"
@@ -115,6 +120,13 @@ def run_all(
     if failure is not None:
         raise failure
     return [trial for trials in ends for trial in trials]
+
+
+def _discard_new(parts: Sequence[LaunchedExperiment]) -> None:
+    """Removes the directories of new runs in which nothing has started."""
+    for part in parts:
+        if not part.resumed:
+            part.directory.discard_if_empty()
 
 
 def _settled(parts: Sequence[LaunchedExperiment]) -> list[list[TrialResult]]:
@@ -148,17 +160,17 @@ def _run_parts(
     parts: Sequence[LaunchedExperiment],
     actives: list[ActiveRun],
     interrupts: Interrupts,
+    ray: RaySession,
     *,
-    address: str | None,
     eager: bool,
     watch: Watcher,
 ) -> None:
     """Runs experiments until one is stopped; each is appended to `actives` before it starts."""
-    on_ray = [trial for part in parts if part.uses_ray for trial in part.examples]
     began = time.monotonic()
-    ray = RaySession(
-        on_ray, address, [part.experiment for part in parts], lambda: _end_process(parts, actives[-1], began)
-    )
+
+    def lost(failure: RlrunError) -> None:
+        _end_process(parts, actives[-1], began, failure)
+
     with DriverLog() as log, interrupts, ray as session:
         for part in parts:
             initialize_from_run(part.directory, part.trials)
@@ -174,28 +186,33 @@ def _run_parts(
             )
             actives.append(active)
             with active.stopping_when_full():
-                _run_part(part, active, session)
+                _run_part(part, active, session, lost)
             if active.watch_error is not None:
                 raise active.watch_error
             if interrupts.received:
                 return
 
 
-def _end_process(parts: Sequence[LaunchedExperiment], active: ActiveRun, began: float) -> None:
-    """Ends this process after Ray has lost its gcs_server, since the main thread hangs in a call to Ray.
+def _end_process(parts: Sequence[LaunchedExperiment], active: ActiveRun, began: float, failure: RlrunError) -> None:
+    """Ends this process while its main thread hangs in a call to Ray.
 
     Args:
         parts: All experiments of the call.
         active: The experiment that is running.
         began: Start of the call, on the monotonic clock.
+        failure: The reason: Ray has lost its gcs_server, or a cluster cannot be joined.
     """
-    end_processes()
+    if isinstance(failure, RayEnded):
+        end_processes()
     for part in parts:
         part.directory.settle()
     trials = tuple(active.directory.results())
     active.tell(RunFinished(active.directory.path, trials, time.monotonic() - began))
-    left = [part.directory.path for part in parts if is_left(part, part.directory.results())]
-    failure = with_resume_advice(end_of_ray("gcs_server"), left)
+    if isinstance(failure, RayEnded):
+        left = [part.directory.path for part in parts if is_left(part, part.directory.results())]
+        failure = with_resume_advice(failure, left)
+    else:
+        _discard_new(parts)
     with active.log.printing_to_terminal():
         print(f"Error: {failure}", file=sys.stderr, flush=True)
     end_process(failure)
@@ -215,7 +232,9 @@ def remaining_suggestions(experiment: Experiment, directory: RunDirectory) -> in
     return max(0, experiment.num_samples - len(configurations)) * len(experiment.seeds)
 
 
-def _run_part(part: LaunchedExperiment, active: ActiveRun, session: RaySession) -> None:
+def _run_part(
+    part: LaunchedExperiment, active: ActiveRun, session: RaySession, lost: Callable[[RlrunError], None]
+) -> None:
     """Runs one experiment's trials by its executor; sends the events of its start and end to the watcher."""
     began = time.monotonic()
     if part.uses_ray:
@@ -237,7 +256,7 @@ def _run_part(part: LaunchedExperiment, active: ActiveRun, session: RaySession) 
     if part.uses_ray:
         with active.log.printing_to_terminal():
             warn_if_open_to_everyone()
-        _start_ray(session, active)
+        _start_ray(session, active, lost)
     if active.interrupts.received:
         active.stopping()
     else:
@@ -246,11 +265,12 @@ def _run_part(part: LaunchedExperiment, active: ActiveRun, session: RaySession) 
     active.tell(RunFinished(part.directory.path, tuple(part.directory.results()), time.monotonic() - began))
 
 
-def _start_ray(session: RaySession, active: ActiveRun) -> None:
-    """Starts or joins Ray; meanwhile SIGTERM is handled by Ray.
+def _start_ray(session: RaySession, active: ActiveRun, lost: Callable[[RlrunError], None]) -> None:
+    """Starts or joins Ray, and waits for nodes; meanwhile SIGTERM is handled by Ray until it has started.
 
     Raises:
         EnvironmentUnusable: If Ray does not start.
+        UsageError: If a cluster cannot be joined, or does not provide a trial's resources in time.
         KeyboardInterrupt: If SIGTERM was received; no trial has started yet.
     """
     interrupts = active.interrupts
@@ -260,13 +280,22 @@ def _start_ray(session: RaySession, active: ActiveRun) -> None:
             warnings.warn(sentence, stacklevel=2)
 
     try:
-        session.start(say)
+        session.start(say, lost)
         interrupts.listen()
+        session.wait_for_nodes(
+            lambda wait: active.tell(waiting_event(wait)), is_stopped=lambda: bool(interrupts.received)
+        )
     except SystemExit as error:  # raised by Ray's handler of SIGTERM
         if error.code != signal.SIGTERM:
             raise
         interrupts.received = interrupts.received or signal.SIGTERM.name
         raise KeyboardInterrupt from None
+
+
+def waiting_event(wait: NodeWait) -> RunWaiting:
+    """Event about a trial that waits for nodes of a cluster."""
+    autoscaler = wait.autoscaler
+    return RunWaiting(wait.trial, wait.needs, wait.seconds, wait.limit_s, autoscaler.starting, autoscaler.failed)
 
 
 def _why_no_kernels(part: LaunchedExperiment, session: RaySession, active: ActiveRun) -> str:

@@ -18,7 +18,14 @@ from rlrun.engine.trust import refuse_risks_of_run
 from rlrun.experiments.cluster.ray_session import RaySession, belongs_to_ray, cluster_capacity
 from rlrun.experiments.cluster.resources import TrialResources, machine_capacity
 from rlrun.experiments.launch.chain import following
-from rlrun.experiments.launch.checks import check_chains, check_cluster, check_name, check_packages, choose_executor
+from rlrun.experiments.launch.checks import (
+    check_chains,
+    check_cluster,
+    check_name,
+    check_packages,
+    check_wait,
+    choose_executor,
+)
 from rlrun.experiments.launch.existing_run import (
     find_runs,
     found_event,
@@ -29,7 +36,7 @@ from rlrun.experiments.launch.existing_run import (
     remaining_part,
     take_up,
 )
-from rlrun.experiments.launch.parts import LaunchedExperiment, run_all
+from rlrun.experiments.launch.parts import LaunchedExperiment, run_all, waiting_event
 from rlrun.experiments.launch.rewind import rewind
 from rlrun.experiments.runs.events import RunFound, RunMeasured, RunMeasuring, Watcher
 from rlrun.experiments.runs.labels import Labels, write_labels
@@ -63,6 +70,7 @@ def run(
     seed: int | None = None,
     executor: Executor | None = None,
     address: str | None = None,
+    wait_for_nodes_s: float | None = None,
     from_checkpoint: Path | str | None = None,
     resume: bool = False,
     retry_failed: bool = False,
@@ -89,6 +97,8 @@ def run(
             single trial without workers, else "ray".
         address: A Ray cluster to join, to which the user's own modules are shipped. By default Ray is started on this
             machine if necessary, unless this process has already joined a cluster.
+        wait_for_nodes_s: Seconds to wait for nodes of the cluster if a trial fits none; 0 refuses it at once. By
+            default it is refused at once if the cluster has no autoscaler, else after 15 minutes.
         from_checkpoint: A checkpoint whose weights every trial starts from, except those of later stages.
         resume: Whether each experiment continues the run that already has its name, as `rlrun.resume` does: a complete
             run is left as it is, a larger stop criterion extends it, and a run that is only in the experiment's
@@ -115,6 +125,7 @@ def run(
     if name is not None:
         check_name(name, found)
     check_chains(found)
+    check_wait(wait_for_nodes_s, address)
     if retry_failed and not resume:
         raise UsageError("failed trials can be retried only if the run is resumed: give both, or neither")
     start = None if from_checkpoint is None else Path(from_checkpoint)
@@ -129,7 +140,7 @@ def run(
         for event in interrupted_runs(found, folder, name):
             watch(event)
     if any(experiment.auto for experiment in new):
-        measured = [with_measured_settings(experiment, executor, address, watch) for experiment in new]
+        measured = [with_measured_settings(each, executor, address, wait_for_nodes_s, watch) for each in new]
         plans = _plans(measured, executor, address)
     directories = {experiment: one.directory for experiment, one in existing.items()}
     parts: dict[str, LaunchedExperiment] = {}
@@ -148,7 +159,9 @@ def run(
             write_labels(path, labels)
         parts[planned.name] = LaunchedExperiment(directory, planned, trials, chosen, resumed=was_there)
     in_order = [parts[experiment.name] for experiment in found if experiment.name in parts]
-    ended = run_all(in_order, address=address, eager=False, watch=watch) if in_order else []
+    ended = []
+    if in_order:
+        ended = run_all(in_order, address=address, wait_for_nodes_s=wait_for_nodes_s, eager=False, watch=watch)
     return _all_trials(found, directories, existing.keys() - parts.keys(), ended)
 
 
@@ -187,6 +200,7 @@ def resume(
     *,
     executor: Executor | None = None,
     address: str | None = None,
+    wait_for_nodes_s: float | None = None,
     retry_failed: bool = False,
     extend: Mapping[str, float] | None = None,
     from_step: float | None = None,
@@ -203,6 +217,7 @@ def resume(
         directory: The run's directory.
         executor: Executor of the remaining trials, as in `run`.
         address: A Ray cluster to join, as in `run`.
+        wait_for_nodes_s: Seconds to wait for nodes of the cluster, as in `run`.
         retry_failed: Whether failed trials are resumed too, from their newest checkpoint.
         extend: New, larger values of stop criteria; trials that ended by their old criteria are resumed.
         from_step: Number of env steps to which trials are first rewound: each trial beyond it resumes from its newest
@@ -224,6 +239,7 @@ def resume(
         CompilerMissing: If updates were compiled, this machine has no compiler, and `eager` is False.
         Interrupted: If the user interrupted again.
     """
+    check_wait(wait_for_nodes_s, address)
     opened = RunDirectory.open(Path(directory))
     runs = [opened, *following(opened)]
     for run_directory in runs:
@@ -242,7 +258,7 @@ def resume(
             parts.append(part)
     if not parts:
         return opened.results()
-    return run_all(parts, address=address, eager=eager, watch=watch)
+    return run_all(parts, address=address, wait_for_nodes_s=wait_for_nodes_s, eager=eager, watch=watch)
 
 
 def _plans(
@@ -332,7 +348,11 @@ def _experiments(source: ExperimentSource | Sequence[ExperimentSource], override
 
 
 def with_measured_settings(
-    experiment: Experiment, executor: Executor | None, address: str | None, watch: Watcher
+    experiment: Experiment,
+    executor: Executor | None,
+    address: str | None,
+    wait_for_nodes_s: float | None,
+    watch: Watcher,
 ) -> Experiment:
     """Replaces the value ``auto`` in an experiment by the numbers of workers and envs that are fastest on this machine.
 
@@ -345,6 +365,7 @@ def with_measured_settings(
         experiment: The experiment.
         executor: The user's choice of an executor, or None.
         address: The Ray cluster to join, or None.
+        wait_for_nodes_s: Seconds to wait for nodes of the cluster, or None for the default.
         watch: Called with the events `RunMeasuring` and `RunMeasured`.
 
     Raises:
@@ -360,7 +381,8 @@ def with_measured_settings(
     at_a_time = 1 if executor == "local" else experiment.num_trials
     with ExitStack() as stack:
         if address is not None:
-            stack.enter_context(quiet(RaySession([trial], address, [experiment])))
+            session = RaySession([trial], address, [experiment], wait_for_nodes_s)
+            stack.enter_context(quiet(session, lambda wait: watch(waiting_event(wait))))
         settings = candidates(trial.config, experiment.auto, room_for_workers(trial, at_a_time))
         timings = list(time_settings(trial, settings))
     best = chosen(timings)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from rlrun.engine.messages.errors import RlrunError
+from rlrun.engine.processes.process_end import end_process
+from rlrun.experiments.cluster.growth import NodeWait
 from rlrun.experiments.cluster.ray_session import RaySession, belongs_to_ray
 from rlrun.experiments.runs.driver_log import DriverLog
 from rlrun.experiments.spec.experiment import TrialSpec
@@ -105,15 +109,27 @@ def time_settings(trial: TrialSpec, settings: Sequence[tuple[int, int]]) -> Iter
 
 
 @contextmanager
-def quiet(ray: RaySession) -> Iterator[None]:
+def quiet(ray: RaySession, report: Callable[[NodeWait], object] = lambda wait: None) -> Iterator[None]:
     """Context manager that starts Ray and discards all output of the process until the end of the block.
 
     Args:
         ray: The Ray session to start.
+        report: Callback with each report on a wait for nodes; what it prints is shown.
     """
     with DriverLog() as log, ray:
         log.send_to(Path(os.devnull))
-        ray.start(lambda _: None)
+
+        def lost(failure: RlrunError) -> None:
+            with log.printing_to_terminal():
+                print(f"Error: {failure}", file=sys.stderr, flush=True)
+            end_process(failure)
+
+        def shown(wait: NodeWait) -> None:
+            with log.printing_to_terminal():
+                report(wait)
+
+        ray.start(lambda _: None, lost)
+        ray.wait_for_nodes(shown)
         yield
 
 

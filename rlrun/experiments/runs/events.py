@@ -1,12 +1,12 @@
 """Events that a run sends to its watcher, the same for the local and the Ray Tune executor.
 
 A watcher is a function of one event. It is called in the process and thread that called `rlrun.run`, in this order:
-`RunStarted`, any number of `TrialEvent` (one per iteration and per change of status), `TrialNote`, `TrialAdded` and
-`RunResources`, `RunStopping` as soon as the user interrupts, `RunFinished`. A file with several experiments gives one
-such sequence for each, one after another. Before all sequences come `RunFound` of runs that exist already,
-`RunMeasuring` and `RunMeasured` of experiments with settings ``auto``, and `TrialRewound` of a resume from an earlier
-step. `RunStopping` is sent from a signal handler of that thread. If Ray has lost its gcs_server, `RunFinished` is sent
-from another thread.
+`RunStarted`, `RunWaiting` on a cluster without room for a trial, any number of `TrialEvent` (one per iteration and per
+change of status), `TrialNote`, `TrialAdded` and `RunResources`, `RunStopping` as soon as the user interrupts,
+`RunFinished`. A file with several experiments gives one such sequence for each, one after another. Before all sequences
+come `RunFound` of runs that exist already, `RunMeasuring` and `RunMeasured` of experiments with settings ``auto``, and
+`TrialRewound` of a resume from an earlier step. `RunStopping` is sent from a signal handler of that thread. If Ray
+hangs, `RunFinished` is sent from another thread.
 """
 
 from __future__ import annotations
@@ -119,6 +119,29 @@ class RunStarted:
 
 
 @dataclass(frozen=True)
+class RunWaiting:
+    """Event: the run waits for nodes of its Ray cluster that have room for its largest trial.
+
+    Sent when the wait begins, when the launches of nodes change, and every 30 seconds.
+
+    Attributes:
+        trial: Name of the trial.
+        needs: Its CPUs and GPUs in words.
+        seconds: Seconds so far.
+        limit_s: Seconds after which the run is refused.
+        starting: Types of the nodes that the cluster's autoscaler is starting, one for each node.
+        failed: Types of nodes that it could not start, with reasons.
+    """
+
+    trial: str
+    needs: str
+    seconds: float
+    limit_s: float
+    starting: tuple[str, ...]
+    failed: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class TrialEvent:
     """Event: a trial has started, reported a result, or ended.
 
@@ -216,6 +239,7 @@ RunEvent = (
     | RunMeasured
     | TrialRewound
     | RunStarted
+    | RunWaiting
     | TrialAdded
     | TrialEvent
     | TrialNote

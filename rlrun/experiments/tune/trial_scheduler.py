@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,15 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from typing_extensions import override
 
-from rlrun.experiments.cluster.ray_internals import actor_of, fail, full_controller, train_on
+from rlrun.experiments.cluster.ray_internals import (
+    actor_of,
+    draining_nodes,
+    fail,
+    full_controller,
+    nodes_of,
+    pause_and_end_actor,
+    train_on,
+)
 from rlrun.experiments.runs.active_run import ActiveRun
 from rlrun.experiments.runs.events import TrialEvent
 from rlrun.experiments.search.decisions import StopDecision, append_stop
@@ -33,8 +41,49 @@ from rlrun.experiments.trial.exploit import Exploit
 from rlrun.experiments.trial.trial_directory import TrialStatus
 from rlrun.experiments.tune.trainable import DIVERGED, ROW
 
+DRAINING_EVERY_S = 1.0
+"""Seconds between two questions to Ray which nodes are about to leave the cluster."""
+
 PATIENCE_S = 5.0
 """Seconds after which a waiting trial is paused for a runnable one without an actor, whatever resources Ray reports."""
+
+
+class Departures:
+    """Trials with a process on a node that is about to leave the cluster.
+
+    A node announces its departure when it gets SIGTERM, when an autoscaler ends it, or by `ray drain-node`. Ray then
+    places nothing on it any more.
+
+    Args:
+        draining: Function that returns the ids of these nodes.
+        nodes_of: Function that returns the ids of a trial's nodes, from Ray Tune's controller and trial.
+
+    Attributes:
+        trials: Names of these trials.
+    """
+
+    def __init__(
+        self,
+        draining: Callable[[], set[str]] = draining_nodes,
+        nodes_of: Callable[[Any, Trial], set[str]] = nodes_of,
+    ) -> None:
+        self.trials: set[str] = set()
+        self._draining = draining
+        self._nodes_of = nodes_of
+        self._looked_at = -math.inf
+
+    def look(self, controller: Any) -> None:
+        """Updates the trials, at most once in a second.
+
+        Args:
+            controller: Ray Tune's full controller.
+        """
+        if time.monotonic() - self._looked_at < DRAINING_EVERY_S:
+            return
+        self._looked_at = time.monotonic()
+        nodes = self._draining()
+        running = [trial for trial in controller.get_live_trials() if trial.status == Trial.RUNNING] if nodes else []
+        self.trials = {trial_name(trial) for trial in running if self._nodes_of(controller, trial) & nodes}
 
 
 class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
@@ -44,9 +93,12 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
         run: The run.
         rule: Scheduling rule that decides on trials, or None.
         suggestions: Trials suggested by the run's searcher, or None.
+        departures: Trials whose nodes are about to leave the cluster.
     """
 
-    def __init__(self, run: ActiveRun, rule: Rule | None, suggestions: Suggestions | None) -> None:
+    def __init__(
+        self, run: ActiveRun, rule: Rule | None, suggestions: Suggestions | None, departures: Departures
+    ) -> None:
         super().__init__()
         self._run = run
         self._rule = rule
@@ -58,6 +110,8 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
         self._leaving: dict[str, ray.ObjectRef] = {}
         self._paused: dict[str, Trial] = {}
         self._ready: dict[str, Trial] = {}
+        self._departures = departures
+        self._departing: set[str] = set()
         self._interrupted: set[str] = set()
         self._is_stopping = False
         self._crowded_since = math.inf
@@ -78,15 +132,17 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
     @override
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         name = trial_name(trial)
-        if self._rule is None or self._is_stopping:
+        if self._is_stopping:
             return str(TrialScheduler.CONTINUE)
+        if self._rule is None:
+            return self._continue(trial)
         with self._run.stopping_when_full():
             if DIVERGED in result:
                 assert isinstance(self._rule, Populations)
                 self._run.note(name, str(result[DIVERGED]))
                 return self._act(trial, self._rule.diverged(name))
             decision = self._decision_on(trial, result)
-            return str(TrialScheduler.CONTINUE) if decision is None else self._act(trial, decision)
+            return self._continue(trial) if decision is None else self._act(trial, decision)
         self._held[name] = trial  # until all are interrupted
         return str(TrialScheduler.NOOP)
 
@@ -121,9 +177,12 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
             with self._run.stopping_when_full():
                 for name, decision in self._rule.released().items():
                     self._release(controller, name, decision)
-            self._report_waiting()
-            self._take_paused(controller)
-            self._make_room(controller)
+        self._report_waiting()
+        self._take_paused(controller)
+        self._departures.look(controller)
+        for name in self._departures.trials & (self._held.keys() - self._leaving.keys()):
+            self._depart(name)
+        self._make_room(controller)
         waiting = [trial for trial in self._ready.values() if trial.status == Trial.PAUSED]
         return next(iter([*waiting, *self._ready.values()]), None)
 
@@ -167,7 +226,21 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
             return str(TrialScheduler.STOP)
         if decision.orders is not None:
             actor_of(trial).apply_exploit.remote(self._exploit(trial, decision.orders, "RUNNING").to_data())
-        return str(TrialScheduler.CONTINUE)
+        return self._continue(trial)
+
+    def _continue(self, trial: Trial) -> str:
+        """Makes a trial continue: in its process, or elsewhere if a node of the trial is about to leave."""
+        name = trial_name(trial)
+        if name not in self._departures.trials:
+            return str(TrialScheduler.CONTINUE)
+        self._held[name] = trial
+        self._departing.add(name)
+        self._depart(name)
+        return str(TrialScheduler.NOOP)
+
+    def _depart(self, name: str) -> None:
+        self._run.note(name, "its node is about to leave the cluster: saves, and continues on another one")
+        self._leaving[name] = actor_of(self._held[name]).pause.remote()
 
     def _release(self, controller: Any, name: str, decision: Decision) -> None:
         """Continues or stops a waiting trial, by a decision of the rule.
@@ -258,8 +331,21 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
             except RayError:
                 train_on(controller, trial)  # which fails, and Tune handles the lost process
             else:
-                controller.pause_trial(trial, should_checkpoint=False)
-                self._paused[name] = trial
+                self._keep_paused(controller, trial)
+
+    def _keep_paused(self, controller: Any, trial: Trial) -> None:
+        """Takes a saved trial out of its process; one that departs continues as soon as it has a place."""
+        name = trial_name(trial)
+        if name in self._departing | self._departures.trials:
+            pause_and_end_actor(controller, trial)
+            self._run.tell(TrialEvent(name, "PAUSED"))
+        else:
+            controller.pause_trial(trial, should_checkpoint=False)
+        if name in self._departing:
+            self._departing.remove(name)
+            self._ready[name] = trial
+        else:
+            self._paused[name] = trial
 
     def _stop_all(self, controller: Any) -> None:
         """Makes running trials save and stop after an iteration, and cancels trials that have not started."""
@@ -284,6 +370,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
                 self._rule.remove(trial_name(trial))
 
     def _forget(self, trial: Trial) -> None:
+        self._departing.discard(trial_name(trial))
         for known in (self._held, self._leaving, self._paused, self._ready):
             known.pop(trial_name(trial), None)
 

@@ -37,7 +37,7 @@ from rlrun.experiments.spec.experiment import TrialSpec
 from rlrun.experiments.trial.exploit import Exploit
 from rlrun.experiments.trial.slow_iterations import ProgressMessages
 from rlrun.experiments.tune.trainable import AGAIN, NOTES, ROW, AlgorithmTrainable, TrialError
-from rlrun.experiments.tune.trial_scheduler import RuleScheduler, exploit_of, trial_name
+from rlrun.experiments.tune.trial_scheduler import Departures, RuleScheduler, exploit_of, trial_name
 from rlrun.experiments.tune.trial_source import TrialSource
 
 RESOURCES_EVERY_S = 3.0
@@ -76,7 +76,7 @@ def run_under_tune(run: ActiveRun, spans_machines: bool) -> None:
         tune_config=TuneConfig(
             num_samples=-1,
             search_alg=TrialSource(run, suggestions, exploit_for),
-            scheduler=RuleScheduler(run, rule, suggestions),
+            scheduler=RuleScheduler(run, rule, suggestions, Departures()),
             reuse_actors=True,  # the next trial of an actor starts without importing torch again
             trial_name_creator=trial_name,
             trial_dirname_creator=trial_name,
@@ -136,6 +136,7 @@ class Reporter(Callback):  # type: ignore[misc]  # ray has no types
             if has_ended():  # a trial that waits for a place would wait for ever
                 self._run.stop_for(end_of_ray("raylet"))
             total, free = ray.cluster_resources(), ray.available_resources()
+            self._run.capacity = dict(total)  # nodes come and go
             cpus, gpus = (total.get(kind, 0.0) for kind in ("CPU", "GPU"))
             used = (max(0.0, cpus - free.get("CPU", 0.0)), max(0.0, gpus - free.get("GPU", 0.0)))
             self._run.tell(RunResources(used[0], cpus, used[1], gpus))

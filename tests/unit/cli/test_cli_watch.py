@@ -21,6 +21,7 @@ from rlrun.experiments.runs.events import (
     RunResources,
     RunStarted,
     RunStopping,
+    RunWaiting,
     TrialAdded,
     TrialEvent,
     TrialNote,
@@ -96,6 +97,24 @@ def test_off_a_terminal_a_run_is_told_in_lines(
     assert lines == wording("runs/tiny-2", "here:7", "000")
 
 
+def test_a_wait_for_nodes_is_told_when_it_begins_and_when_something_changes(
+    monkeypatch: pytest.MonkeyPatch, small_trial: SmallTrial, wording
+) -> None:
+    lines = watched(
+        monkeypatch,
+        [
+            RunStarted("tiny", Path("runs/tiny"), "ray", True, (small_trial(0),), False, sys.stdout),
+            RunWaiting("000-seed=0", "3 CPUs", 0.0, 900.0, (), ()),
+            RunWaiting("000-seed=0", "3 CPUs", 0.0, 900.0, ("cpu", "cpu"), ()),
+            RunWaiting("000-seed=0", "3 CPUs", 0.0, 900.0, ("cpu", "cpu"), ()),
+            RunWaiting("000-seed=0", "3 CPUs", 0.0, 900.0, (), ("cpu (no quota)",)),
+            RunStopping("SIGINT"),
+            RunFinished(Path("runs/tiny"), (), 1.0),
+        ],
+    )
+    assert lines == wording("runs/tiny", "000-seed=0", "2 x cpu", "no quota")
+
+
 def test_where_several_experiments_run_each_line_names_its_own(
     monkeypatch: pytest.MonkeyPatch, small_trial: SmallTrial, wording
 ) -> None:
@@ -117,6 +136,7 @@ def test_progress_as_json_is_a_line_for_each_event_and_the_result_is_the_last(
         TrialAdded(small_trial(1)),
         TrialEvent("000-seed=0", "RUNNING", {"iteration": 1, "learner/kl": float("nan")}, place="here:7"),
         TrialNote("000-seed=0", "compiles"),
+        RunWaiting("000-seed=0", "3 CPUs", 1.0, 900.0, ("cpu",), ()),
         RunResources(1, 2, 0, 0),
         RunStopping("SIGINT"),
         RunFinished(tmp_path, (), 1.0),
@@ -132,7 +152,7 @@ def test_progress_as_json_is_a_line_for_each_event_and_the_result_is_the_last(
     done = rlrun("train", "cartpole/ppo", "--progress", "json")
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert [line["event"] for line in lines] == [
-        "run_started", "trial_added", "trial", "note", "resources", "stopping", "run_finished", "result",
+        "run_started", "trial_added", "trial", "note", "waiting", "resources", "stopping", "run_finished", "result",
     ]  # fmt: skip
     assert all(line["schema"] == 1 for line in lines)
     started, added, trial, *_, finished, result = lines

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
+import socket
+import threading
 from pathlib import Path
+
+from ray.autoscaler.v2.schema import ClusterStatus, LaunchRequest, NodeInfo
 
 import rlrun
 from rlrun.experiments.cluster import ray_internals
+from rlrun.experiments.cluster.ray_internals import AutoscalerReport, answers_http2, report_of_v1, report_of_v2
 
 PACKAGE = Path(rlrun.__file__).parent
 
@@ -30,3 +35,55 @@ def test_private_names_of_ray_are_used_in_one_file() -> None:
             if file != own:
                 assert not private & attributes(file), file
                 assert "ray._private" not in file.read_text(), file
+
+
+def test_a_cluster_whose_nodes_have_types_by_their_ids_has_no_autoscaler() -> None:
+    assert report_of_v1({"autoscaler_report": {"active_nodes": {f"node_{'0f' * 28}": 1}}}) == AutoscalerReport(
+        is_fixed=True
+    )
+
+
+def test_nothing_is_known_before_the_first_report() -> None:
+    assert report_of_v1({}) == AutoscalerReport()
+    assert report_of_v1({"autoscaler_report": {"active_nodes": {}}}) == AutoscalerReport()
+
+
+def test_the_first_autoscaler_reports_what_starts_and_what_could_not() -> None:
+    lack = {"is_available": False, "unavailable_node_information": {"category": "quota", "description": "no quota\nat"}}
+    report = {
+        "active_nodes": {"ray.head.default": 1},
+        "pending_launches": {"cpu": 2},
+        "pending_nodes": [["10.0.0.2", "gpu", "setting-up"]],
+        "failed_nodes": [["10.0.0.3", "cpu"]],
+        "node_availability_summary": {"node_availabilities": {"gpu": lack, "cpu": {"is_available": True}}},
+    }
+    assert report_of_v1({"autoscaler_report": report}) == AutoscalerReport(
+        starting=("cpu", "cpu", "gpu"), failed=("cpu", "gpu (no quota)")
+    )
+
+
+def test_the_second_autoscaler_reports_what_starts_and_what_could_not() -> None:
+    pending, failed = LaunchRequest.Status.PENDING, LaunchRequest.Status.FAILED
+    status = ClusterStatus(
+        pending_launches=[LaunchRequest("", "cpu", 2, pending, 0)],
+        failed_launches=[LaunchRequest("", "gpu", 1, failed, 0, 1, "no quota")],
+        pending_nodes=[NodeInfo("", "cpu", "i-1", "")],
+        failed_nodes=[NodeInfo("", "cpu", "i-2", "")],
+    )
+    assert report_of_v2(status) == AutoscalerReport(starting=("cpu", "cpu", "cpu"), failed=("cpu", "gpu (no quota)"))
+
+
+def test_a_process_that_answers_a_greeting_is_told_from_one_that_is_gone() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(connection.recv(24)[:1])
+
+        answering = threading.Thread(target=serve)
+        answering.start()
+        assert answers_http2("127.0.0.1", port)
+        answering.join()
+    assert not answers_http2("127.0.0.1", port)

@@ -48,7 +48,7 @@ def test_an_unknown_public_name_is_an_attribute_error(wording) -> None:
 @pytest.mark.parametrize("kind", ["workers", "learners"])
 def test_a_trial_that_can_never_fit_is_refused_before_anything_is_written(tmp_path: Path, kind: str) -> None:
     spec = {**SPEC, "config": {f"num_{kind}": 2000}}
-    with pytest.raises(UsageError, match=rf"needs 2001 CPUs and 0 GPUs: 1 for the trial \+ 2000 x 1 for {kind}"):
+    with pytest.raises(UsageError, match=rf"needs 2001 CPUs \(1 for the trial \+ 2000 x 1 for {kind}\)"):
         run({"greedy": spec}, runs_dir=tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
 
@@ -59,6 +59,7 @@ def test_a_trial_that_can_never_fit_is_refused_before_anything_is_written(tmp_pa
         ({"experiments": []}, "there is no experiment to run"),
         ({"experiments": {"a": SPEC, "b": SPEC}, "name": "c"}, "the name 'c' is for one run, and there are 2"),
         ({"experiments": {"a": SPEC}, "name": "../c"}, r"the name '\.\./c' must be of letters"),
+        ({"experiments": {"a": SPEC}, "wait_for_nodes_s": 9.0}, "--wait-for-nodes needs --address"),
         ({"experiments": {"a": SPEC}, "executor": "local", "address": "auto"}, "executor 'local' runs trials in this"),
     ],
 )

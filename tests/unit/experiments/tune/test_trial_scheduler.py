@@ -13,13 +13,13 @@ from ray.tune.schedulers import TrialScheduler
 
 from rlrun.experiments.runs.active_run import ActiveRun, Interrupts
 from rlrun.experiments.runs.driver_log import DriverLog
-from rlrun.experiments.runs.events import RunEvent, TrialEvent
+from rlrun.experiments.runs.events import RunEvent, TrialEvent, TrialNote
 from rlrun.experiments.runs.run_directory import RunDirectory
 from rlrun.experiments.search.rules_of_run import rule_of
 from rlrun.experiments.spec.load import parse_experiments
 from rlrun.experiments.trial.results import RESULT_FILE
 from rlrun.experiments.tune.trainable import ROW
-from rlrun.experiments.tune.trial_scheduler import RuleScheduler
+from rlrun.experiments.tune.trial_scheduler import Departures, RuleScheduler
 from tests.files import files_of_at_most
 
 HYPERBAND = {"metric": "learner/lr", "time_attr": "iteration", "grace_period": 4, "max_t": 16, "reduction_factor": 2}
@@ -34,6 +34,7 @@ class Actor:
         self.called: list[str] = []
         self.finish = SimpleNamespace(remote=lambda reason: self.called.append("finish"))
         self.interrupt = SimpleNamespace(remote=lambda: self.called.append("interrupt"))
+        self.pause = SimpleNamespace(remote=lambda: self.called.append("pause"))
 
 
 class OnTune:
@@ -70,7 +71,9 @@ class OnTune:
             watch=self.told.append,
         )
         rule, self.standings = rule_of(self.run)
-        self.scheduler = RuleScheduler(self.run, rule, None)
+        self.draining: set[str] = set()
+        departures = Departures(lambda: self.draining, lambda _, trial: {trial.config["trial"]["name"][:3]})
+        self.scheduler = RuleScheduler(self.run, rule, None, departures)
         self.trials = [
             SimpleNamespace(
                 config={"trial": trial.to_data()},
@@ -138,6 +141,25 @@ def test_what_was_seen_at_rungs_is_known_after_a_resume(tmp_path: Path) -> None:
         ("004", 8, LR[4]),
         ("000", 16, LR[0]),
     ]
+
+
+def test_a_trial_whose_node_is_about_to_leave_is_saved_after_its_iteration_and_the_others_continue(
+    tmp_path: Path,
+) -> None:
+    tune = OnTune(tmp_path)
+    tune.draining = {"001"}
+    tune.turn()
+    assert [tune.hears(number, 1) for number in (0, 1, 2)] == [CONTINUE, WAITS, CONTINUE]
+    assert [trial.temporary_state.ray_actor.called for trial in tune.trials[:3]] == [[], ["pause"], []]
+    assert [event.trial[:3] for event in tune.told if isinstance(event, TrialNote)] == ["001"]
+
+
+def test_a_waiting_trial_whose_node_is_about_to_leave_is_saved_at_once(tmp_path: Path) -> None:
+    tune = OnTune(tmp_path)
+    assert tune.hears(3, 8) == WAITS
+    tune.draining = {"003"}
+    tune.turn()
+    assert tune.trials[3].temporary_state.ray_actor.called == ["pause"]
 
 
 @pytest.mark.parametrize("who_is_last", [3, 5])

@@ -51,7 +51,7 @@ class NodeWaiter:
         capacity: Function that returns the capacity of the living nodes.
         limit_s: Seconds until a trial without room is refused. By default it is refused at once on a cluster that is
             known to have no autoscaler, and else after `WAIT_FOR_NODES_S`.
-        report: Callback with each new report: at the start, after a change, and every 30 s.
+        report: Called with each new report: at the start, after a change, and every 30 s.
         is_stopped: Whether the user has interrupted the run; the wait then ends.
     """
 

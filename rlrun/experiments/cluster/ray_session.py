@@ -97,7 +97,7 @@ class RaySession:
 
         Args:
             say: Called with a message if the start is unusually slow.
-            lost: Function that is called, in another thread, when the main thread hangs in a call to Ray: the
+            lost: Called in another thread when the main thread hangs in a call to Ray: the
                 gcs_server of a Ray started here has died, or a cluster does not let this process join.
 
         Raises:
@@ -134,7 +134,7 @@ class RaySession:
         """Waits until the nodes of a cluster have room for each trial; no effect on a private Ray.
 
         Args:
-            report: Callback with each new report on the wait.
+            report: Called with each new report on the wait.
             is_stopped: Whether the user has interrupted the run, which ends the wait.
 
         Raises:

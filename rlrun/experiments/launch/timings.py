@@ -114,7 +114,7 @@ def quiet(ray: RaySession, report: Callable[[NodeWait], object] = lambda wait: N
 
     Args:
         ray: The Ray session to start.
-        report: Callback with each report on a wait for nodes; what it prints is shown.
+        report: Called with each report on a wait for nodes; what it prints is shown.
     """
     with DriverLog() as log, ray:
         log.send_to(Path(os.devnull))

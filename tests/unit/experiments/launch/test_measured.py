@@ -92,7 +92,7 @@ def test_trials_that_run_together_share_the_cpus(capsys: pytest.CaptureFixture[s
     assert room_for_workers(trial, 1) >= 1
     assert room_for_workers(trial, 2000) == 0
     with RunWatcher() as watch:
-        measured = with_measured_settings(experiment, None, None, watch)
+        measured = with_measured_settings(experiment, None, None, None, watch)
     assert measured.config.num_workers == 0
     assert measured.config.num_envs_per_worker in (8, 16)
     said = capsys.readouterr().err

@@ -104,11 +104,17 @@ def table_row(spec: str, experiment: str, seeds: Sequence[Record]) -> str:
     algorithm, env = algorithm_and_env(spec, experiment)
     name, *cells, _, commit = row(spec, seeds).removeprefix("| ").removesuffix(" |").split(" | ")
     path, _, metric = name.replace("`", "").removeprefix("configs/").partition(" ")
-    first = f"<code>{escape(path)}</code>" + (f"<br/><small>{escape(metric)}</small>" if metric else "")
+    first = f"<code>{breakable(path.removesuffix('.yaml'))}</code>"
+    first += f"<br/><small>{breakable(metric)}</small>" if metric else ""
     values = [two_lines(escape(cell)).replace("**missed**", "<strong>missed</strong>") for cell in (*cells, commit)]
     labelled = zip(HEADINGS, [first, sparkline(seeds), *values], strict=True)
     html = "".join(f'<td data-label="{escape(heading)}">{cell}</td>' for heading, cell in labelled)
     return f'<tr data-algorithm="{escape(algorithm)}" data-env="{escape(env)}">{html}</tr>'
+
+
+def breakable(name: str) -> str:
+    """HTML of a name that may be broken after its parts."""
+    return re.sub(r"([/_])", r"\1<wbr/>", escape(name))
 
 
 def two_lines(cell: str) -> str:

@@ -166,13 +166,13 @@ class TwentyQuestions(gymnasium.Env[Observation, int]):  # type: ignore[misc]  #
 class RandomQuestioner:
     """Scripted policy with memory: asks for random attributes, each once, and guesses an item that fits the answers.
 
-    The policy guesses when only one item fits, and otherwise with probability `guess_probability` after each question.
+    The policy guesses when only one item fits, and otherwise with probability `guess_probability` at each turn.
     It asks useless questions as often as good ones, so its return is far below the best. It serves as the `expert` of
     `dagger`, and as a policy for `rlrun demonstrate`.
 
     Args:
         seed: Seed of the random choices.
-        guess_probability: Probability of a guess, rather than a question, at the start of an utterance.
+        guess_probability: Probability that the policy guesses instead of asking, each time it is its turn.
     """
 
     def __init__(self, seed: int, guess_probability: float = 0.1) -> None:

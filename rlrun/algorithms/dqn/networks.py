@@ -43,7 +43,8 @@ class QNetworks:
         target_views: Parameters of the target network by name.
         noise: Noise of a noisy network for the three forward passes, [3, num_noise]; None without noise.
         fractions: Fractions of the online quantiles of an implicit quantile network, [S, L, N]; None for others.
-        waves: Cosines of the fractions of online and target quantiles, [S, L, 2 N, C]; None for fixed fractions.
+        waves: C cosine features of each fraction of online and target quantiles in an implicit quantile network,
+            [S, L, 2 N, C]; None for others.
     """
 
     network: TorchNetwork

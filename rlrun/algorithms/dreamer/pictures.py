@@ -79,7 +79,11 @@ def observed_and_imagined(outputs: DreamerNetworks, batch: SampleBatch) -> dict[
 
 
 def picture_of(found: Mapping[str, Any]) -> str:
-    """Renders the results of `observed_and_imagined`, as NumPy arrays, to SVG."""
+    """Returns an SVG image that compares observations and rewards with those that the world model imagined.
+
+    Args:
+        found: Results of `observed_and_imagined`, converted to NumPy arrays.
+    """
     known: NDArray[np.bool_] = found["is_known"]
     panels = [("reward", found["rewards"], found["expected_rewards"], found["is_behind"])]
     if found["numbers"]:

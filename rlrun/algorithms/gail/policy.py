@@ -73,7 +73,7 @@ class GAILPolicy(RewardingPolicy):
         return GAILOutputs(self, views, batch)
 
     def logits(self, views: Views, observations: Any, actions: Tensor) -> Tensor:
-        """Log-odds log D - log(1 - D) that steps are the expert's, [S, L].
+        """Log-odds log D - log(1 - D) that steps are the expert's, [S, L], for S sequences of L steps.
 
         Actions are given as the policy outputs them, before conversion to the env's units.
         """

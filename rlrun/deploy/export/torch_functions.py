@@ -94,7 +94,7 @@ class _Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class TracedCall:
-    """Call of a torch operation on traced arrays, which record NumPy code as a graph of ONNX operators.
+    """Translation of a call of a torch operation into ONNX operators, which are added to a graph.
 
     Args:
         graph: The graph.

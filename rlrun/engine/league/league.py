@@ -245,12 +245,12 @@ def lineup(
     win_rates: Mapping[str, float],
     saved: Mapping[str, Member],
 ) -> Lineup:
-    """Returns a seat's lineup: the frozen opponents that may act for its agents, with their sampling probabilities.
+    """Returns a seat's lineup: the opponents that may act for its agents, with their sampling probabilities.
 
     Args:
         settings: Settings of the seat.
-        present: Policies with their current weights, as opponents, at least one; together they have the probability
-            `self_play_share`.
+        present: Copies of the learning policies with their current weights, at least one; together they have the
+            probability `self_play_share`.
         pool: Past snapshots of policies, at least one.
         win_rates: Win rates of the learning policy against the opponents, by opponent name; draws count half.
         saved: Frozen policies from checkpoints, by the path in the settings.

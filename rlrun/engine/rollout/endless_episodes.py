@@ -62,7 +62,7 @@ class EndlessEpisodes:
             self._tell(env_steps)
 
     def look_halfway(self, env_steps: int) -> None:
-        """Warns if no episode has ended by the middle of a run, since short runs may never reach `EPISODELESS_STEPS`.
+        """Warns if no episode has ended by the middle of a run, for runs that are too short for the warning of `look`.
 
         Args:
             env_steps: Env steps so far.

@@ -54,7 +54,7 @@ class LocalWorkers:
         return [rollout]
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
-        """Returns no references and no deadline, since `arrived` collects fragments when called."""
+        """Returns nothing to wait for, and no deadline: workers in this process sample when `arrived` is called."""
         return (), math.inf
 
     def due(self) -> list[int]:

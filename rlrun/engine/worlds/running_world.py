@@ -364,7 +364,7 @@ class EarlyRewards:
         return self.rewards.pop(agent, (0.0, 0))[0]
 
     def drop(self) -> int:
-        """Discards the rewards of agents that never appeared when the episode ends; returns the number of rewards."""
+        """At an episode's end, discards rewards of agents that never appeared; returns how many rewards that were."""
         dropped = sum(number for _, number in self.rewards.values())
         self.rewards = {}
         return dropped

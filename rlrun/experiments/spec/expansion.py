@@ -31,7 +31,7 @@ class PlannedTrial:
         index: Number of the trial within the experiment, from 0.
         configuration: Number of the hyperparameter configuration; in populations, number of the member.
         seed: Seed of the trial; in populations, seed of the population.
-        values: Values of the varying settings, by location in the entry.
+        values: Values of the varying settings, by location (path of keys) in the experiment's spec.
     """
 
     index: int

@@ -51,7 +51,7 @@ def user_code_explained(*plugins: type) -> Iterator[None]:
     """Context manager that converts an exception in user code to a training failure with the traceback.
 
     Args:
-        plugins: Classes of the algorithms.
+        plugins: Classes of the trial's algorithms; those outside rlrun count as user code.
 
     Raises:
         TrainingFailed: The user's code raised.

@@ -72,5 +72,5 @@ def advised(config: Mapping[str, Any], *remedies: Remedy | str) -> str:
 
 
 def number_text(value: float) -> str:
-    """Formats a number with four digits."""
+    """Formats a number with four significant digits, such as 1,234 or 0.01235."""
     return f"{value:,.4g}"

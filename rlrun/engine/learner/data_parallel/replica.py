@@ -98,7 +98,7 @@ class Replica:
         stop: tuple[str, float] | None,
         objectives: tuple[str, ...] | None = None,
     ) -> int:
-        """Trains on this replica's share of a batch; returns the number of minibatches learned so far."""
+        """Trains on this replica's share of a batch; returns the replica's total number of minibatches so far."""
         self._learner.learn(
             batch,
             num_epochs=num_epochs,

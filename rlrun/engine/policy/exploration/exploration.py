@@ -52,8 +52,8 @@ class Exploration(ABC):
 
     Attributes:
         network_noise: Number of random numbers per step that the network consumes; `noise` returns them first.
-        network_noise_every: Number of steps for which the network's noise is held constant, even if a new fragment
-            begins meanwhile; None if the values that `noise` returns are used as they are.
+        network_noise_every: Number of steps for which the network's noise is held constant, also across the borders
+            of fragments; None if the network gets new noise at each step.
         schedules: Names of the scheduled settings that `load` reads.
         samples_policy: Whether actions are sampled from the policy's own distribution, whose probabilities are learned.
     """

@@ -53,7 +53,7 @@ class Seats:
         self._saved = _saved_opponents(policies.seats, world, copied)
 
     def behaviors(self) -> dict[str, SeatBehavior]:
-        """Creates, for each seat, an acting policy that lets frozen opponents act for the seat's agents."""
+        """Creates the acting policy of each seat (group of agents), which lets opponents of the seat's lineup act."""
         return {seat: self._seat(seat) for seat in self._policies.seats}
 
     def league(self, env: EnvConfig, trainees: Mapping[str, Trainee], seed: int) -> League:

@@ -13,7 +13,7 @@ const newView = () => ({ zoom: null, smoothing: 0, logX: false, logY: false });
  */
 function curveChart({ name, height = 380, view = newView(), zoomed, small = false, content }) {
   let state = null;
-  const chart = figure({ name, picture, rows: () => curveRows(content()), caption: small ? content().yName : "" });
+  const chart = figure({ name, picture, rows: () => curveRows(content()), caption: small ? breakable(content().yName) : "" });
 
   function picture(width) {
     const { curves, xName, yName, y: yAxis = {}, lines = [], empty = "nothing to draw yet", note } = content();

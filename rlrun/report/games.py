@@ -1,4 +1,4 @@
-"""Outcomes of games in evaluations against an opponent: rates of wins, draws and losses, also by side."""
+"""GameRates of games in evaluations against an opponent: rates of wins, draws and losses, also by side."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ SIDES = {"both": "", "first": "first/", "second": "second/"}
 
 
 @dataclass(frozen=True)
-class Outcomes:
-    """Outcomes of a configuration's games in its last evaluation, as means over its trials.
+class GameRates:
+    """GameRates of a configuration's games in its last evaluation, as means over its trials.
 
     Attributes:
         label: Name of the configuration.
@@ -45,8 +45,8 @@ def are_games(trials: Sequence[TrialResult]) -> bool:
     return bool(trials) and all(any(name.startswith(GAMES) for name in trial.last_result) for trial in trials)
 
 
-def outcomes_of(groups: Sequence[Group]) -> list[Outcomes]:
-    """Outcomes of the games of groups, by side; [] without games against an opponent.
+def rates_of(groups: Sequence[Group]) -> list[GameRates]:
+    """GameRates of the games of groups, by side; [] without games against an opponent.
 
     Args:
         groups: The groups, whose trials have the columns of the metrics of games.
@@ -58,5 +58,5 @@ def outcomes_of(groups: Sequence[Group]) -> list[Outcomes]:
             rates = [[trial.final(f"{GAMES}{part}{rate}") for rate in OUTCOMES.values()] for trial in trials]
             played = [[rate for rate in own if rate is not None] for own in rates]
             if whole := [own for own in played if len(own) == len(OUTCOMES)]:
-                found.append(Outcomes(group.label, side, *map(fmean, zip(*whole, strict=True))))
+                found.append(GameRates(group.label, side, *map(fmean, zip(*whole, strict=True))))
     return found

@@ -20,7 +20,7 @@ from rlrun.experiments.runs.trial_result import TrialResult
 from rlrun.report.action_kinds import KIND_METRICS
 from rlrun.report.comparison import Comparison, compare, env_notes
 from rlrun.report.configurations import Group, groups_of, is_number, params_text, value_text
-from rlrun.report.games import are_games, outcomes_of
+from rlrun.report.games import are_games, rates_of
 from rlrun.report.metric_grid import grid_metrics, metric_grid
 from rlrun.report.page_curves import curves_data, lines_of, member_groups, rounded
 from rlrun.report.page_run import run_data
@@ -114,7 +114,7 @@ def page_data(
         "steps": STEP_NAMES[steps],
         "groups": curves_data(ordered, [g for run in runs for g in member_groups(run)], shown, grid, steps, mode),
         "configurations": _configurations_data(ordered, summaries, steps),
-        "games": [asdict(outcomes) for outcomes in outcomes_of(ordered)],
+        "games": [asdict(rates) for rates in rates_of(ordered)],
         "leader": asdict(leader) if leader is not None else None,
         "comparison": _comparison_data(comparison, reason, env_notes(runs)),
         "profiles": None if (found := profiles(runs, groups, metric, mode)) is None else asdict(found),

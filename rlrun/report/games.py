@@ -1,4 +1,4 @@
-"""GameRates of games in evaluations against an opponent: rates of wins, draws and losses, also by side."""
+"""Rates of wins, draws and losses in evaluations against an opponent, also by side."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SIDES = {"both": "", "first": "first/", "second": "second/"}
 
 @dataclass(frozen=True)
 class GameRates:
-    """GameRates of a configuration's games in its last evaluation, as means over its trials.
+    """Rates of a configuration's wins, draws and losses in its last evaluation, as means over its trials.
 
     Attributes:
         label: Name of the configuration.
@@ -46,7 +46,7 @@ def are_games(trials: Sequence[TrialResult]) -> bool:
 
 
 def rates_of(groups: Sequence[Group]) -> list[GameRates]:
-    """GameRates of the games of groups, by side; [] without games against an opponent.
+    """Rates of groups, by side; [] without games against an opponent.
 
     Args:
         groups: The groups, whose trials have the columns of the metrics of games.

@@ -122,18 +122,23 @@ def running(command: Sequence[str], folder: Path) -> Iterator[subprocess.Popen[b
         yield driver
 
 
-def raylets() -> list[int]:
-    """Returns the processes of all nodes but the head."""
+def processes_named(name: str, *, without: str | None = None) -> list[int]:
+    """Returns the processes of a program, except those with an option."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                words = (entry / "cmdline").read_bytes().split(b"\0")
+                words = (entry / "cmdline").read_text().split("\0")
             except OSError:
                 continue
-            if words[0].endswith(b"/raylet") and b"--head" not in words:
+            if words[0].endswith(f"/{name}") and without not in words[1:-1]:
                 found.append(int(entry.name))
     return sorted(found)
+
+
+def raylets() -> list[int]:
+    """Returns the processes of all nodes but the head."""
+    return processes_named("raylet", without="--head")
 
 
 def watch(folder: Path, until: Callable[[], Any], act: Callable[[float], None] = lambda seconds: None) -> None:
@@ -175,14 +180,51 @@ def leave(folder: Path, command: Sequence[str]) -> int:
     """Two nodes, of which the first is asked to leave once all trials have come some way; a third one takes over."""
     start_head()
     first, _ = start_node(2), start_node(2)
+
+    def have_come_some_way() -> bool:
+        rows = [len(file.read_text().splitlines()) for file in folder.glob("runs/*/*/result.json")]
+        return len(rows) > 1 and min(rows) >= 8
+
     with running(command, folder) as driver:
-        rows = lambda: [len(file.read_text().splitlines()) for file in folder.glob("runs/*/*/result.json")]  # noqa: E731
-        watch(folder, lambda: driver.poll() is not None or (len(rows()) > 1 and min(rows()) >= 8))
+        watch(folder, lambda: driver.poll() is not None or have_come_some_way())
         start_node(2)
         first.send_signal(signal.SIGTERM)
-        watch(folder, lambda: driver.poll() is not None or first.poll() is not None)
-        (folder / "rows-when-it-left").write_text(" ".join(map(str, rows())))
         watch(folder, lambda: driver.poll() is not None)
+    return int(driver.returncode)
+
+
+def refuse(folder: Path, command: Sequence[str]) -> int:
+    """A cluster that cannot be joined, for one reason after the other; notes the seconds and the messages."""
+    start_head()
+    (raylet,) = processes_named("raylet")
+    (gcs,) = processes_named("gcs_server")
+    told: dict[str, tuple[int, float, str]] = {}
+
+    def join(why: str, **environment: str) -> None:
+        began = time.monotonic()
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env={**os.environ, **environment})
+        told[why] = (done.returncode, time.monotonic() - began, done.stderr)
+
+    join("another token", RAY_AUTH_TOKEN="1" * 64)
+    for why, process in {"a stopped raylet": raylet, "a stopped GCS": gcs}.items():
+        os.kill(process, signal.SIGSTOP)
+        join(why)
+        os.kill(process, signal.SIGCONT)
+    os.kill(raylet, signal.SIGKILL)
+    join("a dead raylet")
+    os.kill(gcs, signal.SIGKILL)
+    join("a dead GCS")
+    (folder / "told").write_text(json.dumps(told))
+    return 0
+
+
+def interrupt(folder: Path, command: Sequence[str]) -> int:
+    """A run that is interrupted while it waits for nodes."""
+    start_head()
+    with running(command, folder) as driver:
+        watch(folder, lambda: driver.poll() is not None or "waiting for nodes" in (folder / "output").read_text())
+        driver.send_signal(signal.SIGINT)
+        driver.wait(timeout=PATIENCE_S)
     return int(driver.returncode)
 
 
@@ -190,6 +232,8 @@ SCENARIOS: dict[str, Callable[[Path, Sequence[str]], int]] = {
     "grow": grow,
     "grow_and_die": grow_and_die,
     "leave": leave,
+    "refuse": refuse,
+    "interrupt": interrupt,
 }
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ The clusters are labs in namespaces of this machine, with Ray's own autoscaler.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -13,8 +14,9 @@ from pathlib import Path
 import pytest
 import yaml
 from ray_lab import MAX_NODES, ROOT, nodes_over_time, play, why_no_namespaces
-from test_disturbed_sweeps import numbers
+from test_disturbed_sweeps import lineage, numbers
 
+from rlrun.engine.messages.errors import ExitCode
 from rlrun.experiments.runs.run_directory import RunDirectory
 
 pytestmark = [
@@ -22,6 +24,9 @@ pytestmark = [
     pytest.mark.timeout(3600),
     pytest.mark.skipif(bool(why_no_namespaces()), reason=f"no namespaces on this machine: {why_no_namespaces()}"),
 ]
+START_S = 30.0
+"""Seconds that the command itself may take on a busy machine."""
+
 WORLD = '''
 import os
 import time
@@ -56,6 +61,8 @@ ENTRY = {
 SWEEP = {**ENTRY, "seeds": 3, "failure": {"max_restarts": 100}}
 SWEEP = {**SWEEP, "config": {**ENTRY["config"], "lr": {"grid_search": [1e-4, 3e-4, 1e-3, 3e-3]}}}
 PAIR = {**ENTRY, "seeds": 2, "config": {**ENTRY["config"], "num_workers": 1}}
+(POPULATION,) = yaml.safe_load(Path(__file__).with_name("specs").joinpath("pbt.yaml").read_text()).values()
+POPULATION |= {"env": "lab_world:Slow", "seeds": 1, "failure": {"max_restarts": 0}, "resources": {"cpus": 1}}
 
 
 def write_spec(folder: Path, entry: dict[str, object]) -> Path:
@@ -98,15 +105,45 @@ def test_a_sweep_on_a_cluster_that_grows_from_nothing_ends_as_on_one_machine(
         assert "starts again (restart " in (tmp_path / "output").read_text()
 
 
+@pytest.mark.parametrize("entry", [PAIR, POPULATION], ids=["pair", "population"])
 def test_trials_of_a_node_that_is_asked_to_leave_save_first_and_continue_elsewhere(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    entry: dict[str, object], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    undisturbed = calm(tmp_path_factory.mktemp("pair"), PAIR)
-    write_spec(tmp_path, PAIR)
+    undisturbed = calm(tmp_path_factory.mktemp("calm"), entry)
+    write_spec(tmp_path, entry)
     command = ["train", "-f", "lab.yaml", "--address", "auto", "--runs-dir", "runs", "--wait-for-nodes", "120"]
     assert play("leave", tmp_path, command) == 0, told(tmp_path)
     output = (tmp_path / "output").read_text()
     assert "its node is about to leave the cluster" in output, told(tmp_path)
     assert "starts again" not in output, told(tmp_path)  # the spec allows no restart
-    assert any(int(rows) < 40 for rows in (tmp_path / "rows-when-it-left").read_text().split())
-    assert numbers(RunDirectory.open(tmp_path / "runs/lab")) == numbers(undisturbed), told(tmp_path)
+    run = RunDirectory.open(tmp_path / "runs/lab")
+    assert numbers(run) == numbers(undisturbed), told(tmp_path)
+    assert lineage(run) == lineage(undisturbed), told(tmp_path)
+
+
+def test_a_cluster_that_cannot_be_joined_is_refused_within_a_minute_with_what_answered(tmp_path: Path) -> None:
+    write_spec(tmp_path, PAIR)
+    command = ["train", "-f", "lab.yaml", "--address", "auto", "--runs-dir", "runs"]
+    assert play("refuse", tmp_path, command) == 0, told(tmp_path)
+    answers = json.loads((tmp_path / "told").read_text())
+    for why, missing in {
+        "another token": "refuses the token",
+        "a stopped raylet": "raylet does not answer",
+        "a stopped GCS": "does not answer",
+        "a dead raylet": "no raylet",
+        "a dead GCS": "does not answer",
+    }.items():
+        exit_code, seconds, message = answers[why]
+        assert exit_code == ExitCode.USAGE_OR_SPEC, answers
+        assert seconds < 60 + START_S, answers
+        assert missing in message, answers
+        assert ("accepts the token" in message) == ("raylet" in why), answers
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_a_run_that_is_interrupted_while_it_waits_for_nodes_ends_and_can_be_resumed(tmp_path: Path) -> None:
+    write_spec(tmp_path, PAIR)
+    command = ["train", "-f", "lab.yaml", "--address", "auto", "--runs-dir", "runs", "--wait-for-nodes", "600"]
+    assert play("interrupt", tmp_path, command) == ExitCode.INTERRUPTED, told(tmp_path)
+    assert "rlrun resume runs/lab" in (tmp_path / "output").read_text()
+    assert [trial.status for trial in RunDirectory.open(tmp_path / "runs/lab").results()] == ["PENDING", "PENDING"]

@@ -50,7 +50,7 @@ help:
 	@echo "make regress-quick  the same for the short specs in configs/regression/, and try their gates; minutes"
 	@echo "make results   train every spec that says what it must reach on ten seeds, and write docs/results.md; days"
 	@echo "make wording   record in tests/wording.yaml what messages say now, for tests that compare them; minutes"
-	@echo "make chaos     kill and interrupt whole runs at random moments, resume them, compare; half an hour"
+	@echo "make chaos     kill and interrupt whole runs at random moments, resume them, compare; two hours"
 	@echo "make release-check  build sdist and wheel, and try the wheel and each extra in empty environments; half an hour"
 	@echo "make format    format the code"
 	@echo "Variables are explained at the top of the Makefile."

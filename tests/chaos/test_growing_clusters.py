@@ -19,10 +19,11 @@ from test_disturbed_sweeps import lineage, numbers
 from rlrun.engine.messages.errors import ExitCode
 from rlrun.experiments.runs.run_directory import RunDirectory
 
+WHY_NOT = why_no_namespaces()
 pytestmark = [
     pytest.mark.chaos,
     pytest.mark.timeout(3600),
-    pytest.mark.skipif(bool(why_no_namespaces()), reason=f"no namespaces on this machine: {why_no_namespaces()}"),
+    pytest.mark.skipif(WHY_NOT != "", reason=f"no namespaces on this machine: {WHY_NOT}"),
 ]
 START_S = 30.0
 """Seconds that the command itself may take on a busy machine."""

@@ -35,7 +35,6 @@ from rlrun.experiments.runs.run_state import driver_of
 from rlrun.experiments.runs.run_upload import copied, copy_location, fetch_run, is_taken
 from rlrun.experiments.runs.spec_changes import SpecChanges, extend, problems_of_changes, spec_changes, take_over
 from rlrun.experiments.runs.trial_result import TrialResult
-from rlrun.experiments.runs.trial_status import is_over
 from rlrun.experiments.spec.experiment import Experiment
 from rlrun.experiments.trial.trial_directory import TRIAL_FILE, TrialDirectory
 from rlrun.experiments.trial.trial_loggers import require_loggers
@@ -186,16 +185,26 @@ def _has_checkpoint(trial: TrialDirectory) -> bool:
     return bool(CheckpointStore(trial.checkpoints).paths())
 
 
+def _copy_of(experiment: Experiment, path: Path) -> str:
+    """Path or URI of the copy of a run in the experiment's storage, "" if it has none.
+
+    Raises:
+        UsageError: The storage cannot be reached.
+    """
+    if experiment.storage is None:
+        return ""
+    copy = copy_location(experiment.storage, path.name)
+    return copy if is_taken(copy_location(copy, RUN_FILE)) else ""
+
+
 def _fetched(experiment: Experiment, path: Path) -> str:
     """Downloads an experiment's run from its storage; returns the copy's path or URI, "" if there is no copy.
 
     Raises:
         UsageError: The storage cannot be reached, or the run's directory exists and is not empty.
     """
-    if experiment.storage is None:
-        return ""
-    copy = copy_location(experiment.storage, path.name)
-    if not is_taken(copy_location(copy, RUN_FILE)):
+    copy = _copy_of(experiment, path)
+    if not copy:
         return ""
     try:
         if path.exists():
@@ -259,7 +268,7 @@ def _note_copy(existing: ExistingRun) -> None:
     copy = None if storage is None else copy_location(storage, run.path.name)
     if copy == run.table.copy:
         return
-    if copy is not None and not existing.fetched and is_taken(copy_location(copy, RUN_FILE)):
+    if not existing.fetched and _copy_of(existing.experiment, run.path):
         raise UsageError(f"storage {copy}: has a run of this name already; choose another --name or storage")
     run.write_table(replace(run.table, copy=copy))
 
@@ -294,6 +303,8 @@ def found_event(existing: ExistingRun, part: LaunchedExperiment | None) -> RunFo
 def interrupted_runs(experiments: Sequence[Experiment], runs_dir: Path, name: str | None) -> list[RunFound]:
     """Events for the interrupted runs that have the names of experiments which are to begin anew.
 
+    A copy in a storage counts as interrupted if the disk has no such run.
+
     Args:
         experiments: The experiments.
         runs_dir: The folder that holds the runs.
@@ -303,20 +314,22 @@ def interrupted_runs(experiments: Sequence[Experiment], runs_dir: Path, name: st
     for experiment in experiments:
         path = path_of_run(experiment, runs_dir, name)
         with suppress(RlrunError, OSError):  # a damaged run is no reason not to begin another one
-            run = _opened(path)
-            if run is None or driver_of(path) is not None or not _is_left(run):
+            run, copy = _opened(path), _copy_of(experiment, path)
+            trials: tuple[TrialResult, ...] = ()
+            if run is not None and driver_of(path) is None and _is_left(run):
+                trials = tuple(run.results())
+                state = f"{shown_path(path)} exists, interrupted at {_progress(trials)}"
+                advice = f"{resume_command(path)}, or the same command with --resume"
+            elif run is None and copy:
+                state, advice = f"{copy} exists", "the same command with --resume"
+            else:
                 continue
-            trials = tuple(run.results())
-            text = (
-                f"{shown_path(path)} exists, interrupted at {_progress(trials)}; to continue it: "
-                f"{resume_command(path)}, or the same command with --resume"
-            )
-            found.append(RunFound(experiment.name, path, text, trials, is_over=False))
+            found.append(RunFound(experiment.name, path, f"{state}; to continue it: {advice}", trials, is_over=False))
     return found
 
 
 def _is_left(run: RunDirectory) -> bool:
-    return not all(is_over(trial.status) for trial in run.results()) or remaining_suggestions(run.experiment(), run) > 0
+    return bool(run.unfinished(retry_failed=False)) or remaining_suggestions(run.experiment(), run) > 0
 
 
 def _progress(trials: Sequence[TrialResult]) -> str:

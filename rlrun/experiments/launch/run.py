@@ -27,6 +27,7 @@ from rlrun.experiments.launch.checks import (
     choose_executor,
 )
 from rlrun.experiments.launch.existing_run import (
+    ExistingRun,
     find_runs,
     found_event,
     interrupted_runs,
@@ -142,27 +143,45 @@ def run(
     if any(experiment.auto for experiment in new):
         measured = [with_measured_settings(each, executor, address, wait_for_nodes_s, watch) for each in new]
         plans = _plans(measured, executor, address)
+    parts = _parts_of_existing(
+        existing, executor, address, tags=tags, note=note, retry_failed=retry_failed, watch=watch
+    )
+    left_alone = existing.keys() - parts.keys()
     directories = {experiment: one.directory for experiment, one in existing.items()}
-    parts: dict[str, LaunchedExperiment] = {}
+    for experiment, trials, chosen in plans:
+        path, was_there = _place_of_new_run(experiment, folder, name, has_exact_name=resume)
+        if was_there:
+            watch(RunFound(experiment.name, path, f"{shown_path(path)} holds no run yet: begins", (), is_over=False))
+        directory = directories[experiment.name] = _new_run(path, experiment, trials, chosen, start, directories)
+        if labels != Labels():
+            write_labels(path, labels)
+        parts[experiment.name] = LaunchedExperiment(directory, experiment, trials, chosen, resumed=was_there)
+    in_order = [parts[experiment.name] for experiment in found if experiment.name in parts]
+    ended = []
+    if in_order:
+        ended = run_all(in_order, address=address, wait_for_nodes_s=wait_for_nodes_s, eager=False, watch=watch)
+    return _all_trials(found, directories, left_alone, ended)
+
+
+def _parts_of_existing(
+    existing: Mapping[str, ExistingRun],
+    executor: Executor | None,
+    address: str | None,
+    *,
+    tags: Sequence[str],
+    note: str,
+    retry_failed: bool,
+    watch: Watcher,
+) -> dict[str, LaunchedExperiment]:
+    """Remaining parts of existing runs, by name of the experiment; none for runs of which nothing is left to run."""
+    parts = {}
     for experiment, one in existing.items():
         take_up(one, tags=tags, note=note)
         part = remaining_part(one.directory, executor, address, retry_failed=retry_failed, eager=False)
         watch(found_event(one, part))
         if part is not None:
             parts[experiment] = part
-    for planned, trials, chosen in plans:
-        path, was_there = _place_of_new_run(planned, folder, name, has_exact_name=resume)
-        if was_there:
-            watch(RunFound(planned.name, path, f"{shown_path(path)} holds no run yet: begins", (), is_over=False))
-        directory = directories[planned.name] = _new_run(path, planned, trials, chosen, start, directories)
-        if labels != Labels():
-            write_labels(path, labels)
-        parts[planned.name] = LaunchedExperiment(directory, planned, trials, chosen, resumed=was_there)
-    in_order = [parts[experiment.name] for experiment in found if experiment.name in parts]
-    ended = []
-    if in_order:
-        ended = run_all(in_order, address=address, wait_for_nodes_s=wait_for_nodes_s, eager=False, watch=watch)
-    return _all_trials(found, directories, existing.keys() - parts.keys(), ended)
+    return parts
 
 
 def _all_trials(

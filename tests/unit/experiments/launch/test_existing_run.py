@@ -359,6 +359,16 @@ def test_an_empty_disk_takes_the_run_from_the_storage(tmp_path: Path, whole: Any
     assert rows(elsewhere) == whole
 
 
+def test_without_the_flag_a_copy_that_only_the_storage_has_is_named(tmp_path: Path, wording) -> None:
+    spec = job(storage=str(tmp_path / "storage"), stop={"iteration": 1})
+    rlrun.run(spec, runs_dir=tmp_path / "lost")
+    events: list[RunEvent] = []
+    (second,) = rlrun.run(spec, runs_dir=tmp_path / "runs", watch=events.append)
+    assert second.directory.parent.name == "job-2"
+    assert isinstance(events[0], RunFound)
+    assert events[0].text == wording(tmp_path / "storage/job", "--resume")
+
+
 def test_a_copy_that_was_never_complete_is_begun_again(tmp_path: Path, whole: Any) -> None:
     (tmp_path / "storage/job/000-seed=0").mkdir(parents=True)
     (tmp_path / "storage/job/000-seed=0/trial.json").write_text("{}")

@@ -102,7 +102,7 @@ def test_members_of_a_population_really_run_with_what_they_were_told_also_when_k
     assert not (run / "generations").exists()
 
     directory = killed(population(), tmp_path / "killed", 13)  # after some copies
-    again = rlrun.resume(directory)
+    again = rlrun.run(population(), runs_dir=tmp_path / "killed", resume=True)
     assert (directory / LINEAGE_FILE).read_text() == (run / LINEAGE_FILE).read_text()
     assert [all_numbers(trial.results()) for trial in again] == [all_numbers(trial.results()) for trial in first]
     assert [trial.params for trial in again] == [trial.params for trial in first]
@@ -231,7 +231,7 @@ def test_a_search_that_was_killed_goes_on_with_what_it_would_have_tried(tmp_path
 
     directory = killed(search, tmp_path / "killed", 2)  # before the second configuration
     assert len(RunDirectory.open(directory).table.trials) == 1
-    again = rlrun.resume(directory)
+    again = rlrun.run(search, runs_dir=tmp_path / "killed", resume=True)
     assert [trial.params for trial in again] == [trial.params for trial in first]
     assert [all_numbers(trial.results()) for trial in again] == [all_numbers(trial.results()) for trial in first]
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 from ray.autoscaler._private.fake_multi_node.node_provider import FakeMultiNodeProvider
+from ray.autoscaler.node_launch_exception import NodeLaunchException
+
+QUOTA_VARIABLE = "LAB_WITHOUT_QUOTA"
 
 
 class LabProvider(FakeMultiNodeProvider):  # type: ignore[misc]  # ray has no types
@@ -16,3 +22,8 @@ class LabProvider(FakeMultiNodeProvider):  # type: ignore[misc]  # ray has no ty
                     node.kill_all_processes(check_alive=False)
                     del self._nodes[name]
         return list(super().non_terminated_nodes(tag_filters))
+
+    def create_node_with_resources_and_labels(self, *arguments: object) -> None:
+        if QUOTA_VARIABLE in os.environ:
+            raise NodeLaunchException("Quota", "the lab has no quota", sys.exc_info())
+        super().create_node_with_resources_and_labels(*arguments)

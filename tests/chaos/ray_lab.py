@@ -63,7 +63,7 @@ def nodes_over_time(folder: Path) -> list[int]:
 # What follows runs in the namespaces.
 
 
-def start_autoscaled_head(folder: Path) -> None:
+def start_autoscaled_head(folder: Path, **environment: str) -> None:
     """Starts a head of 0 CPUs whose autoscaler starts up to `MAX_NODES` nodes of one CPU, and ends idle ones."""
     worker = {
         "resources": {"CPU": 1, "object_store_memory": STORE_BYTES},
@@ -99,7 +99,7 @@ def start_autoscaled_head(folder: Path) -> None:
         "rsync_filter": [],
     }
     (folder / "autoscaling.yaml").write_text(json.dumps(config))
-    start_head(f"--autoscaling-config={folder / 'autoscaling.yaml'}", AUTOSCALER_UPDATE_INTERVAL_S="1")
+    start_head(f"--autoscaling-config={folder / 'autoscaling.yaml'}", AUTOSCALER_UPDATE_INTERVAL_S="1", **environment)
 
 
 def start_head(*options: str, **environment: str) -> None:
@@ -193,6 +193,13 @@ def leave(folder: Path, command: Sequence[str]) -> int:
     return int(driver.returncode)
 
 
+def lack(folder: Path, command: Sequence[str]) -> int:
+    """A cluster whose autoscaler can start no node."""
+    start_autoscaled_head(folder, LAB_WITHOUT_QUOTA="1")
+    with running(command, folder) as driver:
+        return driver.wait(timeout=PATIENCE_S)
+
+
 def refuse(folder: Path, command: Sequence[str]) -> int:
     """A cluster that cannot be joined, for one reason after the other; notes the seconds and the messages."""
     start_head()
@@ -232,6 +239,7 @@ SCENARIOS: dict[str, Callable[[Path, Sequence[str]], int]] = {
     "grow": grow,
     "grow_and_die": grow_and_die,
     "leave": leave,
+    "lack": lack,
     "refuse": refuse,
     "interrupt": interrupt,
 }

@@ -122,6 +122,17 @@ def test_trials_of_a_node_that_is_asked_to_leave_save_first_and_continue_elsewhe
     assert lineage(run) == lineage(undisturbed), told(tmp_path)
 
 
+def test_nodes_that_do_not_come_are_awaited_until_the_limit_and_the_reason_is_told(tmp_path: Path) -> None:
+    write_spec(tmp_path, SWEEP)
+    command = ["train", "-f", "lab.yaml", "--address", "auto", "--runs-dir", "runs", "--wait-for-nodes", "40"]
+    assert play("lack", tmp_path, command) == ExitCode.USAGE_OR_SPEC, told(tmp_path)
+    *waited, refused = (tmp_path / "output").read_text().splitlines()
+    assert "could not start: cpu (the lab has no quota)" in waited[-1], told(tmp_path)
+    assert refused.startswith("Error: trial 000"), refused
+    assert "cpu (the lab has no quota)" in refused
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
 def test_a_cluster_that_cannot_be_joined_is_refused_within_a_minute_with_what_answered(tmp_path: Path) -> None:
     write_spec(tmp_path, PAIR)
     command = ["train", "-f", "lab.yaml", "--address", "auto", "--runs-dir", "runs"]

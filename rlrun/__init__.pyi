@@ -1417,7 +1417,7 @@ class CRR(_CRR):
         """
 
 class CrossQ(_ExtendedSAC):
-    """SAC with batch renormalisation and no target networks: one pass gives values and targets (arXiv:1902.05605)."""
+    """SAC with batch renormalization and no target networks: one pass computes values and targets (arXiv:1902.05605)."""
     def __init__(
         self,
         config: ExtendedSACConfig | None = None,
@@ -1465,7 +1465,7 @@ class CrossQ(_ExtendedSAC):
         weight_decay: float = 0.0,
         reset_interval: int | None = None,
     ) -> None:
-        """SAC with batch renormalisation and no target networks: one pass gives values and targets (arXiv:1902.05605).
+        """SAC with batch renormalization and no target networks: one pass computes values and targets (arXiv:1902.05605).
 
         Args:
             config: Parsed settings, instead of settings by name.
@@ -4737,7 +4737,7 @@ class SAC(_SAC):
         """
 
 class SimBa(_ExtendedSAC):
-    """SAC with normalised observations, residual blocks of LayerNorm, and weight decay (arXiv:2410.09754)."""
+    """SAC with normalized observations, residual blocks with LayerNorm, and weight decay (arXiv:2410.09754)."""
     def __init__(
         self,
         config: ExtendedSACConfig | None = None,
@@ -4788,7 +4788,7 @@ class SimBa(_ExtendedSAC):
         weight_decay: float = 0.01,
         reset_interval: int | None = None,
     ) -> None:
-        """SAC with normalised observations, residual blocks of LayerNorm, and weight decay (arXiv:2410.09754).
+        """SAC with normalized observations, residual blocks with LayerNorm, and weight decay (arXiv:2410.09754).
 
         Args:
             config: Parsed settings, instead of settings by name.
@@ -5114,7 +5114,7 @@ class TD3BC(_TD3BC):
         """
 
 class TQC(_ExtendedSAC):
-    """Truncated quantile critics: targets leave out the largest quantiles of all critics (arXiv:2005.04269)."""
+    """Truncated quantile critics: targets drop the largest quantiles of all critics (arXiv:2005.04269)."""
     def __init__(
         self,
         config: ExtendedSACConfig | None = None,
@@ -5165,7 +5165,7 @@ class TQC(_ExtendedSAC):
         weight_decay: float = 0.0,
         reset_interval: int | None = None,
     ) -> None:
-        """Truncated quantile critics: targets leave out the largest quantiles of all critics (arXiv:2005.04269).
+        """Truncated quantile critics: targets drop the largest quantiles of all critics (arXiv:2005.04269).
 
         Args:
             config: Parsed settings, instead of settings by name.

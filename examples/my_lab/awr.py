@@ -122,9 +122,9 @@ class AWR(Algorithm[AWRConfig]):
         Metric(
             "kl",
             "nats",
-            "Mean KL divergence of the present policy from the one before the update",
+            "Mean KL divergence of the policy from the one before the update",
         ),
-        Metric("grad_norm", "", "Norm of the gradient before it is clipped"),
+        Metric("grad_norm", "", "Norm of the gradient before clipping"),
     )
 
     def loss(

@@ -110,7 +110,7 @@ class Cloning(Algorithm[CloningConfig]):
         Metric(
             "loss", "nats", "Negative mean log-likelihood of the demonstrated actions"
         ),
-        Metric("grad_norm", "", "Norm of the gradient before it is clipped"),
+        Metric("grad_norm", "", "Norm of the gradient before clipping"),
     )
     operator_metrics = TrainOnMinibatch.declared_metrics
 

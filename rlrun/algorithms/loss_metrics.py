@@ -11,11 +11,11 @@ from rlrun.engine.settings.metric import Metric
 if TYPE_CHECKING:
     from torch import Tensor
 
-GRAD_NORM = Metric("grad_norm", "", "Norm of the gradient before it is clipped")
+GRAD_NORM = Metric("grad_norm", "", "Norm of the gradient before clipping")
 ENTROPY = Metric("entropy", "nats", "Mean entropy of the action distribution")
-KL = Metric("kl", "nats", "Mean KL divergence of the present policy from the one before the update")
-CLIP_FRACTION = Metric("clip_fraction", "", "Part of the steps whose probability ratio is beyond clip_param")
-MEAN_RATIO = Metric("mean_ratio", "", "Mean importance ratio of the learner's policy to the one that acted")
+KL = Metric("kl", "nats", "Mean KL divergence of the current policy from the policy before the update")
+CLIP_FRACTION = Metric("clip_fraction", "", "Fraction of steps whose probability ratio is beyond clip_param")
+MEAN_RATIO = Metric("mean_ratio", "", "Mean importance ratio of the learner's policy to the behavior policy")
 
 POLICY_GRADIENT_METRICS = (
     Metric("policy_loss", "", "Loss of the policy"),
@@ -25,8 +25,8 @@ POLICY_GRADIENT_METRICS = (
 )
 
 TD_METRICS = (
-    Metric("loss", "", "Loss of the TD errors, weighted by importance where the replay is prioritized", mode="min"),
-    Metric("q_mean", "", "Mean value of the actions that were taken"),
+    Metric("loss", "", "TD loss, importance-weighted if the replay is prioritized", mode="min"),
+    Metric("q_mean", "", "Mean Q value of the actions taken"),
     Metric("td_error", "", "Mean absolute TD error", mode="min"),
     GRAD_NORM,
 )

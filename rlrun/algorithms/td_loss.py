@@ -21,7 +21,7 @@ BEYOND_HUBER = "huber_excess"
 
 HUBER_METRICS = (
     *TD_METRICS,
-    Metric(BEYOND_HUBER, "", "Part of the TD errors beyond the bound `huber`; 0 with a squared error"),
+    Metric(BEYOND_HUBER, "", "Fraction of TD errors beyond the bound `huber`; 0 with a squared error"),
 )
 """`TD_METRICS`, and the statistic of the Huber loss."""
 

@@ -32,7 +32,7 @@ def with_rlrun_keys(document: Document, tell: Callable[[str], None]) -> Document
         return document
     translation = translated(document, translate_rllib)
     refuse_changes(document, translation)
-    tell(f"{document.file}: {translation.summary()}; `rlrun translate {document.file}` shows it")
+    tell(f"{document.file}: {translation.summary()}; `rlrun translate {document.file}` shows the result")
     for remark in translation.data_remarks():
         tell(f"{document.file}: {remark.key} is {remark.text}")
     return document_of(document, translation)
@@ -60,7 +60,7 @@ def translated_text(
     try:
         document = read_document(path)
     except FileNotFoundError:
-        raise SpecError([Problem("", "there is no such file", str(path))]) from None
+        raise SpecError([Problem("", "file not found", str(path))]) from None
     if document.problems:
         raise SpecError(document.problems)
     if env is None or is_rllibs(document.data):
@@ -109,10 +109,10 @@ def refuse_changes(document: Document, translation: Translation) -> None:
     problems = []
     for remark in translation.changing_remarks():
         place = document.place(remark.location, at_key=True)
-        message = f"changes what is learned: {remark.text or 'there is nothing like it here'}"
+        message = f"affects learning: {remark.text or 'rlrun has no counterpart'}"
         problems.append(place.problem(dotted(remark.location), message))
     if problems:
-        advice = f"`rlrun translate {document.file} --lenient` leaves out what changes what is learned"
+        advice = f"`rlrun translate {document.file} --lenient` leaves out keys that affect learning"
         raise SpecError([*problems, Problem("", advice, document.file)])
 
 
@@ -126,7 +126,7 @@ def _refuse_others(document: Document) -> None:
     if isinstance(data, Mapping) and any(
         isinstance(entry, Mapping) and "n_timesteps" in entry for entry in data.values()
     ):
-        message = f"is a file of rl-zoo3: say for which env, by --env; there are: {', '.join(data)}"
+        message = f"is an rl-zoo3 file: choose an env with --env, one of: {', '.join(data)}"
         raise SpecError([Problem("", message, document.file)])
     problems = [
         document.place((name, key), at_key=True).problem(
@@ -137,5 +137,12 @@ def _refuse_others(document: Document) -> None:
         if key not in ENTRY_KEYS
     ]
     raise SpecError(
-        problems or [Problem("", "is no file of RLlib: a mapping of names to experiments with run, env", document.file)]
+        problems
+        or [
+            Problem(
+                "",
+                "is not an RLlib file: must be a mapping of names to experiments with the keys run and env",
+                document.file,
+            )
+        ]
     )

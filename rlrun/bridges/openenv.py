@@ -54,7 +54,7 @@ class OpenEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is no
             raise EnvironmentUnusable("an OpenEnv server needs the package websockets: pip install 'rlrun[openenv]'")
         scheme, _, place = url.partition("://")
         if scheme not in _SCHEMES or not place:
-            raise UsageError(f"openenv: {url!r:.80} is no address such as ws://localhost:8000")
+            raise UsageError(f"openenv: {url!r:.80} is not an address such as ws://localhost:8000")
         self._url = f"{_SCHEMES[scheme]}://{place.rstrip('/').removesuffix('/ws')}/ws"
         self._timeout_s = timeout_s
         self._reset_arguments = dict(reset or {})
@@ -92,7 +92,7 @@ class OpenEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is no
         from websockets.exceptions import WebSocketException
 
         if kind == "step" and self._connection is None:
-            raise OpenEnvError(f"{self._url}: there is no session; reset the env first")
+            raise OpenEnvError(f"{self._url}: no session is open; reset the env first")
         try:
             connection = self._connection or self._connected()
             connection.send(json.dumps({"type": kind, "data": data}))
@@ -102,9 +102,9 @@ class OpenEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is no
             raise OpenEnvError(f"{self._url} did not answer {kind} within {self._timeout_s:g} s") from None
         except (OSError, WebSocketException) as error:
             self.close()
-            raise OpenEnvError(f"{self._url}: the connection failed at {kind}: {error}") from error
+            raise OpenEnvError(f"{self._url}: the connection failed during {kind}: {error}") from error
         except ValueError as error:
-            raise OpenEnvError(f"{self._url} answered {kind} with no JSON: {error}") from None
+            raise OpenEnvError(f"{self._url} answered {kind} with invalid JSON: {error}") from None
         found = answer.get("data") if isinstance(answer, dict) else None
         if not isinstance(found, dict):
             raise OpenEnvError(f"{self._url} answered {kind} with {answer!r:.80}")
@@ -129,7 +129,9 @@ class OpenEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is no
         try:
             batch = batch_from_json(self.observation_space, [known])
         except SpaceMismatch as error:
-            raise OpenEnvError(f"{self._url}, at {kind}: {error}; it sent the fields {sorted(fields)}") from None
+            raise OpenEnvError(
+                f"{self._url}, during {kind}: {error}; the server sent the fields {sorted(fields)}"
+            ) from None
         return map_tree(lambda leaf: leaf[0], batch)
 
 
@@ -146,11 +148,12 @@ def _space(spaces: Mapping[str, Any], part: str) -> Dict:
     try:
         space = space_from_json(spaces[part])
     except (KeyError, TypeError):
-        raise UsageError("openenv: `spaces` has the entries `observation` and `action`") from None
+        raise UsageError("openenv: `spaces` must have the entries `observation` and `action`") from None
     except ValueError as error:
         raise UsageError(f"openenv: the {part} space: {error}") from None
     if not isinstance(space, Dict):
         raise UsageError(
-            f"openenv: the {part} space is a Dict of the fields of the server's {part}s, not a {type(space).__name__}"
+            f"openenv: the {part} space must be a Dict with the fields of the server's {part}s, not a "
+            f"{type(space).__name__}"
         )
     return space

@@ -146,7 +146,7 @@ def _experiment(name: str, entry: TranslatedEntry, overrides: Sequence[str]) -> 
 def _only_trial(experiment: Experiment) -> TrialSpec:
     trials = experiment.trials()
     if len(trials) != 1 or trials[0].needs_ray or trials[0].env.has_many_agents:
-        raise UsageError("an imported policy is one trial in this process, in an env of one agent")
+        raise UsageError("an imported policy must be a single trial in this process, in a single-agent env")
     return trials[0]
 
 
@@ -159,7 +159,7 @@ def _encoding(space: Space[Any], policy: Sb3Policy, *, is_normalized: bool) -> d
     if isinstance(space, Discrete) and not policy.sees_image:
         return {}
     if not isinstance(space, Box):
-        raise UsageError(f"observations are imported of a Box or of Discrete, not of {space}")
+        raise UsageError(f"policies can be imported only for Box or Discrete observations, not {space}")
     is_image = space.dtype == np.uint8 and len(space.shape) == 3 and not space.low.any() and (space.high == 255).all()
     is_float = bool(np.issubdtype(space.dtype, np.floating))
     if not policy.sees_image and not is_image:
@@ -167,11 +167,11 @@ def _encoding(space: Space[Any], policy: Sb3Policy, *, is_normalized: bool) -> d
     if not policy.sees_image or not is_image or is_normalized:
         how = "an image encoder" if policy.sees_image else "no image encoder"
         raise UsageError(
-            f"the policy has {how}{' after VecNormalize' * is_normalized}, and the env's observations are {space}: is "
-            "--env the env that it was trained in?"
+            f"the policy has {how}{' after VecNormalize' * is_normalized}, but the env's observations are "
+            f"{space}: is --env the env in which it was trained?"
         )
     if ObservationLeaf("image", space.shape).channels_last is (np.argmin(space.shape) == 0):
-        raise UsageError(f"SB3 takes another axis of {space} for the channels than rlrun does")
+        raise UsageError(f"SB3 and rlrun use different axes of {space} as channels, so the policy cannot be imported")
     return {"encode_as": "image"}
 
 
@@ -242,18 +242,18 @@ def _check_fits(
 ) -> None:
     """Refuses parameters of other shapes than the policy has in the env."""
     where = f"in {trial.env.id}, with observations {spaces.observation} and actions {spaces.action},"
-    ask = "is --env the env that it was trained in?"
+    ask = "is --env the env in which it was trained?"
     for name, part in own.items():
         if name not in found:
-            raise UsageError(f"{file.path}: {where} a policy has {name}, which is not in the file: {ask}")
+            raise UsageError(f"{file.path}: {where} a policy has {name}, which the file lacks: {ask}")
         foreign = found[name]
         if foreign.array.shape != part.array.shape:
             raise UsageError(
-                f"{file.path}: its {foreign.names} has shape {foreign.array.shape}; {where} it would have "
+                f"{file.path}: {foreign.names} has shape {foreign.array.shape}; {where} it would have "
                 f"{part.array.shape}: {ask}"
             )
     if unknown := next((part.names for name, part in found.items() if name not in own), ""):
-        raise UsageError(f"{file.path}: its {unknown} is no part of a policy {where} {ask}")
+        raise UsageError(f"{file.path}: {unknown} is not a part of a policy {where} {ask}")
 
 
 STEPS = 1_000_000
@@ -310,7 +310,9 @@ def filter_state(path: Path, leaves: Any) -> dict[str, Any]:
     name = found.names
     if not isinstance(name, str) or not name or leaves.shape != numbers["mean"].shape:
         shape = getattr(leaves, "shape", "several parts")
-        raise UsageError(f"{path}: its mean has shape {numbers['mean'].shape}, and the policy's observations {shape}")
+        raise UsageError(
+            f"{path}: its mean has shape {numbers['mean'].shape}, but the policy's observations have {shape}"
+        )
     count = max(float(numbers["count"]), 2.0)
     moments = Moments(count, numbers["mean"], numbers["var"] * count)
     found.load({name: moments})
@@ -323,8 +325,9 @@ def filter_state(path: Path, leaves: Any) -> dict[str, Any]:
     error = float((np.abs(found(observations) - foreign) / np.maximum(1.0, np.abs(foreign))).max())
     if not error <= TOLERANCE:
         raise UsageError(
-            f"{path}: rlrun's filter (epsilon 1e-8, clipped at 10) differs by {error:.1g} from VecNormalize with "
-            f"epsilon {float(numbers['epsilon']):g} and clip_obs {bound:g}; at most {TOLERANCE:g} is taken"
+            f"{path}: rlrun's filter (epsilon 1e-8, clipped at 10) differs by {error:.1g} from VecNormalize "
+            f"with epsilon {float(numbers['epsilon']):g} and clip_obs {bound:g}, more than the allowed "
+            f"{TOLERANCE:g}"
         )
     return {name: moments.state()}
 
@@ -332,21 +335,21 @@ def filter_state(path: Path, leaves: Any) -> dict[str, Any]:
 def _numbers(path: Path) -> dict[str, NDArray[np.float64]]:
     if path.suffix == ".pkl":
         raise UsageError(
-            f"{path}: is a pickle, which may run anything when it is read. Where your SB3 is installed, run these "
-            f"lines, and give --normalization {path.with_suffix('.npz')}:\n\n{lines_for(path)}\n"
+            f"{path} is a pickle, which can run code when it is loaded. Run these lines where SB3 is "
+            f"installed, then pass --normalization {path.with_suffix('.npz')}:\n\n{lines_for(path)}\n"
         )
     try:
         with zipfile.ZipFile(path) as archive:
             if sum(member.file_size for member in archive.infolist()) > MOST_BYTES:
-                raise ValueError(f"it unpacks to more than {MOST_BYTES:,} bytes")
+                raise ValueError(f"it is larger than {MOST_BYTES:,} bytes when unpacked")
         with np.load(path, allow_pickle=False) as loaded:
             numbers = {name: np.asarray(loaded[name], np.float64) for name in _NAMES}
     except FileNotFoundError:
-        raise UsageError(f"{path}: there is no such file") from None
+        raise UsageError(f"{path}: file not found") from None
     except Exception as error:  # of zipfile, zlib and NumPy for a damaged or crafted file
-        raise UsageError(f"{path}: cannot be read: {str(error)[:200]}") from error
+        raise UsageError(f"cannot read {path}: {str(error)[:200]}") from error
     is_number = all(numbers[name].size == 1 for name in _NAMES[2:])
     is_finite = all(np.isfinite(array).all() for array in numbers.values())
     if not is_number or not is_finite or numbers["mean"].shape != numbers["var"].shape or (numbers["var"] < 0).any():
-        raise UsageError(f"{path}: mean and var must have one shape, and the numbers be finite")
+        raise UsageError(f"{path}: mean and var must have the same shape and contain only finite numbers")
     return {name: array if name in ("mean", "var") else array.reshape(()) for name, array in numbers.items()}

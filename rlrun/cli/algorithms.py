@@ -27,7 +27,7 @@ INSTALLED = "installed plugins"
 @click.command()
 @json_option("the algorithms")
 def algorithms() -> None:
-    """List the algorithms by kind, built-in ones and plugins."""
+    """List all algorithms, built-in ones and plugins, by kind."""
     from rlrun.engine.settings.registry import BUILT_IN_BY_KIND, algorithm_names
 
     kind_of = {name: kind for kind, names in BUILT_IN_BY_KIND.items() for name in names}
@@ -112,7 +112,7 @@ def metrics(algorithm: str | None, files: tuple[Path, ...]) -> None:
     """
     trainings = described_trainings(algorithm, files)
     if len(trainings) > 1:
-        raise click.UsageError(f"metrics are those of one experiment, and the files hold {len(trainings)}")
+        raise click.UsageError(f"metrics can be listed for one experiment only, but the files contain {len(trainings)}")
     from rlrun.experiments.spec.metric_checks import reported_metrics
 
     ((_, training),) = trainings
@@ -133,7 +133,7 @@ def metrics(algorithm: str | None, files: tuple[Path, ...]) -> None:
     "--format",
     "form",
     type=click.Choice(["text", "mermaid"]),
-    help="Form of the drawing.  [default: mermaid if FILE ends with .mmd, else text]",
+    help="Format of the drawing.  [default: mermaid if FILE ends with .mmd, else text]",
 )
 @click.option(
     "-o",
@@ -151,15 +151,15 @@ def plan(
     ALGORITHM is drawn with its default settings. With -f, each experiment of the
     spec files is drawn; the text then also shows the settings of the env's
     preset, how each part of an observation enters the network, and in a
-    multi-agent world which policy controls which agents, and who plays whom.
+    multi-agent world which policy controls which agents, and who plays against whom.
     """
     if output is not None and output.suffix == ".svg":
-        raise click.UsageError(f"a plan is drawn as text or Mermaid: -o {output.with_suffix('.mmd')}")
+        raise click.UsageError(f"a plan can be drawn only as text or Mermaid: use -o {output.with_suffix('.mmd')}")
     if form is None:
         form = FORMS.get(output.suffix, "text") if output is not None else "text"
     trainings = described_trainings(algorithm, files, overrides)
     if form != "text" and len(trainings) > 1:
-        raise click.UsageError(f"a drawing shows one plan, and the files hold {len(trainings)} experiments")
+        raise click.UsageError(f"a drawing shows one plan, but the files contain {len(trainings)} experiments")
     drawn = "\n".join(_drawn(name, training, form, titled=bool(files)) for name, training in trainings)
     if output is not None:
         output.write_text(drawn + "\n", encoding="utf-8")

@@ -27,15 +27,15 @@ VIDEOS = (".mp4", ".gif")
 @click.command()
 @click.argument("target", metavar="RUN", shell_complete=complete_trials)
 @click.option("-o", "--output", type=OutputFile(or_folder=True), required=True, help="The folder to write.")
-@click.option("--best", is_flag=True, help="Take the best checkpoint of each seed, not its newest.")
+@click.option("--best", is_flag=True, help="Use the best checkpoint of each seed instead of the newest.")
 @click.option(
     "--episodes",
     type=click.IntRange(min=1),
     default=20,
     show_default=True,
-    help="Number of evaluation episodes of each seed.",
+    help="Number of evaluation episodes per seed.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the episodes.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed of the episodes.")
 @click.option(
     "--video", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A video to copy into the folder."
 )
@@ -52,14 +52,14 @@ def card(
     runs_dir: Path,
     trust: bool,
 ) -> None:
-    """Write a folder that shares a policy.
+    """Write a folder for sharing a policy.
 
     The folder has the layout of a Hugging Face model: a README with the results of
-    all seeds, their interval and the protocol; the spec; the weights as safetensors and
-    ONNX; and the learning curve. Every seed is evaluated. The weights are those of the
-    median seed, or of the trial that RUN names. Paths, services and secrets of this machine are left out.
+    all seeds, their confidence interval and the protocol; the spec; the weights as safetensors and
+    ONNX; and the learning curve. All seeds are evaluated. The folder contains the weights of the
+    median seed, or of the trial that RUN names. Local paths, services and secrets are left out.
 
-    `rlrun evaluate DIR` and `rlrun train --from DIR` take the folder.
+    Use the folder with `rlrun evaluate DIR` and `rlrun train --from DIR`.
     """
     from rlrun.cli.targets import run_or_trial_named
     from rlrun.deploy.card.folder import card_folder
@@ -69,7 +69,7 @@ def card(
     from rlrun.report.reading import read_run
 
     if video is not None and video.suffix not in VIDEOS:
-        raise click.BadParameter(f"{video}: a video's name ends with .mp4 or .gif", param_hint="--video")
+        raise click.BadParameter(f"{video}: the name of a video must end with .mp4 or .gif", param_hint="--video")
     run, trial = run_or_trial_named(target, runs_dir)
     view = read_run(run)
     experiment = _experiment(view, runs_dir, trust=trust)
@@ -149,7 +149,7 @@ def _draw_curve(folder: Path, evidence: CardEvidence) -> None:
     axis = common_axis(trial.last_result for trial in evidence.group.trials)
     curve = curve_of(evidence.group, metric, axis)
     if curve is None:
-        echo(f"left out: {CURVE}: the training reported no {metric}", err=True)
+        echo(f"left out: {CURVE}: training reported no {metric}", err=True)
         return
     try:
         draw_picture([curve], metric, STEP_NAMES[axis], folder / CURVE)

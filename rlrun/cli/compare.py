@@ -28,7 +28,7 @@ MOST_PAIRS = 12
 @click.argument("targets", nargs=-1, required=True, metavar="RUN|TRIAL...", shell_complete=complete_trials)
 @metric_options
 @axis_option
-@click.option("--pool", is_flag=True, help="Take each run as a whole instead of each of its configurations.")
+@click.option("--pool", is_flag=True, help="Compare runs as a whole instead of their configurations.")
 @runs_dir_option
 @json_option("the comparison")
 def compare(
@@ -42,7 +42,7 @@ def compare(
     """Compare runs, the configurations of runs, or trials.
 
     Each seed of a configuration is one sample; a population (pbt) counts as one sample, its best member. The tables
-    show the interquartile mean, mean and median with 95 % bootstrap intervals, for final values and for areas under
+    show the interquartile mean, mean and median with 95% bootstrap intervals, for final values and for areas under
     the curve, and the probability of improvement (Agarwal et al. 2021).
     """
     from rlrun.cli.targets import run_or_trial_named
@@ -67,7 +67,7 @@ def comparison_text(comparison: Comparison, remarks: Sequence[str] = ()) -> str:
     parts = [
         f"{comparison.metric} at {cell_text(_whole(comparison.stop))} {axis}\n"
         + _table([(side, side.at_end) for side in comparison.sides]),
-        f"area under the curve, as mean height over {stretch}\n"
+        f"area under the curve, as mean value over {stretch}\n"
         + _table([(side, side.under_curve) for side in comparison.sides]),
         _pairs_table(comparison),
     ]
@@ -90,7 +90,7 @@ def _table(sides: list[tuple[Side, dict[str, Estimate]]]) -> str:
         ]
         for side, estimates in sides
     ]
-    headings = ["", "seeds", "IQM", "95 %", "mean", "95 %", "median", "95 %"]
+    headings = ["", "seeds", "IQM", "95%", "mean", "95%", "median", "95%"]
     return table(headings, rows, stdout_width())
 
 
@@ -108,9 +108,9 @@ def _pairs_table(comparison: Comparison) -> str:
         ]
         for pair in comparison.pairs[:MOST_PAIRS]
     ]
-    headings = ["probability that", "beats", "at the end", "95 %", "by area", "p", "settled"]
+    headings = ["probability that", "beats", "at the end", "95%", "by area under the curve", "p", "settled"]
     left = len(comparison.pairs) - len(rows)
-    return table(headings, rows, stdout_width()) + (f"\n{left} more: --json" if left else "")
+    return table(headings, rows, stdout_width()) + (f"\n{left} more; use --json to list them" if left else "")
 
 
 def _interval(estimate: Estimate, samples: int) -> str:

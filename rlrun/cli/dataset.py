@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 PATH = click.Path(path_type=Path)
 PLACE = click.Path()  # a URI too, which a Path would change
 SEED = click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the random choice of episodes."
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed for choosing episodes."
 )
 
 
@@ -37,7 +37,7 @@ def dataset() -> None:
 @click.argument("target", metavar="SET", type=PLACE)
 @json_option("the facts")
 def info(target: str) -> None:
-    """Show what a data set holds."""
+    """Show the contents of a data set."""
     found = _opened(target)
     manifest, moments = found.manifest, found.moments()
     facts: dict[str, Any] = {
@@ -67,8 +67,8 @@ def info(target: str) -> None:
 def check(target: str) -> None:
     """Check every file and row of a data set.
 
-    Checks sizes and digests of files, stray files, whether observations line up
-    with steps and flags, numbers that are not finite, actions outside their
+    Checks file sizes and digests, stray files, the alignment of observations
+    with steps and flags, NaN and infinite numbers, actions outside their
     bounds, the scale of rewards, gaps and duplicates. If something is WRONG,
     the exit code is 5.
     """
@@ -84,23 +84,27 @@ def check(target: str) -> None:
 @dataset.command()
 @click.argument("source", type=PLACE)
 @click.argument("target", type=PATH)
-@click.option("--spaces", type=PATH, metavar="FILE", help="JSON with the spaces, such as another set's manifest.")
-@click.option("--obs", metavar="NAMES", default="", help="Table columns of the observation, such as x,y,speed.")
-@click.option("--actions", metavar="NAMES", default="", help="Table columns of the action.")
-@click.option("--next-obs", metavar="NAMES", default="", help="Table columns of the next observation.")
-@click.option("--rewards", metavar="NAME", default="rewards", show_default=True, help="Table column of the rewards.")
+@click.option("--spaces", type=PATH, metavar="FILE", help="JSON file with the spaces, such as another set's manifest.")
+@click.option("--obs", metavar="NAMES", default="", help="Table columns with the observation, such as x,y,speed.")
+@click.option("--actions", metavar="NAMES", default="", help="Table columns with the action.")
+@click.option("--next-obs", metavar="NAMES", default="", help="Table columns with the next observation.")
+@click.option("--rewards", metavar="NAME", default="rewards", show_default=True, help="Table column with the rewards.")
 @click.option(
     "--terminateds",
     metavar="NAME",
     default="terminateds",
     show_default=True,
-    help="Table column of the flag terminated.",
+    help="Table column with the terminated flag.",
 )
 @click.option(
-    "--truncateds", metavar="NAME", default="truncateds", show_default=True, help="Table column of the flag truncated."
+    "--truncateds",
+    metavar="NAME",
+    default="truncateds",
+    show_default=True,
+    help="Table column with the truncated flag.",
 )
 @click.option(
-    "--episode", metavar="NAME", default="episode", show_default=True, help="Table column with the episode's number."
+    "--episode", metavar="NAME", default="episode", show_default=True, help="Table column with the episode number."
 )
 @json_option("what was written, notes and findings")
 def convert(
@@ -144,7 +148,7 @@ def convert(
 
 @dataset.command()
 @click.argument("sets", metavar="SETS...", type=PLACE, nargs=-1, required=True)
-@click.option("-o", "--output", type=PATH, required=True, help="The folder of the new data set.")
+@click.option("-o", "--output", type=PATH, required=True, help="Folder for the new data set.")
 @json_option("what was written")
 def merge(sets: tuple[str, ...], output: Path) -> None:
     """Concatenate data sets that have the same spaces and columns."""
@@ -156,15 +160,13 @@ def merge(sets: tuple[str, ...], output: Path) -> None:
 
 @dataset.command()
 @click.argument("target", metavar="SET", type=PLACE)
-@click.option(
-    "-o", "--output", "outputs", type=PATH, nargs=2, required=True, help="The folders of the two new data sets."
-)
+@click.option("-o", "--output", "outputs", type=PATH, nargs=2, required=True, help="Folders for the two new data sets.")
 @click.option(
     "--share",
     type=click.FloatRange(0, 1),
     default=0.9,
     show_default=True,
-    help="Share of the episodes in the first of the two.",
+    help="Fraction of the episodes that go into the first set.",
 )
 @SEED
 @json_option("what was written")
@@ -180,12 +182,12 @@ def split(target: str, outputs: tuple[Path, Path], share: float, seed: int) -> N
 
 @dataset.command()
 @click.argument("target", metavar="SET", type=PLACE)
-@click.option("-o", "--output", type=PATH, required=True, help="The folder of the new data set.")
+@click.option("-o", "--output", type=PATH, required=True, help="Folder for the new data set.")
 @click.option("--episodes", type=click.IntRange(min=1), required=True, help="Number of episodes to draw.")
 @SEED
 @json_option("what was written")
 def sample(target: str, output: Path, episodes: int, seed: int) -> None:
-    """Copy random episodes of a data set, without replacement, to a new one."""
+    """Copy randomly chosen episodes of a data set to a new one, without replacement."""
     from rlrun.engine.datasets.episodes import copy_of, drawn
 
     found = _opened(target)

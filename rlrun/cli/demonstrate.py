@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 @click.option(
     "--policy",
     metavar="MODULE:FUNCTION",
-    help="Record a function from an observation to an action, or a class with such a method.",
+    help="Function from an observation to an action, or class whose instances are called like it.",
 )
-@click.option("--env", help="The env that the function acts in; a saved policy acts in its own.")
+@click.option("--env", help="Env for --policy; a saved policy acts in its own env.")
 @click.option(
     "-o",
     "--output",
     type=OutputFile(or_folder=True),
     default="demonstrations.npz",
     show_default=True,
-    help="The folder of a new data set, or a file that ends in .npz.",
+    help="Folder for a new data set, or an .npz file.",
 )
 @click.option("--episodes", type=click.IntRange(min=1), default=20, show_default=True, help="Number of episodes.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the episodes.")
-@click.option("--best", is_flag=True, help="Take the best checkpoint of the run, not its newest.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed of the episodes.")
+@click.option("--best", is_flag=True, help="Use the best checkpoint of the run instead of the newest.")
 @actions_option
 @runs_dir_option
 @trust_option
@@ -53,7 +53,7 @@ def demonstrate(
 ) -> None:
     """Record demonstrations for algorithms that learn from them.
 
-    The demonstrator is a CHECKPOINT, a RUN (its newest complete checkpoint), or a function of your own:
+    The demonstrator is a CHECKPOINT, a RUN (its newest complete checkpoint), or your own function:
     `rlrun demonstrate --policy my_lab.driver:steer --env MountainCar-v0`.
     """
     from rlrun.engine.messages.errors import UsageError
@@ -61,16 +61,16 @@ def demonstrate(
     from rlrun.engine.rollout.demonstrating import demonstrate_to_set
 
     if (target is None) == (policy is None):
-        raise UsageError("name either a CHECKPOINT or RUN, or a function of your own by --policy")
+        raise UsageError("name either a CHECKPOINT or RUN, or a function with --policy")
     if (policy is None) != (env is None):
-        raise UsageError("--env goes with --policy: a saved policy acts in its own env")
+        raise UsageError("--env needs --policy; a saved policy always acts in its own env")
     with ExitStack() as opened:
         if policy is not None and env is not None:
             acts, world = _function(policy, env, seed)
         else:
             acts, world = _saved(str(target), runs_dir, opened, best=best, actions=actions, trust=trust)
         if world.has_many_agents:
-            raise UsageError(f"demonstrations are of one agent, and {world.id} is a world of many")
+            raise UsageError(f"demonstrations need a single-agent env, but {world.id} is a multi-agent world")
         if output.suffix == ".npz":
             demonstrations, returns = recorded(acts, world, episodes, seed)
             demonstrations.save(output)
@@ -79,8 +79,8 @@ def demonstrate(
             steps, returns = demonstrate_to_set(output, acts, world, episodes, seed)
     print_result(
         {"file": str(output), "episodes": episodes, "steps": steps, "returns": list(returns)},
-        f"{output}: {episodes} episode{'s' * (episodes > 1)}, {steps:,} steps, "
-        f"returns {min(returns):.1f} to {max(returns):.1f}, {sum(returns) / episodes:.1f} in the mean",
+        f"{output}: {episodes} episode{'s' * (episodes > 1)}, {steps:,} steps, returns {min(returns):.1f} to "
+        f"{max(returns):.1f}, mean {sum(returns) / episodes:.1f}",
     )
 
 
@@ -95,7 +95,7 @@ def _function(policy: str, env: str, seed: int) -> tuple[Any, Any]:
     make_importable(Path.cwd())
     function = load_object(policy, "policy")
     if not callable(function):
-        raise UsageError(f"the policy '{policy}' is no function but {type(function).__name__}")
+        raise UsageError(f"policy '{policy}' must be a function, got {type(function).__name__}")
     world = EnvConfig.parse(env_written(env), path="--env")
     seeds, script = count(seed), function
 

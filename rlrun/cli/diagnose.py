@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 MOST_RETURNS = 5
 
 NO_ENV_CHECK = {
-    "untrusted": "its env was not tried, as it is not in your own runs folder: --trust imports and steps it",
-    "crashed": "its env was not tried: a process of the run ended while it stepped it",
+    "untrusted": "its env was not run, because the run is not in your runs folder: pass --trust to import and run it",
+    "crashed": "its env was not run, because it crashed a process of the run",
 }
 
 
@@ -33,7 +33,7 @@ NO_ENV_CHECK = {
     type=click.IntRange(min=2),
     default=50,
     show_default=True,
-    help="Number of episodes of the random policy.",
+    help="Number of episodes to play with the random policy.",
 )
 @runs_dir_option
 @trust_option
@@ -42,8 +42,8 @@ def diagnose(run: str, episodes: int, runs_dir: Path, trust: bool) -> None:
     """Find out why a run does not learn, and what to try.
 
     Reads the metrics of the trials, evaluates a random policy in the env for
-    comparison, and lists metrics outside their usual range: each finding with its
-    number, the reason why it matters, and a setting to try. In a multi-agent
+    comparison, and lists metrics outside their usual range: for each finding,
+    the value, why it matters, and a setting to try. In a multi-agent
     world, each policy is diagnosed, and random policies play each other.
     """
     from rlrun.cli.targets import is_own, run_named
@@ -93,7 +93,7 @@ def _returns_text(evidence: Sequence[Evidence]) -> str:
 def _lines(found: RunDiagnosis, trials: int) -> list[str]:
     if not found.findings:
         more = STEP_NAMES[counted_metric(trial.last_result for trial in found.view.trials)]
-        return [f"No metric is outside its usual range. If the run does not learn all the same, give it more {more}."]
+        return [f"No metric is outside its usual range. If the run still does not learn, train for more {more}."]
     lines = []
     for number, one in enumerate(found.findings, 1):
         who = f" ({len(one.trials)} of {trials} trials)" if one.trials and trials > 1 else ""

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 @runs_dir_option
 @json_option("the differences")
 def diff(first: str, second: str, runs_dir: Path) -> None:
-    """Show in which settings two specs, runs or trials differ.
+    """Show the settings in which two specs, runs or trials differ.
 
     A and B are spec files, runs, or trials of a sweep as RUN/TRIAL. If a file has
     several experiments, write FILE:NAME. Default values are compared too, and
-    marked. The exit code is 0 whether or not there are differences.
+    marked as such. The exit code is 0 even if there are differences.
 
     \b
     rlrun diff cartpole-ppo cartpole-ppo-2
@@ -69,8 +69,8 @@ def _entry_of_file(file: Path, name: str) -> dict[str, Any]:
 
     experiments = {experiment.name: experiment for experiment in load_experiments([file])}
     if name not in experiments and (name or len(experiments) > 1):
-        which = f"holds no experiment '{name}'{did_you_mean(name, experiments)}" if name else "holds several"
-        raise UsageError(f"{file} {which}; write {file}:NAME with one of {', '.join(experiments)}")
+        which = f"has no experiment '{name}'{did_you_mean(name, experiments)}" if name else "has several experiments"
+        raise UsageError(f"{file} {which}; write {file}:NAME, where NAME is one of {', '.join(experiments)}")
     return (experiments[name] if name else next(iter(experiments.values()))).to_data()
 
 

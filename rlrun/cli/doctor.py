@@ -14,13 +14,14 @@ from rlrun.cli.tables import echo
 
 @click.command()
 @click.option("--compile", "compile_update", is_flag=True, help="Also compile an update with torch (15 s or more).")
-@click.option("--ray", "start_ray", is_flag=True, help="Also start Ray for a moment (about 10 s).")
+@click.option("--ray", "start_ray", is_flag=True, help="Also start and stop Ray (about 10 s).")
 @click.option(
     "--tune",
     "spec",
     type=click.Path(path_type=Path),
     metavar="SPEC",
-    help="Instead, time SPEC with different numbers of workers and envs (about 1 min); print the fastest as YAML.",
+    help="Instead of the checks, time SPEC with different numbers of workers and envs (about 1 min) and print the "
+    "fastest as YAML.",
 )
 @runs_dir_option
 @json_option("the findings")
@@ -47,4 +48,4 @@ def doctor(compile_update: bool, start_ray: bool, spec: Path | None, runs_dir: P
         print_json({"findings": [asdict(finding) for finding in found]})
     missing = [finding.subject for finding in found if finding.verdict == "missing"]
     if missing:
-        raise EnvironmentUnusable(f"training does not work here without: {', '.join(missing)}")
+        raise EnvironmentUnusable(f"training does not work on this machine without: {', '.join(missing)}")

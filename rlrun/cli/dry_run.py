@@ -40,7 +40,7 @@ def plan_lines(experiment: Experiment, width: int | None = None) -> Iterator[str
     product = f"{seeds} of {what}" if members else f"{what} x {seeds}"
     yield f"{experiment.name}: {experiment.algorithm} on {env_title(experiment.env.to_data())}, {product}"
     if experiment.auto:
-        yield f"{', '.join(experiment.auto)}: measured before the run"
+        yield f"{', '.join(experiment.auto)}: will be measured before the run"
     trials = experiment.trials()
     yield from _overshoots(trials or [experiment.first_trial()])
     if experiment.scheduler is not None:
@@ -70,8 +70,10 @@ def _overshoots(trials: Sequence[TrialSpec]) -> list[str]:
     if stop is None or end <= stop * (1 + MOST_OVERSHOOT):
         return []
     return [
-        f"stop: env_steps {stop:,.0f} is passed within an iteration, which ends at {end:,} ({end / stop - 1:.0%} more)"
-        ": take fewer env steps an update, or a smaller config.min_env_steps_per_iteration"
+        (
+            f"stop: the iteration that reaches env_steps {stop:,.0f} ends at {end:,} ({end / stop - 1:.0%} more): "
+            "use fewer env steps per update, or a smaller config.min_env_steps_per_iteration"
+        )
     ]
 
 

@@ -42,19 +42,19 @@ def env() -> None:
     type=click.IntRange(min=10, max=20_000),
     default=2_000,
     show_default=True,
-    help="Env steps to take with random actions.",
+    help="Number of env steps with random actions.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the episodes.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed of the episodes.")
 @json_option("the findings")
 def check(target: str, steps: int, seed: int) -> None:
     """Step an env with random actions and report problems.
 
     ENV is an id or package.module:factory; with a spec FILE, each env in it is
     checked. A multi-agent world is `{world: package.module:factory}` or
-    `{pettingzoo: MODULE}`; for a class of worlds and a module of PettingZoo the
+    `{pettingzoo: MODULE}`; for a World class or a PettingZoo module, the
     name alone is enough.
 
-    Checks spaces, observations, rewards, ends of episodes and seeds, and whether
+    Checks spaces, observations, rewards, episode ends and seeds, and whether
     replaying the actions leads to the same state. Also shows the env's speed, how
     observations enter a network, and which algorithms can learn in the env. In a
     multi-agent world, also checks when agents appear and leave, and action masks.
@@ -137,8 +137,8 @@ def _for_learning(spaces: Spaces, world: WorldView | None) -> list[EnvFinding]:
     try:
         leaves = policy_leaves(*spaces, ModelConfig(), normalize_observations=False)
     except UsageError as error:
-        reason = "no network of rlrun takes such observations"
-        return [EnvFinding("network", "wrong", str(error), reason, "model.module, or a wrapper")]
+        reason = "no network of rlrun supports these observations"
+        return [EnvFinding("network", "wrong", str(error), reason, "use a custom network (model.module), or a wrapper")]
     seen = ", ".join(f"{path}: {how}" if path else how for path, how in described_leaves(leaves))
     fitting: list[str] = []
     refused: dict[str, Any] = {}
@@ -155,7 +155,9 @@ def _for_learning(spaces: Spaces, world: WorldView | None) -> list[EnvFinding]:
             refused[name] = error
     algorithms = EnvFinding("algorithms", "ok", ", ".join(fitting))
     if not fitting:
-        algorithms = EnvFinding("algorithms", "wrong", "none can learn in it", str(next(iter(refused.values()))))
+        algorithms = EnvFinding(
+            "algorithms", "wrong", "no algorithm can learn in this env", str(next(iter(refused.values())))
+        )
     return [EnvFinding("network", "ok", seen), algorithms]
 
 
@@ -165,8 +167,8 @@ def _for_learning(spaces: Spaces, world: WorldView | None) -> list[EnvFinding]:
 def envs(text: str | None) -> None:
     """List the envs, and whether each can be used on this machine.
 
-    With TEXT, only ids that contain it are listed. A spec can also name a factory
-    of your own as package.module:factory.
+    With TEXT, only ids that contain it are listed. A spec can also name your
+    own factory as package.module:factory.
     """
     from rlrun.engine.envs.env_listing import env_names
 
@@ -185,7 +187,9 @@ def envs(text: str | None) -> None:
     lines = [table(["env", "family", "backend", "here"], rows, stdout_width())]
     if len(rows) < len(found):
         more = len(found) - len(rows)
-        lines.append(f"{more} more, older versions and Atari games: `rlrun envs TEXT` lists all ids that contain TEXT.")
+        lines.append(
+            f"{more} more (older versions and Atari games): `rlrun envs TEXT` lists all ids that contain TEXT."
+        )
     print_result({"envs": [asdict(env) for env in found]}, "\n\n".join(lines))
 
 

@@ -22,19 +22,21 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("target", metavar="CHECKPOINT|RUN", shell_complete=complete_trials)
-@click.option("--best", is_flag=True, help="Take the best checkpoint of the run, not its newest.")
+@click.option("--best", is_flag=True, help="Use the best checkpoint of the run instead of the newest.")
 @click.option("--episodes", type=click.IntRange(min=1), default=20, show_default=True, help="Number of episodes.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the episodes.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed of the episodes.")
 @click.option("--show", type=click.IntRange(min=1), help="Print the first N episodes as text.")
 @actions_option
 @click.option(
     "--env",
     shell_complete=complete_envs,
-    help="Evaluate in this env, or world in YAML, instead of the one it was trained in.",
+    help="Evaluate in this env (or world, as YAML) instead of the training env.",
 )
-@click.option("--port", type=click.IntRange(1, 65_535), help="Port on which simulators connect (env external).")
-@click.option("--against", help="Play against a CHECKPOINT, a RUN, random, one_ply, minimax, mcts or a script.")
-@click.option("--simulations", type=click.IntRange(min=0), help="Simulations of a search before each move; 0 for none.")
+@click.option("--port", type=click.IntRange(1, 65_535), help="Port to which simulators connect (env: {external: ...}).")
+@click.option("--against", help="Opponent: a CHECKPOINT, a RUN, random, one_ply, minimax, mcts or a script.")
+@click.option(
+    "--simulations", type=click.IntRange(min=0), help="Number of search simulations per move; 0 for no search."
+)
 @runs_dir_option
 @trust_option
 @json_option("the evaluation")
@@ -54,24 +56,24 @@ def evaluate(
 ) -> None:
     """Evaluate a saved policy over a number of episodes.
 
-    Prints the mean return, its spread and a 95 % bootstrap interval. CHECKPOINT is
+    Prints the mean return, its standard deviation and a 95% bootstrap interval. CHECKPOINT is
     a directory; a RUN or one of its trials means its newest complete checkpoint.
 
     If env.columns names a number in the env's info that is 0 or 1 in each episode,
-    such as a success, its rate is shown with an exact 95 % interval. The same holds
-    for the success of a task that an automaton defines.
+    such as a success, its rate is shown with an exact 95% interval, as is the
+    success rate of a task defined by an automaton.
 
     With --show, prints the first episodes as text, each with its return; the env
     needs Gymnasium's render mode ansi.
 
-    With --against, the policy plays an opponent in a multi-agent world, each side
-    in half of the games. Prints wins, draws and losses with 95 % intervals. In a
-    world without chance, use --actions sampled, or all games are the same. Scripts
-    are named as package.module:Name, and may have settings: "minimax(depth=5)".
+    With --against, the policy plays against an opponent in a multi-agent world and
+    takes each side in half of the games. Prints wins, draws and losses with 95% intervals. In a
+    deterministic world, use --actions sampled, or all games will be the same. A script
+    is named as package.module:Name and may have settings: "minimax(depth=5)".
 
-    A policy with tree search, such as one of alphazero, uses the number of
-    simulations in its settings, or --simulations. An opponent always uses the
-    number in its own settings.
+    A policy with tree search, such as alphazero's, uses the number of simulations
+    from its settings, or --simulations. An opponent always uses the number from
+    its own settings.
     """
     from rlrun.cli.targets import checkpoint_named, env_written, evaluation_env, read_next, restored
     from rlrun.engine.data.action_kind import other_kind
@@ -84,11 +86,11 @@ def evaluate(
     found_first = find()
     other = None if env is None else EnvConfig.parse(env_written(env), path="--env")
     if port is not None and (against is not None or other is not None):
-        raise click.UsageError("--port evaluates in episodes of clients: leave --env and --against out")
+        raise click.UsageError("--port evaluates in the episodes of clients; leave out --env and --against")
     if show is not None and (against is not None or port is not None):
-        raise click.UsageError("--show plays episodes of one agent in an env here: leave --against and --port out")
+        raise click.UsageError("--show works only in a local single-agent env; leave out --against and --port")
     if against is not None and other is not None:
-        raise click.UsageError("--against plays in the world that the policy was trained in: leave --env out")
+        raise click.UsageError("--against plays in the world in which the policy was trained; leave out --env")
     saved = partial(restored, runs_dir=runs_dir, trust=trust)
     with ExitStack() as stack:
 
@@ -130,7 +132,9 @@ def evaluate(
 def _clients_on(env: EnvConfig, port: int) -> EnvConfig:
     """The external env of a training, with a server on another port."""
     if env.external is None:
-        raise click.UsageError(f"--port is for policies that clients trained (env: {{external: ...}}), not in {env.id}")
+        raise click.UsageError(
+            f"--port needs a policy trained in an external env (env: {{external: ...}}), not in {env.id}"
+        )
     return env.replace(external=env.external.replace(port=port))
 
 
@@ -146,7 +150,7 @@ def evaluation_text(result: EvaluationResult) -> str:
 def _text(result: EvaluationResult) -> str:
     low, high = map(cell_text, result.ci95)
     lines = {
-        "mean return": f"{cell_text(result.mean)}  (95 % interval {low} to {high})",
+        "mean return": f"{cell_text(result.mean)}  (95% interval {low} to {high})",
         "std": cell_text(result.std),
         "min, max": f"{cell_text(result.min)}, {cell_text(result.max)}",
         "mean length": cell_text(result.len_mean),
@@ -164,4 +168,4 @@ def _column_text(result: EvaluationResult, name: str) -> str:
     if name not in result.rates:
         return mean
     low, high = result.rates[name]
-    return f"{mean}  (exact 95 % interval {low:.3f} to {high:.3f})"
+    return f"{mean}  (exact 95% interval {low:.3f} to {high:.3f})"

@@ -40,8 +40,8 @@ CLOSED_PIPE = 141
 PATH_ERRNOS = frozenset({errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG})
 LACKS = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), ("no space left on the disk", "")),
-    errno.EFBIG: ("a file may not grow further", ": raise `ulimit -f`"),
-    **dict.fromkeys((errno.EMFILE, errno.ENFILE), ("too many files are open", ": raise `ulimit -n`")),
+    errno.EFBIG: ("a file has reached the size limit", ": raise `ulimit -f`"),
+    **dict.fromkeys((errno.EMFILE, errno.ENFILE), ("too many open files", ": raise `ulimit -n`")),
     errno.EROFS: ("the file system is read-only", ""),
 }
 """Messages for disk errors: errno -> the text before and the text after the file's name."""
@@ -110,12 +110,12 @@ def explain(error: Exception | SystemExit) -> tuple[int, str]:
         return Interrupted.exit_code, "\nInterrupted."
     trace = "".join(traceback.format_exception(error)).rstrip()
     if isinstance(error, SystemExit):  # not one of click's, which does not raise it here
-        return TrainingFailed.exit_code, f"Error: code outside rlrun wanted to end the process:\n{trace}"
+        return TrainingFailed.exit_code, f"Error: code outside rlrun tried to end the process:\n{trace}"
     if (failure := failure_of_user_code(error)) is not None:  # such as a plugin that a spec names
         return failure.exit_code, f"Error: {failure}"
     return (
         ExitCode.BUG,
-        f"{trace}\n\nThis is a bug in rlrun. Please report it with the text above and what `rlrun doctor` prints.",
+        (f"{trace}\n\nThis is a bug in rlrun. Please report it with the text above and the output of `rlrun doctor`."),
     )
 
 
@@ -126,8 +126,8 @@ def report_silent_end(exit_code: int) -> NoReturn:
         exit_code: Exit code of the process.
     """
     message = (
-        f"the command's process ended with exit code {exit_code} in the middle of the command: code outside rlrun, "
-        "such as an env's, has ended it (`_exit`). `rlrun status` names the episode, and `rlrun resume` continues"
+        f"the process ended with exit code {exit_code} during the command, because code outside rlrun, such "
+        "as an env, called `os._exit`. `rlrun status` shows the episode; `rlrun resume` continues the run"
     )
     code, text = explain(TrainingFailed(message))
     echo(text, err=True)
@@ -143,7 +143,7 @@ def require_complete(run: Path, damages: Sequence[str]) -> None:
         RunDamaged: If `damages`, a list of messages, is not empty.
     """
     if damages:
-        raise RunDamaged(f"{run}: {counted(len(damages), 'file')} cannot be relied on")
+        raise RunDamaged(f"{run}: {counted(len(damages), 'file')} damaged")
 
 
 def _silence_stdout() -> None:
@@ -173,4 +173,4 @@ def with_setting(error: click.NoSuchOption) -> click.UsageError:
     if not paths:
         return error
     ways = [f"--{path}" if f"--{path}" in options else f"--set {path}=VALUE" for path in paths]
-    return click.UsageError(f"No such option '{error.option_name}'; write {' or '.join(ways)}", error.ctx)
+    return click.UsageError(f"No such option '{error.option_name}'; use {' or '.join(ways)}", error.ctx)

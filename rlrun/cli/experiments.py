@@ -35,10 +35,10 @@ def algorithm_and_env_options(command: Command) -> Command:
     env = click.option(
         "--env",
         shell_complete=complete_envs,
-        help="Without a file: the env, such as CartPole-v1; uses the settings that ship for it.",
+        help="Env to use without a spec file, such as CartPole-v1, with the settings that ship for it.",
     )
     algorithm = click.option(
-        "--algorithm", shell_complete=complete_algorithms, help="Without a file: the algorithm, such as ppo."
+        "--algorithm", shell_complete=complete_algorithms, help="Algorithm to use without a spec file, such as ppo."
     )
     return algorithm(env(command))
 
@@ -101,7 +101,7 @@ def named_experiments(
         tell = partial(echo, err=True)
         return load_experiments(files, overrides, max_trials=most, makes_envs=True, tell=tell)
     if algorithm is None or env is None:
-        raise click.UsageError("--algorithm and --env go together")
+        raise click.UsageError("--algorithm and --env must be given together")
     experiment = shipped_experiment(algorithm, env, overrides, max_trials=most, makes_envs=True)
     echo(f"{experiment.name}: {experiment.origin}", err=True)
     for warning in experiment.warnings:

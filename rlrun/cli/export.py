@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("target", metavar="CHECKPOINT|RUN", shell_complete=complete_trials)
-@click.option("-o", "--output", type=OutputFile(), required=True, help="The file to write, such as policy.onnx.")
-@click.option("--best", is_flag=True, help="Take the best checkpoint of the run, not its newest.")
-@click.option("--policy", default="", metavar="NAME", help="The policy of a world with several; the first by default.")
-@click.option("--to", type=click.Choice(["onnx", "c"]), default="onnx", show_default=True, help="Kind of file.")
+@click.option("-o", "--output", type=OutputFile(), required=True, help="File to write, such as policy.onnx.")
+@click.option("--best", is_flag=True, help="Use the best checkpoint of the run instead of the newest.")
+@click.option("--policy", default="", metavar="NAME", help="Policy to export if there are several; default: the first.")
+@click.option("--to", type=click.Choice(["onnx", "c"]), default="onnx", show_default=True, help="File format.")
 @actions_option
 @click.option(
-    "--data", metavar="SET", type=click.Path(), help="Compare on the observations of a data set, not of the env."
+    "--data", metavar="SET", type=click.Path(), help="Compare on observations from this data set instead of the env."
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the comparison.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed of the comparison.")
 @runs_dir_option
 @trust_option
 @json_option("the export")
@@ -48,10 +48,10 @@ def export(
 ) -> None:
     """Write a saved policy as a file for other programs.
 
-    The file computes everything from an observation of the env to an action of
-    the env: normalization, stacked observations, action masks, memory, scaling.
-    Before it is written, its actions are compared with those of the policy on
-    1,000 observations. A file with sampled actions takes noise as another input.
+    The file maps an env's observations to its actions, including normalization,
+    stacked observations, action masks, memory and scaling. Before it is written,
+    its actions are compared with the policy's on 1,000 observations. A file for
+    sampled actions takes noise as an additional input.
     CHECKPOINT is a directory; a RUN or one of its trials means its newest
     complete checkpoint.
     """
@@ -89,8 +89,8 @@ def _check_suffix(output: Path, to: Format) -> None:
     if output.suffix == f".{to}":
         return
     other = next((kind for kind in ("onnx", "c") if output.suffix == f".{kind}"), None)
-    advice = f"say --to {other}" if other else f"did you mean {output.with_suffix(f'.{to}')}?"
-    raise click.BadParameter(f"{output} does not end in .{to}, as files of --to {to} do: {advice}", param_hint="-o")
+    advice = f"use --to {other}" if other else f"did you mean {output.with_suffix(f'.{to}')}?"
+    raise click.BadParameter(f"{output} must end in .{to} with --to {to}: {advice}", param_hint="-o")
 
 
 def _stream(training: Training, policy: str, env: EnvConfig, data: str | None, seed: int) -> Any:
@@ -105,7 +105,9 @@ def _stream(training: Training, policy: str, env: EnvConfig, data: str | None, s
 
         return of_data(opened(data), trainee.spaces)
     if env.id == WITHOUT_ENV:
-        raise UsageError("this policy was trained on data, without an env: name a data set by --data to compare it on")
+        raise UsageError(
+            "this policy was trained on data, without an env: pass --data with a data set for the comparison"
+        )
     return of_env(training, trainee.name, env, seed)
 
 
@@ -140,7 +142,7 @@ def _text(output: Path, found: Export) -> str:
         ]
     ties = f", {counted(compared.ties, 'tie')}" if compared.ties else ""
     lines.append(
-        f"  acts as the policy on {counted(compared.observations, 'observation')} of "
+        f"  matches the policy on {counted(compared.observations, 'observation')} of "
         f"{counted(compared.episodes, 'episode')}: largest difference {compared.difference:.1g}{ties}"
     )
     return "\n".join(lines)

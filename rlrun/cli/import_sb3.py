@@ -15,20 +15,20 @@ from rlrun.cli.tables import echo
 @click.command("import-sb3")
 @click.argument("file", metavar="ZIP", type=click.Path(path_type=Path))
 @click.option(
-    "--env", required=True, shell_complete=complete_envs, help="Env that the policy acts in, such as CartPole-v1."
+    "--env", required=True, shell_complete=complete_envs, help="Env in which the policy acts, such as CartPole-v1."
 )
 @click.option(
     "--algorithm",
     type=click.Choice(["ppo", "a2c", "dqn", "sac", "td3"]),
-    help="Algorithm; default: recognised by the names of the parameters.",
+    help="Algorithm; default: recognized by the parameter names.",
 )
 @click.option(
     "--normalization",
     type=click.Path(path_type=Path),
     metavar="NPZ",
-    help="File with the statistics of the policy's VecNormalize.",
+    help="File with the statistics of the policy's VecNormalize (.npz).",
 )
-@click.option("--name", help="Name of the run; default: made of the env and the algorithm.")
+@click.option("--name", help="Name of the run; default: derived from env and algorithm.")
 @set_option
 @runs_dir_option
 @json_option("the run's directory, algorithm and env")
@@ -41,11 +41,11 @@ def import_sb3(
     overrides: tuple[str, ...],
     runs_dir: Path,
 ) -> None:
-    """Import a policy that Stable-Baselines3 saved, as a run.
+    """Import a policy saved by Stable-Baselines3 as a run.
 
     ZIP is a file written by model.save of PPO, A2C, DQN, SAC or TD3. No code in it
-    is executed: parameters are read as tensors, and of the settings only plain
-    numbers. The run can be evaluated, recorded, served and trained further.
+    is executed: rlrun reads parameters as tensors, and only plain numbers from the
+    settings. The run can be evaluated, recorded, served and trained further.
 
     \b
     rlrun import-sb3 ppo.zip --env CartPole-v1
@@ -73,7 +73,7 @@ def import_sb3(
     for sentence in found.remarks:
         echo(f"  {sentence}", err=True)
     if normalization is None and (pickled := _pickled_normalization(file, env)) is not None:
-        echo(f"  {pickled} is next to it: if the policy had normalised observations, see --normalization", err=True)
+        echo(f"  found {pickled} next to it: if the policy used normalized observations, see --normalization", err=True)
     echo(f"\nrlrun evaluate {path}\nrlrun resume {path}")
 
 
@@ -85,21 +85,21 @@ def _pickled_normalization(file: Path, env: str) -> Path | None:
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--env", help="For rl-zoo3, the env whose settings to translate; for RLlib, the env to use.")
+@click.option("--env", help="Env whose settings to translate (rl-zoo3), or env to use (RLlib).")
 @click.option("--lenient", is_flag=True, help="Leave out keys without a counterpart, even if they affect learning.")
 @click.option(
     "--version",
     type=click.Choice(["0.5", "1.13", "2.5"]),
-    help="Version of RLlib whose defaults apply; default: recognised by the file's keys.",
+    help="RLlib version whose defaults apply; default: recognized by the file's keys.",
 )
 @json_option("the spec as data and as text")
 def translate(file: Path, env: str | None, lenient: bool, version: str | None) -> None:
-    """Translate a file of RLlib or rl-zoo3 to a spec, and print it.
+    """Translate an RLlib or rl-zoo3 file to a spec, and print it.
 
-    Comments say which line a value comes from, and what was changed or left out,
-    the greatest effect first. A key that affects learning and has no counterpart
-    is an error, unless --lenient leaves it out. If the file's env was registered
-    in code, name your env with --env.
+    Comments show the line that each value comes from, and what was changed or left
+    out, with the largest effect first. A key that affects learning but has no
+    counterpart is an error, unless --lenient leaves it out. If the file's env was
+    registered in code, name your env with --env.
 
     \b
     rlrun translate pong-ppo.yaml > pong.yaml

@@ -19,15 +19,15 @@ TEMPLATE = """\
 {name}:
   algorithm: {algorithm}  # `rlrun algorithms` lists them
   env: {env}  # or my_module:MyEnv, from this file's folder
-  seeds: 1  # 3 for a result that one can trust: a trial for each
+  seeds: 1  # use 3 for a reliable result; one trial per seed
   stop: {stop}
-  # Other settings have their defaults: `rlrun config {algorithm} --all` prints them with their meaning.
-  # `lr: {{grid_search: [1.0e-3, 3.0e-4]}}` tries several values, a trial for each.
+  # Other settings keep their defaults; `rlrun config {algorithm} --all` prints and explains them.
+  # `lr: {{grid_search: [1.0e-3, 3.0e-4]}}` tries several values, one trial per value.
   config:
 {settings}
   {evaluation}evaluation: {{every: 10, episodes: 20}}  # every 10 iterations, and at the end
   # checkpoint: {{every: 10, at_end: true}}
-  # expect: {{episode_return_mean: GOAL}}  # the return that `rlrun regress` holds it to
+  # expect: {{episode_return_mean: GOAL}}  # the return that `rlrun regress` requires
 """
 
 SETTINGS = ("input", "lr", "gamma", "num_workers", "num_envs_per_worker")
@@ -43,9 +43,9 @@ def init(env: str, algorithm: str) -> None:
 
     If rlrun ships a spec for ENV and ALGORITHM, that spec is written. ALGORITHM is
     ppo by default. ENV is an id, or a YAML mapping for a multi-agent world:
-    '{pettingzoo: mpe2.simple_spread_v3}'; for a class of worlds and a module of
-    PettingZoo the name alone is enough. The env is made once, and refused if
-    ALGORITHM cannot learn in it. The first line of the spec names a schema for
+    '{pettingzoo: mpe2.simple_spread_v3}'; for a World class or a PettingZoo
+    module, the name alone is enough. The env is created once; if ALGORITHM cannot
+    learn in it, no spec is written. The first line of the spec names a schema for
     editors, which `rlrun schema > rlrun.schema.json` writes.
     """
     from rlrun.cli.targets import env_named, env_written

@@ -15,11 +15,11 @@ from rlrun.cli.tables import stdout_width, table
 @click.command()
 @click.argument("target", metavar="CHECKPOINT|RUN", shell_complete=complete_trials)
 @runs_dir_option
-@json_option("ratings and pay-offs")
+@json_option("ratings and payoffs")
 def league(target: str, runs_dir: Path) -> None:
-    """Show the ratings and pay-offs of a league.
+    """Show the ratings and payoffs of a league.
 
-    Pay-offs are win rates in the games by which snapshots are rated; a draw counts
+    Payoffs are win rates in the rating games between snapshots; a draw counts
     half. CHECKPOINT is a directory; a RUN or one of its trials means its newest
     complete checkpoint.
     """
@@ -31,8 +31,8 @@ def league(target: str, runs_dir: Path) -> None:
     checkpoint = checkpoint_named(target, runs_dir, best=False)
     found = league_table(read_checkpoint(checkpoint))
     if found is None:
-        raise UsageError(f"{checkpoint}: its training has no seats, and so no league")
-    none = "no games have been played: the first follow the first snapshot"
+        raise UsageError(f"{checkpoint}: the spec has no seats, so there is no league")
+    none = "no rating games yet; the first are played after the first snapshot"
     text = league_text(found) if found["ratings"] else none
     print_result({"checkpoint": str(checkpoint), **found}, f"{checkpoint}\n{text}")
 

@@ -157,7 +157,7 @@ def _shared_memory() -> Iterator[CheckResult]:
         return
     free = shutil.disk_usage("/dev/shm").free
     if free < LOW_SHARED_MEMORY_BYTES:
-        advice = "Ray falls back to slow files; start the container with --shm-size=2g, or use num_workers: 0"
+        advice = "Ray uses slow files instead; start the container with --shm-size=2g, or set num_workers: 0"
         yield CheckResult("shared memory", "note", f"{free / GIB:.2f} GiB free in /dev/shm", advice)
     else:
         yield CheckResult("shared memory", "ok", f"{free / GIB:.1f} GiB free in /dev/shm")
@@ -170,9 +170,9 @@ def _disk(runs_dir: Path) -> CheckResult:
     free = shutil.disk_usage(folder).free
     value = f"{free / GIB:.1f} GiB free in {runs_dir}"
     if not os.access(folder, os.W_OK):
-        return CheckResult("disk", "missing", f"{folder} is not writable", "name another folder with --runs-dir")
+        return CheckResult("disk", "missing", f"{folder} is not writable", "choose another folder with --runs-dir")
     if free < LOW_DISK_BYTES:
-        return CheckResult("disk", "note", value, "checkpoints need room; name another folder with --runs-dir")
+        return CheckResult("disk", "note", value, "checkpoints need more space; choose another folder with --runs-dir")
     return CheckResult("disk", "ok", value)
 
 
@@ -184,12 +184,12 @@ def _ports() -> CheckResult:
             socket.create_connection(server.getsockname(), timeout=5),
         ):
             if os.environ.get(LOOPBACK_VARIABLE, "0") != "0":
-                value = "a run's own Ray is open on all interfaces, protected by its token"
+                value = "a run's private Ray listens on all interfaces, protected by a token"
                 return CheckResult("ports", "note", value, f"unset {LOOPBACK_VARIABLE}")
-            value = "processes can listen on 127.0.0.1, the only interface that a run's own Ray uses"
+            value = "processes can listen on 127.0.0.1, the only interface that a run's private Ray uses"
             return CheckResult("ports", "ok", value)
     except OSError as error:
-        advice = "Ray cannot start; use num_workers: 0 and --executor local"
+        advice = "Ray cannot start; set num_workers: 0 and use --executor local"
         return CheckResult("ports", "note", f"none on 127.0.0.1: {error.strerror or error}", advice)
 
 
@@ -199,22 +199,22 @@ def _torch() -> Iterator[CheckResult]:
     except (ImportError, OSError) as error:  # OSError: a shared library that does not fit this machine
         yield CheckResult("torch import", "missing", str(error), "pip install --force-reinstall torch")
         return
-    threads = f"torch would use {torch.get_num_threads()}; a spec's torch_threads (default 1) decides"
+    threads = f"torch's default is {torch.get_num_threads()}; a spec sets torch_threads (default 1)"
     yield CheckResult("threads", "ok", threads)
     if torch.cuda.is_available():
         cards = [torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())]
         yield CheckResult("GPU", "ok", ", ".join(f"{card.name} ({card.total_memory / GIB:.0f} GiB)" for card in cards))
     else:
-        yield CheckResult("GPU", "note", "none that torch can use; training runs on the CPU")
+        yield CheckResult("GPU", "note", "torch finds none; training runs on the CPU")
 
 
 def _kernels() -> CheckResult:
     from rlrun.engine.kernels.library import blas, compiler, why_no_library
 
     if why_not := why_no_library():
-        advice = "mend that for faster updates; without kernels in C they are computed by NumPy"
-        return CheckResult("kernels in C", "note", why_not, advice)
-    return CheckResult("kernels in C", "ok", f"work, with {compiler()} and {blas()}")
+        advice = "fix this for faster updates; without C kernels, NumPy computes them"
+        return CheckResult("C kernels", "note", why_not, advice)
+    return CheckResult("C kernels", "ok", f"working, with {compiler()} and {blas()}")
 
 
 def _compiled_updates(compile_update: bool) -> CheckResult:
@@ -222,17 +222,17 @@ def _compiled_updates(compile_update: bool) -> CheckResult:
 
     found = compiler()
     if found is None:
-        advice = "install g++ or clang++ for faster updates in bfloat16, which run eagerly else"
+        advice = "install g++ or clang++ for faster updates in bfloat16, which otherwise run uncompiled"
         return CheckResult("compiled updates", "note", "no C++ compiler", advice)
     if not compile_update:
-        return CheckResult("compiled updates", "note", f"not tried, {found} is there", "try it with --compile")
+        return CheckResult("compiled updates", "note", f"not tried; found {found}", "try it with --compile")
     problem = _problem_of(TRY_COMPILATION, COMPILATION_TIMEOUT_S)
     if problem == NOT_FINISHED:
-        advice = "a busy machine takes longer: try again when it is quiet; compile: false does without"
+        advice = "a busy machine takes longer; try again later, or set compile: false"
         return CheckResult("compiled updates", "note", f"{found}: {problem} {COMPILATION_TIMEOUT_S:.0f} s", advice)
     if problem:
         return CheckResult("compiled updates", "note", f"{found}: {problem}", "set compile: false until this works")
-    return CheckResult("compiled updates", "ok", f"work, with {found}")
+    return CheckResult("compiled updates", "ok", f"working, with {found}")
 
 
 def _ray_starts() -> CheckResult:

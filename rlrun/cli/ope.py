@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("targets", metavar="CHECKPOINT|RUN...", nargs=-1, required=True, shell_complete=complete_trials)
-@click.option("--data", metavar="SET", required=True, type=click.Path(), help="Data set of the episodes, or its URI.")
-@click.option("--rank", is_flag=True, help="Compare several checkpoints, with the differences between them.")
-@click.option("--best", is_flag=True, help="Take the best checkpoint of a run, not its newest.")
-@click.option("--greedy", is_flag=True, help="Evaluate the policy's most likely actions instead of sampled ones.")
+@click.option("--data", metavar="SET", required=True, type=click.Path(), help="Data set with the episodes, or its URI.")
+@click.option("--rank", is_flag=True, help="Rank several checkpoints, and show the differences between them.")
+@click.option("--best", is_flag=True, help="Use the best checkpoint of a run instead of the newest.")
+@click.option("--greedy", is_flag=True, help="Evaluate the policy's greedy actions instead of sampled ones.")
 @click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the models that are fitted."
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed of the fitted models."
 )
 @click.option(
-    "--sgd-steps", type=click.IntRange(min=1), help="Minibatches of each fit; default: more for a longer horizon."
+    "--sgd-steps", type=click.IntRange(min=1), help="Number of minibatches per fit; default: more for a longer horizon."
 )
 @runs_dir_option
 @trust_option
@@ -42,11 +42,11 @@ def ope(
     runs_dir: Path,
     trust: bool,
 ) -> None:
-    """Estimate a policy's value from recorded episodes.
+    """Estimate the value of a policy from recorded episodes.
 
     This is off-policy evaluation: another policy may have collected the episodes,
-    and no env is stepped. The value is the expected return from an episode's start,
-    discounted by the algorithm's gamma. CHECKPOINT is a directory; a RUN or one
+    and no env is needed. The value is the expected return from the start of an
+    episode, discounted with the algorithm's gamma. CHECKPOINT is a directory; a RUN or one
     of its trials means its newest complete checkpoint.
 
     Estimators with importance weights need stochastic or Discrete actions, and
@@ -58,7 +58,7 @@ def ope(
     from rlrun.engine.messages.errors import UsageError
 
     if rank != (len(targets) > 1):
-        raise UsageError("--rank compares two checkpoints or more" if rank else "several checkpoints need --rank")
+        raise UsageError("--rank needs at least two checkpoints" if rank else "several checkpoints need --rank")
     checkpoints = [checkpoint_named(target, runs_dir, best=best) for target in targets]
     data_set = opened(data)
     found = _evaluated(checkpoints, data_set, runs_dir, trust=trust, greedy=greedy, seed=seed, sgd_steps=sgd_steps)
@@ -104,7 +104,9 @@ def _evaluated(
             gamma = training.description.algorithm.config.gamma
             if found and gamma != found[0].gamma:
                 first = f"{checkpoints[0]} has {found[0].gamma:g}"
-                raise UsageError(f"policies are ranked by one gamma, but {first}, and {checkpoint} has {gamma:g}")
+                raise UsageError(
+                    f"ranked policies must have the same gamma, but {first}, and {checkpoint} has {gamma:g}"
+                )
             policy = target_policy(training, data_set, is_greedy=greedy, seed=seed)
             evaluates = evaluates or evaluator(training, data_set, settings=FitSettings(sgd_steps), seed=seed)
             found.append(evaluates.evaluate(policy))
@@ -121,7 +123,7 @@ def evaluation_text(evaluation: PolicyEvaluation, data_set: DataSet) -> str:
     lines = [_about(evaluation, data_set), table(headings, rows, stdout_width())]
     if (weight := evaluation.mean_weight) is not None:
         low, high = map(cell_text, weight.ci95)
-        interval = f"95 % interval {low} to {high}"
+        interval = f"95% interval {low} to {high}"
         lines.append(f"mean importance weight {cell_text(weight.value)} ({interval}), 1 in expectation")
     return "\n".join([*lines, *evaluation.remarks])
 
@@ -134,7 +136,7 @@ def ranking_text(titles: list[str], found: list[PolicyEvaluation], ranking: Rank
         assert judgement is not None
         rows.append([place, titles[index], _value(judgement), *_interval_cells(judgement), judgement.effective_size])
     headings = ["rank", "checkpoint", "value", "low", "high", "effective size"]
-    differing = f"pairs that differ by more than chance: {ranking.num_resolved} of {len(ranking.pairs)}"
+    differing = f"pairs with a significant difference: {ranking.num_resolved} of {len(ranking.pairs)}"
     unresolved = [_pair_text(pair, ranking.order) for pair in ranking.pairs if not pair.is_resolved]
     remarks = dict.fromkeys(remark for evaluation in found for remark in evaluation.remarks)
     lines = [_about(found[0], data_set), f"ranked by {ranking.estimator}", table(headings, rows, stdout_width())]
@@ -143,7 +145,7 @@ def ranking_text(titles: list[str], found: list[PolicyEvaluation], ranking: Rank
 
 def _about(evaluation: PolicyEvaluation, data_set: DataSet) -> str:
     size = f"{counted(data_set.num_episodes, 'episode')}, {counted(data_set.num_steps, 'step')}"
-    return f"{evaluation.policy} policy, gamma {evaluation.gamma:g}, judged on {data_set.folder} ({size})"
+    return f"{evaluation.policy} policy, gamma {evaluation.gamma:g}, evaluated on {data_set.folder} ({size})"
 
 
 def _value(row: PolicyEstimate) -> float | None:
@@ -157,7 +159,7 @@ def _interval_cells(row: PolicyEstimate) -> tuple[float | None, float | None]:
 def _pair_text(pair: RankedPair, order: tuple[int, ...]) -> str:
     better, worse = (order.index(index) + 1 for index in (pair.better, pair.worse))
     low, high = map(cell_text, pair.ci95)
-    interval = f"95 % interval {low} to {high}"
+    interval = f"95% interval {low} to {high}"
     return f"  {better} and {worse} may be equal: difference {cell_text(pair.difference)} ({interval})"
 
 

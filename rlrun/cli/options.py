@@ -178,7 +178,7 @@ runs_dir_option = click.option(
     envvar=RUNS_VARIABLE,
     default=Path("runs"),
     show_default=f"${RUNS_VARIABLE} or ./runs",
-    help="The folder that holds the runs.",
+    help="Folder of the runs.",
 )
 """Command decorator: option ``--runs-dir``, the folder that holds the runs."""
 
@@ -188,7 +188,7 @@ set_option = click.option(
     metavar="KEY=VALUE",
     multiple=True,
     shell_complete=complete_settings,
-    help="Override a value of every experiment, such as config.lr=1e-3; may be given several times.",
+    help="Override a value in every experiment, such as config.lr=1e-3; may be given several times.",
 )
 """Command decorator: option ``--set a.b=c``, which overrides values of the spec files."""
 
@@ -202,8 +202,8 @@ axis_option = click.option(
     "--x",
     "axis",
     type=click.Choice(["env_steps", "sgd_steps", "time"]),
-    help="Horizontal axis of curves: steps, or seconds of training. Default: env_steps, or sgd_steps where one of the "
-    "runs learns from data alone.",
+    help="Horizontal axis of curves: steps, or seconds of training. Default: env_steps, or sgd_steps if one of "
+    "the runs learns only from data.",
 )
 """Command decorator: option ``--x``, the horizontal axis of curves."""
 
@@ -213,9 +213,10 @@ def progress_options(command: Command) -> Command:
     progress = click.option(
         "--progress",
         type=click.Choice(["lines", "json"]),
-        help="Lines on stderr, or a JSON object per line on stdout; default: a live screen on a terminal, else lines.",
+        help="Lines on stderr, or one JSON object per line on stdout; default: a live display in a terminal, else "
+        "lines.",
     )
-    quiet = click.option("-q", "--quiet", is_flag=True, help="Show no progress, only the results and errors.")
+    quiet = click.option("-q", "--quiet", is_flag=True, help="Show only results and errors, no progress.")
     return progress(quiet(command))
 
 
@@ -225,7 +226,7 @@ tag_option = click.option(
     multiple=True,
     metavar="NAME",
     shell_complete=complete_tags,
-    help="Tag the run, to find it again; may be given several times.",
+    help="Tag for finding the run again; may be given several times.",
 )
 """Command decorator: repeatable option ``--tag NAME``, tags of a run."""
 
@@ -243,31 +244,33 @@ max_trials_option = click.option(
 actions_option = click.option(
     "--actions",
     type=click.Choice(ACTION_KINDS),
-    help="Take the most likely actions (greedy), or sample them; default: as the run's evaluations do.",
+    help="Use greedy or sampled actions; default: as in the run's evaluations.",
 )
 """Command decorator: option ``--actions``, whether a saved policy acts greedily or samples its actions."""
 
 trust_option = click.option(
-    "--trust", is_flag=True, help="Allow code, files and services that somebody else's run names."
+    "--trust", is_flag=True, help="Allow the code, files and services named in a run from someone else."
 )
 """Command decorator: flag ``--trust``, which allows code and files that an untrusted checkpoint or run names."""
 
 executor_option = click.option(
     "--executor",
     type=click.Choice(["local", "ray"]),
-    help="Executor of trials; default: local for a single trial without workers, else ray.",
+    help="How to run trials; default: local for a single trial without workers, else ray.",
 )
 """Command decorator: option ``--executor``, which runs trials in this process or under Ray Tune."""
 
 resume_option = click.option(
-    "--resume", "resumes", is_flag=True, help="Continue the run that has this name; begin it if there is none."
+    "--resume", "resumes", is_flag=True, help="Continue the run with this name, or start it if it does not exist."
 )
 """Command decorator: flag ``--resume``, with which a command may be repeated until its runs are complete."""
 
-retry_failed_option = click.option("--retry-failed", is_flag=True, help="Also resume the trials that failed.")
+retry_failed_option = click.option("--retry-failed", is_flag=True, help="Also resume failed trials.")
 """Command decorator: flag ``--retry-failed``, which resumes failed trials."""
 
-address_option = click.option("--address", help="Join the Ray cluster at this address, or at `auto` this node's.")
+address_option = click.option(
+    "--address", help="Join the Ray cluster at this address; `auto` joins the cluster of this node."
+)
 """Command decorator: option ``--address``, a Ray cluster to join."""
 
 wait_for_nodes_option = click.option(
@@ -275,15 +278,15 @@ wait_for_nodes_option = click.option(
     "wait_for_nodes_s",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help="With --address: wait so long for nodes if a trial fits none. Default: 900, or 0 if the cluster is known to "
-    "have no autoscaler.",
+    help="With --address: how long to wait for nodes if a trial fits on none. Default: 900, or 0 if the cluster has no "
+    "autoscaler.",
 )
 """Command decorator: option ``--wait-for-nodes SECONDS``, how long a run waits for a cluster to grow."""
 
 mode_option = click.option(
     "--mode",
     type=click.Choice(["max", "min"]),
-    help="Whether higher or lower values of the metric are better; default: as in the run's scheduler, else max.",
+    help="Whether higher or lower values of the metric are better; default: the mode of the run's scheduler, else max.",
 )
 """Command decorator: option ``--mode``, whether a metric is maximized or minimized."""
 
@@ -291,7 +294,7 @@ mode_option = click.option(
 def metric_options(command: Command) -> Command:
     """Command decorator that adds the options ``--metric`` and ``--mode``, by which trials are ranked."""
     metric = click.option(
-        "--metric", help="Metric that ranks the trials; default: that of the run's scheduler or best checkpoint."
+        "--metric", help="Metric that ranks the trials; default: the metric of the run's scheduler or best checkpoint."
     )
     return metric(mode_option(command))
 
@@ -302,7 +305,7 @@ def json_option(what: str) -> Callable[[Command], Command]:
     Args:
         what: What the command prints, such as "the runs", for the help text.
     """
-    help_text = f"Print {what} as JSON on stdout and nothing else there."
+    help_text = f"Print {what} as JSON on stdout, and nothing else."
     return click.option("--json", is_flag=True, expose_value=False, help=help_text)
 
 
@@ -315,6 +318,6 @@ def spec_files_option(command: Command) -> Command:
         type=click.Path(path_type=Path),  # a file that cannot be read gets the message of spec files
         multiple=True,
         shell_complete=complete_specs,
-        help="A spec file (YAML), or a folder for all in it; may be given several times.",
+        help="Spec file (YAML), or a folder of spec files; may be given several times.",
     )
     return option(command)

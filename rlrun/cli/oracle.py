@@ -23,21 +23,21 @@ MOST_ROWS = 64
 
 @click.command()
 @click.argument("target", metavar="RUN|CHECKPOINT|SPEC", shell_complete=complete_trials)
-@click.option("--best", is_flag=True, help="Take the best checkpoint of the run, not its newest.")
-@click.option("--all", "lists_all", is_flag=True, help=f"List all states, not only the first {MOST_ROWS}.")
+@click.option("--best", is_flag=True, help="Use the best checkpoint of the run instead of the newest.")
+@click.option("--all", "lists_all", is_flag=True, help=f"List all states instead of only the first {MOST_ROWS}.")
 @runs_dir_option
 @trust_option
 @json_option("the values")
 def oracle(target: str, best: bool, lists_all: bool, runs_dir: Path, trust: bool) -> None:
     """Compare learned values with exact ones in small envs.
 
-    The env must have a tabular model, as FrozenLake-v1, CliffWalking-v1 and
-    Taxi-v4 do. For a SPEC, a YAML file, only the exact values are shown. Values
-    are discounted by the algorithm's gamma; with gamma 1 they are returns within
-    the time limit.
+    The env must have a tabular model, such as FrozenLake-v1, CliffWalking-v1 and
+    Taxi-v4. For a SPEC, a YAML file, only the exact values are shown. Values are
+    discounted with the algorithm's gamma; with gamma 1 they are returns within the
+    time limit.
 
-    If an automaton defines the env's task, shows instead the probabilities with
-    which the best policy and the learned one satisfy the task. In a world with a
+    If an automaton defines the env's task, shows instead the probabilities that the
+    optimal policy and the learned one satisfy the task. In a world with a
     game tree, shows the exploitability of the policies of a RUN, or of the
     average of a league's snapshots.
     """
@@ -88,7 +88,7 @@ def _of_training(training: Training, lists_all: bool) -> tuple[dict[str, Any], s
 def _certified(found: Certificate) -> tuple[dict[str, Any], str]:
     """Data and text of a certificate."""
     data = {"best_satisfaction": found.best, "policy_satisfaction": found.learned}
-    lines = {"best policy": found.best, "learned policy": found.learned}
+    lines = {"optimal policy": found.best, "learned policy": found.learned}
     text = [f"  {who:<16}{cell_text(chance)}" for who, chance in lines.items() if chance is not None]
     return data, "\n".join(["probability that the task is satisfied", *text])
 
@@ -106,8 +106,8 @@ def oracle_text(exact: ExactValues, learned: LearnedValues | None, most_rows: in
             row += [float(learned.values[state]), action, float(exact.values[state] - exact.q[state, action])]
     lines = [table(headings, rows[:most_rows], stdout_width())]
     if most_rows is not None and len(rows) > most_rows:
-        lines.append(f"... and {len(rows) - most_rows} states more: --all lists them")
-    numbers = {f"best policy (gamma {exact.gamma:g})": exact.at_start}
+        lines.append(f"... and {len(rows) - most_rows} more states; use --all to list them")
+    numbers = {f"optimal policy (gamma {exact.gamma:g})": exact.at_start}
     if learned is not None:
         numbers |= {
             "learned policy": learned.policy_at_start,

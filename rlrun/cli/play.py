@@ -28,11 +28,15 @@ _CELL = re.compile(r"([a-z])(\d{1,2})")
 
 @click.command()
 @click.argument("target", metavar="CHECKPOINT|RUN", shell_complete=complete_trials)
-@click.option("--as", "player", help="Your side, such as x or o; by default the one that begins.")
-@click.option("--best", is_flag=True, help="Take the best checkpoint of the run, not its newest.")
+@click.option("--as", "player", help="Your side, such as x or o; default: the side that moves first.")
+@click.option("--best", is_flag=True, help="Use the best checkpoint of the run instead of the newest.")
 @actions_option
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the sampled moves.")
-@click.option("--simulations", type=click.IntRange(min=0), help="Simulations of a search before each move; 0 for none.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed of the sampled moves."
+)
+@click.option(
+    "--simulations", type=click.IntRange(min=0), help="Number of search simulations per move; 0 for no search."
+)
 @runs_dir_option
 @trust_option
 def play(
@@ -48,9 +52,9 @@ def play(
     """Play a board game against a saved policy.
 
     Enter one move per line: a column in games where pieces fall, else a cell such
-    as b2; q quits. CHECKPOINT is a directory; a RUN or one of its trials means its
-    newest complete checkpoint. A policy with tree search, such as one of alphazero,
-    uses the number of simulations in its settings, or --simulations.
+    as b2. Enter q to quit. CHECKPOINT is a directory; a RUN or one of its trials means its
+    newest complete checkpoint. A policy with tree search, such as alphazero's,
+    uses the number of simulations from its settings, or --simulations.
     """
     from rlrun.cli.targets import checkpoint_named, restored
     from rlrun.engine.functional.seeding import generator
@@ -63,7 +67,7 @@ def play(
         if simulations is not None:
             training.acting.search(simulations)
         policy = training.games.player(SIDES[1 - person])
-        echo(f"{checkpoint}\nYou are {world.possible_agents[person]}. {_how_to_move(world)}; {QUIT} quits.")
+        echo(f"{checkpoint}\nYou are {world.possible_agents[person]}. {_how_to_move(world)}; enter {QUIT} to quit.")
         kind = actions or training.description.actions
         _play(world, person, policy, generator(seed, "play") if kind == "sampled" else None)
 
@@ -96,7 +100,7 @@ def _board_game(env: EnvConfig) -> BoardGame:
         if isinstance(world, BoardGame):
             return world
     raise UsageError(
-        f"env {env.id} cannot be played in a terminal: that takes a board game of rlrun.toys.board_games, "
+        f"env {env.id} cannot be played in a terminal: it must be a board game from rlrun.toys.board_games, "
         "without wrappers"
     )
 
@@ -175,7 +179,7 @@ def _action_named(world: BoardGame, text: str) -> int:
     """
     row, column = _row_and_column(world, text)
     if not (0 <= row < world.rules.rows and 0 <= column < world.rules.columns):
-        raise UsageError(f"'{text}' is no move here. {_how_to_move(world)}; {QUIT} quits.")
+        raise UsageError(f"'{text}' is not a valid move. {_how_to_move(world)}; enter {QUIT} to quit.")
     action = world.rules.action_at(row, column, world.mover)
     if world.cell_of(action) is None:
         raise UsageError(f"Column {text} is full." if _moves_by_column(world) else f"{text} is taken.")

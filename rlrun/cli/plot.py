@@ -33,9 +33,9 @@ HEIGHT, WIDTH = 18, 100
     "-o",
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Image file to write: FILE.svg, .png or .pdf.",
+    help="Image file to write (.svg, .png or .pdf).",
 )
-@click.option("--terminal", is_flag=True, help="Draw in the terminal, as without -o.")
+@click.option("--terminal", is_flag=True, help="Draw in the terminal (the default without -o).")
 @runs_dir_option
 @json_option("the curves")
 def plot(
@@ -50,8 +50,8 @@ def plot(
     """Draw learning curves of runs.
 
     Each curve is the mean of a configuration over its seeds; in a file, a band
-    spans from the worst to the best seed. The curve of a population (pbt) is that
-    of its best member. Without -o the plot is drawn in the terminal.
+    shows the range from the worst to the best seed. For a population (pbt), the
+    curve shows its best member. Without -o the plot is drawn in the terminal.
     """
     from rlrun.cli.targets import run_named
     from rlrun.engine.messages.errors import UsageError
@@ -71,7 +71,7 @@ def plot(
     curves = [curve for curve in found if curve is not None]
     if not curves:
         names = ", ".join(view.name for view in views)
-        raise UsageError(f"{names}: no '{metric}' to draw yet{missing_returns(views, metric)}")
+        raise UsageError(f"{names}: no values of '{metric}' to draw yet{missing_returns(views, metric)}")
     if output is not None:
         draw_picture(curves, metric, STEP_NAMES.get(column, "seconds"), output, mode=mode)
     if wants_json():
@@ -104,7 +104,9 @@ def _terminal_plot(curves: Sequence[Curve], metric: str, x_name: str, mode: Mode
     try:
         "⠿┤".encode(encoding)
     except UnicodeEncodeError:
-        raise UsageError(f"a terminal in {encoding} cannot show a plot; draw into a file: -o curve.svg") from None
+        raise UsageError(
+            f"a terminal with encoding {encoding} cannot show a plot; write a file with -o curve.svg"
+        ) from None
     best = ranked(curves, mode)
     shown = best[:MOST_LINES]
     columns, lines = shutil.get_terminal_size((WIDTH, HEIGHT + OTHER_LINES))
@@ -117,7 +119,7 @@ def _terminal_plot(curves: Sequence[Curve], metric: str, x_name: str, mode: Mode
         color=sys.stdout.isatty() and not os.environ.get("NO_COLOR"),
     )
     if len(best) > len(shown):
-        text += f"\n{len(best) - len(shown)} more, which end at {cell_text(best[len(shown)].final)} or worse"
+        text += f"\n{len(best) - len(shown)} more with final values of {cell_text(best[len(shown)].final)} or worse"
     return text
 
 

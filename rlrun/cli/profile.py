@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     type=click.FloatRange(min=0, min_open=True),
     default=30.0,
     show_default=True,
-    help="Minimum length of the measurement; ends with an iteration.",
+    help="Minimum duration in seconds; the measurement ends with an iteration.",
 )
 @click.option(
     "--trace",
     type=OutputFile(),
     metavar="FILE",
-    help="Also write a trace (JSON) that ui.perfetto.dev and chrome://tracing open.",
+    help="Also write a trace (JSON) for ui.perfetto.dev or chrome://tracing.",
 )
 @json_option("the profile")
 def profile(
@@ -47,10 +47,11 @@ def profile(
     seconds: float,
     trace: Path | None,
 ) -> None:
-    """Measure the time of a training run by operators and workers.
+    """Measure where training spends its time, by operator and worker.
 
-    Runs the first trial of the spec files, or an algorithm on an env, in this process (rollout workers run in their
-    own) and writes nothing to the runs folder. Startup and compilation are not measured. Ctrl-C ends it early.
+    Runs the first trial of the spec files, or an algorithm on an env, in this process (rollout workers run in
+    separate processes) and writes nothing to the runs folder. Startup and compilation are not measured. Ctrl-C ends
+    the measurement early.
     """
     from rlrun.cli.profile_tables import profile_data, profile_lines, write_trace
     from rlrun.engine.messages.errors import Interrupted
@@ -63,7 +64,7 @@ def profile(
     trial = _first_trial(files, algorithm, env, overrides)
     running = training_of(trial, announce=lambda text: echo(text, err=True))
     with running, user_code_explained(*map(type, running.description.policies.algorithms.values())):
-        echo("starting, and compiling if need be, which is not measured", err=True)
+        echo("starting and, if necessary, compiling (not measured)", err=True)
         warm_up_s = warm_up(running)
         echo(f"measuring for {seconds:g} s", err=True)
         measured = profiled(running, seconds)
@@ -74,7 +75,7 @@ def profile(
             write_trace(measured, trace)
             echo(f"Trace: {trace}", err=True)
     if measured.was_interrupted:
-        raise Interrupted(f"Interrupted after {measured.seconds:.1f} s; the profile above ends there.")
+        raise Interrupted(f"Interrupted: the profile above covers {measured.seconds:.1f} s.")
 
 
 def _first_trial(
@@ -83,7 +84,7 @@ def _first_trial(
     first, *others = named_experiments(files, algorithm, env, overrides)
     trial = first.first_trial()
     if others or first.num_trials > 1:
-        echo(f"{first.name}, {trial.name}: the first of the trials; the others are not run", err=True)
+        echo(f"{first.name}: running only the first trial, {trial.name}", err=True)
     return trial
 
 
@@ -111,19 +112,19 @@ def remedy(profile: Profile, config: AlgorithmConfig, cpus: int) -> str:
         share = f"{profile.sgd_s / profile.seconds:.0%}"
         return f"remedy: learning takes {share} of the time, so more workers will not help; see `rlrun docs scaling`"
     if collecting <= MOST:
-        return "remedy: none; neither collecting nor learning takes most of the time"
+        return "remedy: none, because neither collecting nor learning takes most of the time"
     begin = f"remedy: collecting takes {collecting:.0%} of the time"
     spent = {phase: sum(worker.phases.get(phase, 0.0) for worker in profile.workers) for phase in _phases(profile)}
     acting = spent.get("inference", 0.0) + spent.get("recording", 0.0)
     envs = config.num_envs_per_worker
     if acting > spent.get("env_step", 0.0) and envs < MANY_ENVS:
-        return f"{begin}, more of it in acting than in envs: try num_envs_per_worker: {2 * envs}, now {envs}"
+        return f"{begin}, more of it in acting than in envs: try num_envs_per_worker: {2 * envs} (now {envs})"
     now = max(config.num_workers, 1)
     wanted = math.ceil(now * collecting / (COLLECTING_BESIDE_THE_REST * max(1 - collecting, 1e-3)))
     workers = min(wanted, cpus - 1)
     if workers > config.num_workers and workers > 1:
-        return f"{begin}, most of it in envs: try num_workers: {workers}, now {config.num_workers}"
-    return f"{begin}, and the {cpus} CPUs of this machine have no room for more workers; see `rlrun docs scaling`"
+        return f"{begin}, most of it in envs: try num_workers: {workers} (now {config.num_workers})"
+    return f"{begin}, but the {cpus} CPUs of this machine are too few for more workers; see `rlrun docs scaling`"
 
 
 def _phases(profile: Profile) -> list[str]:

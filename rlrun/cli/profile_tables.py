@@ -41,13 +41,13 @@ def profile_lines(trial: TrialSpec, profile: Profile, warm_up_s: float) -> Itera
         f"{profile.seconds:.1f} s with {counted(profile.iterations, 'iteration')}, "
         f"{counted(steps, name.removesuffix('s'))}: {steps / profile.seconds:,.0f} {name}/s"
     )
-    yield f"(not counted: {warm_up_s:.1f} s for {WARM_UP_ITERATIONS} iterations with the starts and compilation)"
+    yield f"(not counted: {warm_up_s:.1f} s for {WARM_UP_ITERATIONS} iterations with startup and compilation)"
     yield from ("", _operator_table(profile), "")
     if profile.workers:
         yield _worker_table(profile)
         yield from _travel_table(profile)
     elif counter == ENV_STEPS:
-        yield "no fragment that was requested meanwhile has arrived"
+        yield "no fragment requested during the measurement has arrived"
     yield from ("", *_learner_lines(profile))
 
 
@@ -57,9 +57,9 @@ def _operator_table(profile: Profile) -> str:
     ]
     rows.append(_operator_row("waiting", profile.waited_s, len(profile.waits), profile))
     if profile.hooks_s is not None:
-        rows.append(_operator_row("hooks of the trial", profile.hooks_s, None, profile))
+        rows.append(_operator_row("trial hooks", profile.hooks_s, None, profile))
     rows.append(_operator_row("between operators", profile.between_s, None, profile))
-    rows.append(_operator_row("in all", profile.seconds, None, profile))
+    rows.append(_operator_row("total", profile.seconds, None, profile))
     return table(["operator", "share %", "seconds", "items", "ms per item"], rows, stdout_width())
 
 
@@ -103,10 +103,10 @@ def _travel_table(profile: Profile) -> Iterator[str]:
         sums = [sum(worker.transfer_s or 0.0 for worker in known), sum(worker.queued_s or 0.0 for worker in known)]
         rows.append(["all", *(round(part, 3) for part in sums), *(_ms(part, fragments) for part in sums)])
     yield ""
-    headings = ["a finished fragment", "transfer s", "queued s", "transfer ms each", "queued ms each"]
+    headings = ["per finished fragment", "transfer s", "queued s", "transfer ms each", "queued ms each"]
     yield table(headings, rows, stdout_width())
     if len(known) < len(profile.workers):
-        yield "(-: from another machine, whose clock cannot be compared with this one's)"
+        yield "(-: from another machine, whose clock cannot be compared with this machine's)"
 
 
 def _travel_of(worker: WorkerTime) -> Row:
@@ -120,11 +120,11 @@ def _travel_of(worker: WorkerTime) -> Row:
 def _learner_lines(profile: Profile) -> Iterator[str]:
     steps, waited = counted(profile.sgd_steps, "SGD step"), 100 * profile.waited_s / profile.seconds
     if profile.sgd_s == 0:
-        yield f"learner: {steps}, none of them in this process; waiting {waited:.1f} % of the time"
+        yield f"learner: {steps}, none of them in this process; waiting {waited:.1f}% of the time"
     else:
         each = f", {1000 * profile.sgd_s / profile.sgd_steps:.3g} ms each" if profile.sgd_steps else ""
         share = 100 * profile.sgd_s / profile.seconds
-        yield f"learner: SGD {share:.1f} % of the time ({steps}{each}), waiting for data {waited:.1f} %"
+        yield f"learner: SGD {share:.1f}% of the time ({steps}{each}), waiting for data {waited:.1f}%"
     if profile.policy_lag_mean is not None:
         yield f"policy lag: {profile.policy_lag_mean:.3g} batches on average, at most {profile.policy_lag_max}"
 

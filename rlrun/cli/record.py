@@ -25,11 +25,11 @@ WRITERS = {".mp4": ("imageio", "imageio_ffmpeg"), ".gif": ("imageio",)}
 @click.command()
 @click.argument("target", metavar="CHECKPOINT|RUN", shell_complete=complete_trials)
 @click.option(
-    "-o", "--output", type=OutputFile(), help="The video to write, .mp4 or .gif.  [default: the run's name with .mp4]"
+    "-o", "--output", type=OutputFile(), help="Video file to write (.mp4 or .gif).  [default: the run's name with .mp4]"
 )
 @click.option("--episodes", type=click.IntRange(min=1), default=1, show_default=True, help="Number of episodes.")
-@click.option("--best", is_flag=True, help="Take the best checkpoint of the run, not its newest.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the episodes.")
+@click.option("--best", is_flag=True, help="Use the best checkpoint of the run instead of the newest.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed of the episodes.")
 @actions_option
 @runs_dir_option
 @trust_option
@@ -94,11 +94,12 @@ def _check_output(output: Path) -> None:
     from rlrun.engine.messages.errors import EnvironmentUnusable, UsageError
 
     if output.suffix not in WRITERS:
-        raise UsageError(f"{output}: a video's name ends with .mp4 or .gif")
+        raise UsageError(f"{output}: the name of a video must end with .mp4 or .gif")
     absent = [module for module in WRITERS[output.suffix] if find_spec(module) is None]
     if absent:
         raise EnvironmentUnusable(
-            f"a {output.suffix} needs {' and '.join(absent)}, which is not installed: pip install 'rlrun[video]'"
+            f"writing {output.suffix} files needs {' and '.join(absent)}, which is not installed: pip install "
+            "'rlrun[video]'"
         )
 
 
@@ -116,4 +117,4 @@ def _crashed(signal_number: int) -> Exception:
     from rlrun.engine.messages.errors import EnvironmentUnusable
 
     name = signal.Signals(signal_number).name
-    return EnvironmentUnusable(f"drawing the env crashed ({name}); MUJOCO_GL=osmesa may help with MuJoCo envs")
+    return EnvironmentUnusable(f"rendering the env crashed ({name}); for MuJoCo envs, try MUJOCO_GL=osmesa")

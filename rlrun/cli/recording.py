@@ -81,7 +81,7 @@ def _record_world(
 
     def draw(picture: np.ndarray[Any, Any] | None) -> None:
         if picture is None or picture.ndim != 3:
-            raise EnvironmentUnusable(f"the world {world.id} draws no picture: its render() returns none")
+            raise EnvironmentUnusable(f"world {world.id} cannot be recorded: its render() returns no image")
         drawn.append(picture)
 
     result = training.acting.evaluate(episodes, seed=seed, actions=actions, env=world, draw=draw)
@@ -112,7 +112,9 @@ def _frame(env: gymnasium.Env[Any, Any]) -> np.ndarray[Any, Any]:
     frame = env.render()
     if not isinstance(frame, np.ndarray) or frame.ndim != 3:
         modes = ", ".join(env.metadata.get("render_modes", [])) or "none"
-        raise EnvironmentUnusable(f"the env draws no picture as rgb_array; its render modes are: {modes}")
+        raise EnvironmentUnusable(
+            f"the env cannot be recorded: it needs the render mode rgb_array, but has only {modes}"
+        )
     return frame
 
 

@@ -48,15 +48,17 @@ def output_option(name: str, description: str) -> Callable[[Command], Command]:
 @click.option(
     "--seeds", type=click.IntRange(min=1), help="Run seeds 0 to N-1 instead of those in the specs.", metavar="N"
 )
-@click.option("--best", is_flag=True, help="Evaluate the checkpoint with the best training return, not the last one.")
+@click.option(
+    "--best", is_flag=True, help="Evaluate the checkpoint with the best training return instead of the last one."
+)
 @click.option(
     "--control", is_flag=True, help="Freeze the policies, and require that every experiment misses its target."
 )
 @executor_option
 @resume_option
-@output_option("--baseline", "Compare learning curves and speed with this stored run; learning worse is a miss.")
-@output_option("--save-baseline", "Store this run's learning curves, speed and verdicts as a baseline.")
-@click.option("--fail-on-speed", is_flag=True, help="With --baseline: a slower experiment fails as well.")
+@output_option("--baseline", "Compare learning curves and speed with this baseline; learning worse is a miss.")
+@output_option("--save-baseline", "Save this run's learning curves, speed and verdicts as a baseline.")
+@click.option("--fail-on-speed", is_flag=True, help="With --baseline: also fail if an experiment is slower.")
 @output_option("--junit", "Write the verdicts as JUnit XML, for continuous integration.")
 @progress_options
 @runs_dir_option
@@ -80,8 +82,8 @@ def regress(
 ) -> None:
     """Run experiments and check that they reach their targets.
 
-    Each trial's final checkpoint is evaluated in 20 deterministic episodes. The number of seeds that must reach the
-    target is `passes` in the spec, two thirds by default; else the exit code is 3. If a trial failed, it is 4.
+    Each trial's final checkpoint is evaluated in 20 deterministic episodes. The spec's `passes` is the number of seeds
+    that must reach the target, two thirds by default. If fewer do, the exit code is 3; if a trial failed, it is 4.
 
     \b
     rlrun regress configs/regression/ --junit junit.xml
@@ -97,7 +99,9 @@ def regress(
     if not (files := (*specs, *files)):
         raise click.UsageError("name spec files, such as: rlrun regress my.yaml")
     if control and (baseline or save_baseline):
-        raise click.UsageError("a control learns nothing, so it has no curve to compare with a baseline or to store")
+        raise click.UsageError(
+            "--control freezes the policies, so there are no curves to compare with a baseline or to save"
+        )
     if fail_on_speed and baseline is None:
         raise click.UsageError("--fail-on-speed needs a --baseline")
     stored = None if baseline is None else _stored(baseline, fail_on_speed=fail_on_speed)
@@ -175,14 +179,14 @@ def comparisons_table(verdicts: Sequence[Verdict]) -> str:
         for what, found in (("mean return of the curve", verdict.area), (f"{_steps_name([verdict])}/s", verdict.speed))
         if found is not None
     ]
-    return table(["experiment", "against the baseline", "verdict", "by how much, with 95 % interval"], rows)
+    return table(["experiment", "against the baseline", "verdict", "difference, with 95% interval"], rows)
 
 
 def _outcome(verdict: Verdict) -> str:
     if verdict.failed_cases:
         return "failed"
     if verdict.control:
-        return "gate too weak" if verdict.is_too_weak else "missed, as it must"
+        return "gate too weak" if verdict.is_too_weak else "missed, as expected"
     return "passed" if verdict.passed else "worse" if verdict.reached else "missed"
 
 
@@ -190,7 +194,7 @@ def _make_folder_of(file: Path) -> None:
     try:
         file.absolute().parent.mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
-        raise click.UsageError(f"{file} cannot be written: {file.parent} is a file") from error
+        raise click.UsageError(f"cannot write {file}: {file.parent} is a file, not a folder") from error
 
 
 def _stored(path: Path, *, fail_on_speed: bool) -> Baseline:
@@ -202,7 +206,7 @@ def _stored(path: Path, *, fail_on_speed: bool) -> Baseline:
     elsewhere = difference_of_machines(this_machine(), found.machine)
     if fail_on_speed and elsewhere:
         raise UsageError(
-            f"{path}: made on another machine, so that speed cannot be judged ({elsewhere}); leave --fail-on-speed out"
+            f"{path}: made on another machine, so speeds cannot be compared ({elsewhere}); leave out --fail-on-speed"
         )
     return found
 

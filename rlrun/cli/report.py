@@ -23,25 +23,25 @@ if TYPE_CHECKING:
     type=click.Path(dir_okay=False, path_type=Path),
     default=Path("report.html"),
     show_default=True,
-    help="The HTML file to write.",
+    help="HTML file to write.",
 )
 @click.option(
     "--metric",
     "metrics",
     multiple=True,
-    help="Metric whose curves are shown; may be given several times. The first one ranks the trials. "
-    "Default: that of the run's scheduler or best checkpoint.",
+    help="Metric whose curves are shown; may be given several times. The first one ranks the trials. Default: the "
+    "metric of the run's scheduler or best checkpoint.",
 )
 @mode_option
 @runs_dir_option
-@json_option("the page's path and notes")
+@json_option("the report's path and notes")
 def report(runs: tuple[str, ...], output: Path, metrics: tuple[str, ...], mode: Mode | None, runs_dir: Path) -> None:
     """Write a report of runs as a single HTML file.
 
     The report names the best configuration, its lead and the parameters that
     matter, followed by learning curves, all other metrics, tables of
     configurations and trials, performance profiles over envs, a population's
-    lineage, the course of a search, videos, times, machine and spec. The page
+    lineage, the progress of a search, videos, times, machine and spec. The page
     needs no other files and no network.
     """
     from rlrun.cli.targets import run_named
@@ -49,7 +49,7 @@ def report(runs: tuple[str, ...], output: Path, metrics: tuple[str, ...], mode: 
     from rlrun.report.page import write_report
 
     if output.suffix not in (".html", ".htm"):
-        raise UsageError(f"{output}: a report is written as .html")
+        raise UsageError(f"{output}: the name of a report must end with .html")
     problems, differing = write_report([run_named(run, runs_dir) for run in runs], output, metrics=metrics, mode=mode)
     for problem in problems:
         echo(f"left out: {problem}", err=True)

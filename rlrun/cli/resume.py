@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @address_option
 @wait_for_nodes_option
 @click.option(
-    "--eager", is_flag=True, help="Resume a compiled run without compilation; the last digits of numbers differ."
+    "--eager", is_flag=True, help="Resume a compiled run without compilation; results then differ in the last digits."
 )
 @retry_failed_option
 @click.option(
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     "--from",
     "from_step",
     metavar="STEP",
-    help="Go back to the newest checkpoint at or before this env step; later results are kept aside.",
+    help="Go back to the newest checkpoint at or before this env step; later results are set aside.",
 )
 @progress_options
 @runs_dir_option
@@ -71,7 +71,7 @@ def resume(
     Each trial resumes from its newest complete checkpoint; finished trials are left
     as they are. RUN is a run's directory, its name in the runs folder (`rlrun runs`),
     or the URI of its copy in remote storage, which is downloaded to the runs folder.
-    If results are damaged beyond repair, prints their names; the exit code is 5.
+    If results are damaged beyond repair, names the files; the exit code is then 5.
     """
     from rlrun.cli.outcome import print_outcome
     from rlrun.cli.targets import is_own, naming_runs_dir, run_named
@@ -105,7 +105,7 @@ def _step(text: str) -> float:
     try:
         return float(text.replace("_", "").replace(",", ""))
     except ValueError:
-        raise click.UsageError(f"--from {text}: write a number of env steps, such as 2e6") from None
+        raise click.UsageError(f"--from {text}: must be a number of env steps, such as 2e6") from None
 
 
 def extended_stops(texts: tuple[str, ...]) -> dict[str, float]:
@@ -121,5 +121,5 @@ def extended_stops(texts: tuple[str, ...]) -> dict[str, float]:
         try:
             stops[metric.strip()] = float(number.replace("_", ""))
         except ValueError:
-            raise click.UsageError(f"--extend {text}: write METRIC=VALUE, such as env_steps=2e6") from None
+            raise click.UsageError(f"--extend {text}: must be METRIC=VALUE, such as env_steps=2e6") from None
     return stops

@@ -175,7 +175,7 @@ class RunProgress:
         """Formats the number of trials by status, such as "3 trials: 2 running, 1 pending"."""
         trials = list(self.trials.values())
         counts = Counter(trial.status for trial in sorted(trials, key=_place_of_status))
-        more = [f"{self.expected - len(trials)} to come"] if self.expected > len(trials) else []
+        more = [f"{self.expected - len(trials)} not started"] if self.expected > len(trials) else []
         parts = ", ".join([*(f"{count} {status.lower()}" for status, count in counts.items()), *more])
         return f"{counted(max(self.expected, len(trials)), 'trial')}: {parts}"
 
@@ -189,16 +189,16 @@ class RunProgress:
 
     def stopping_text(self) -> str:
         """Message after an interrupt: what running trials still do before they stop, and how long that may take."""
-        after = ", then Ray ends" if self.uses_ray else ""
+        after = ", then stops Ray" if self.uses_ray else ""
         running = [trial for trial in self.trials.values() if trial.status == "RUNNING"]
         if not running:
             waits = self.starts_ray and self.waiting is None
-            return "waits for Ray to start, then ends it" if waits else f"stops{after}"
+            return "will stop Ray as soon as it has started" if waits else f"stops{after}"
         last = [trial.result.get("time_this_iter_s") or 0.0 for trial in running if trial.result is not None]
         if len(running) == 1:
-            took = f"the one before took {duration(last[0])}" if last else "it is the first"
+            took = f"the previous one took {duration(last[0])}" if last else "the first iteration"
             return f"saves and stops at the end of this iteration ({took}){after}"
-        took = f"the longest before took {duration(max(last))}" if last else "they are the first"
+        took = f"the longest so far took {duration(max(last))}" if last else "the first iterations"
         return f"{len(running)} trials save and stop at the end of their iterations ({took}){after}"
 
     def remaining_text(self, now: float) -> str:

@@ -30,9 +30,9 @@ MOST_STRANGE = 5
 
 
 @click.command()
-@click.option("--sort", type=click.Choice(list(SORT_KEYS)), default="age", show_default=True, help="Order of the list.")
+@click.option("--sort", type=click.Choice(list(SORT_KEYS)), default="age", show_default=True, help="Sort order.")
 @click.option(
-    "--status", metavar="STATUS", help="List only runs with a trial of this status, such as running or error."
+    "--status", metavar="STATUS", help="List only runs with a trial in this status, such as running or error."
 )
 @click.option(
     "--tag",
@@ -40,16 +40,16 @@ MOST_STRANGE = 5
     multiple=True,
     metavar="NAME",
     shell_complete=complete_tags,
-    help="List only runs with this tag; if given several times, with all of them.",
+    help="List only runs with this tag; if given several times, with all the tags.",
 )
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="List only the first N runs.")
 @click.option(
     "--delete",
     metavar="NAME",
     shell_complete=complete_runs,
-    help="Delete this run with all its trials, after a confirmation.",
+    help="Delete this run and all its trials, after confirmation.",
 )
-@click.option("--yes", is_flag=True, help="With --delete: do not ask.")
+@click.option("--yes", is_flag=True, help="With --delete: do not ask for confirmation.")
 @runs_dir_option
 @json_option("the runs")
 def runs(
@@ -63,8 +63,8 @@ def runs(
 ) -> None:
     """List the runs: status, trials, best value, env steps, age.
 
-    The column "by" names the metric of the best value: the return in evaluations
-    if the run evaluates, else the return in training.
+    The column "by" names the metric of the best value: the evaluation return if
+    the run evaluates, else the training return.
     """
     if delete is not None:
         deletion = _delete(delete, runs_dir, asks=not yes)
@@ -81,11 +81,11 @@ def runs(
         echo(_table(found))
         _echo_problems(found, runs_dir)
     elif looked_at:
-        echo(f"None of {counted(len(looked_at), 'run')} in {runs_dir} has a trial that is {str(status).lower()}.")
+        echo(f"None of {counted(len(looked_at), 'run')} in {runs_dir} has a trial with status {str(status).lower()}.")
     elif tags:
         echo(f"No run in {runs_dir} has {'the tag' if len(tags) == 1 else 'all the tags'} {', '.join(tags)}.")
     else:
-        echo(f"No runs in {runs_dir}. Begin one: rlrun train --algorithm ppo --env CartPole-v1")
+        echo(f"No runs in {runs_dir}. Start one: rlrun train --algorithm ppo --env CartPole-v1")
 
 
 def _listed_runs(runs_dir: Path, tags: tuple[str, ...], sort: str, limit: int | None) -> list[dict[str, Any]]:
@@ -109,7 +109,7 @@ def _echo_problems(found: list[dict[str, Any]], runs_dir: Path) -> None:
     strange = [run["name"] for run in found if not is_own(runs_dir / run["name"], runs_dir)]
     if strange:
         named = f"{', '.join(strange[:MOST_STRANGE])}{', ...' if len(strange) > MOST_STRANGE else ''}"
-        echo(f"{counted(len(strange), 'run')} not taken as your own: {named}", err=True)
+        echo(f"{counted(len(strange), 'run')} not trusted: {named}", err=True)
 
 
 def _table(found: list[dict[str, Any]]) -> str:
@@ -161,7 +161,7 @@ def _status_named(text: str) -> str:
     known = [status.lower() for status in get_args(Status)]
     if text.lower() not in known:
         near = did_you_mean(text.lower(), known)
-        raise UsageError(f"--status {text}: there is no such status{near}; a trial is {', '.join(known)}")
+        raise UsageError(f"--status {text}: unknown status, must be one of: {', '.join(known)}{near}")
     return text.upper()
 
 
@@ -181,8 +181,8 @@ def _delete(name: str, runs_dir: Path, *, asks: bool) -> dict[str, Any]:
     directory = run_named(name, runs_dir)
     driver = driver_of(directory)
     if driver is not None:
-        raise UsageError(f"{directory} is being run by process {driver}; end that first")
-    is_wanted = not asks or _agrees(f"Delete {directory} with its checkpoints?")
+        raise UsageError(f"process {driver} is running {directory}; stop it first")
+    is_wanted = not asks or _agrees(f"Delete {directory} and its checkpoints?")
     if is_wanted:
         shutil.rmtree(directory)
     echo(f"{'Deleted' if is_wanted else 'Kept'} {directory}.", err=True)
@@ -202,7 +202,7 @@ def _agrees(question: str) -> bool:
     except click.Abort as abort:
         if not isinstance(abort.__context__, EOFError):  # Ctrl-C
             raise
-        raise UsageError("there is no answer whether to delete it: --yes deletes without asking") from None
+        raise UsageError("cannot ask for confirmation; pass --yes to delete without asking") from None
 
 
 def _run_data(run: RunState, directory: Path) -> dict[str, Any]:
@@ -241,14 +241,21 @@ def _status_text(run: dict[str, Any]) -> str:
 @click.command()
 @click.argument("run", metavar="RUN", shell_complete=complete_runs)
 @tag_option
-@click.option("--untag", "removed", multiple=True, metavar="NAME", shell_complete=complete_tags, help="Remove a tag.")
+@click.option(
+    "--untag",
+    "removed",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_tags,
+    help="Tag to remove; may be given several times.",
+)
 @note_option
 @runs_dir_option
 @json_option("the labels")
 def label(run: str, tags: tuple[str, ...], removed: tuple[str, ...], note: str | None, runs_dir: Path) -> None:
     """Show or change the tags and the note of a run.
 
-    This also works while the run trains. An empty note removes the existing one.
+    This also works while the run is training. An empty note removes the existing one.
 
     \b
     rlrun label cartpole-ppo --tag good --untag draft --note "wider net"

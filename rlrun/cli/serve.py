@@ -30,22 +30,34 @@ _SECONDS = click.FloatRange(min=0, min_open=True)
 
 @click.command()
 @click.argument("target", metavar="CHECKPOINT|RUN", shell_complete=complete_trials)
-@click.option("--best", is_flag=True, help="Take the best checkpoint of the run, not its newest.")
-@click.option("--policy", "name", default="", help="Name of the policy in a multi-agent world; default: the first.")
+@click.option("--best", is_flag=True, help="Use the best checkpoint of the run instead of the newest.")
+@click.option(
+    "--policy", "name", default="", help="Name of the policy to serve from a multi-agent world; default: the first."
+)
 @actions_option
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of sampled actions.")
-@click.option("--simulations", type=click.IntRange(min=0), help="Simulations of a search before each move; 0 for none.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Network interface; any other needs a token.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="Port; 0 for a free one.")
-@click.option("--token-file", type=click.Path(), help="File of the token that requests carry; default: $RLRUN_TOKEN.")
-@click.option("--cert", type=click.Path(), help="File of a TLS certificate (PEM).")
-@click.option("--key", type=click.Path(), help="File of the certificate's private key (PEM).")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed of sampled actions."
+)
+@click.option(
+    "--simulations", type=click.IntRange(min=0), help="Number of search simulations per action; 0 for no search."
+)
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="Network interface; all but the default need a token."
+)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="Port; 0 chooses a free one."
+)
+@click.option(
+    "--token-file", type=click.Path(), help="File with the token required in requests; default: $RLRUN_TOKEN."
+)
+@click.option("--cert", type=click.Path(), help="File with a TLS certificate (PEM).")
+@click.option("--key", type=click.Path(), help="File with the certificate's private key (PEM).")
 @click.option(
     "--reload-s",
     type=click.FloatRange(min=0.1),
     default=5.0,
     show_default=True,
-    help="Seconds between two checks for a newer checkpoint.",
+    help="Seconds between checks for a newer checkpoint.",
 )
 @click.option(
     "--sessions", type=click.IntRange(min=1), default=1_000, show_default=True, help="Maximum number of open sessions."
@@ -55,7 +67,7 @@ _SECONDS = click.FloatRange(min=0, min_open=True)
     type=click.FloatRange(min=0, min_open=True),
     default=600.0,
     show_default=True,
-    help="Seconds without a request after which a session ends.",
+    help="Seconds of inactivity after which a session ends.",
 )
 @runs_dir_option
 @trust_option
@@ -80,10 +92,10 @@ def serve(
     """Serve the actions of a saved policy over HTTP.
 
     CHECKPOINT is a directory; a RUN or one of its trials means its newest complete
-    checkpoint, and newer ones are served as soon as they are written. Observations
+    checkpoint, and newer ones replace it as soon as they are written. Observations
     and actions are JSON, in the env's units: POST /act, or POST /session for
     policies with memory. Other paths: /schema, /health, /metrics, and / with a page
-    to try observations.
+    for trying out observations.
 
     Only this machine can reach the server, unless --host names another interface.
     Each request must then carry a token: `Authorization: Bearer TOKEN`.
@@ -133,7 +145,7 @@ def _serve(
     if listening.warning:
         echo(f"Warning: {listening.warning}", err=True)
     policy = f"policy {served.name} of " if len(served.policies) > 1 else ""
-    echo(f"{server.url} serves {policy}{checkpoint} at {served.env_steps:,} env steps; Ctrl-C ends it")
+    echo(f"{server.url} serves {policy}{checkpoint} at {served.env_steps:,} env steps; press Ctrl-C to stop")
     try:
         with closing(app), server, nullcontext() if reloading is None else reloading():
             server.wait()
@@ -163,7 +175,7 @@ def load_in_subprocess(
         try:
             return process.submit(load_next, checkpoint, find, runs_dir, trust, name, simulations, actions).result()
         except BrokenProcessPool:
-            raise RlrunError(f"{checkpoint}: the process that loaded it ended without a word") from None
+            raise RlrunError(f"{checkpoint}: the process that was loading it ended without a message") from None
 
 
 def load_next(checkpoint: Path, find: Callable[[], Path], *policy: Any) -> ServedPolicy:

@@ -36,15 +36,16 @@ _FILES = {"client": "client.py", "wrapper": "env_client.py"}
     is_flag=False,
     flag_value="client",
     required=True,
-    help="The client, or the wrapper that runs a Gymnasium env through it.",
+    help="Print the client, or the wrapper that runs a Gymnasium env through it.",
 )
 def client(printed: str) -> None:
-    """Print a client file with which a simulator requests actions.
+    """Print a client with which a simulator requests actions.
 
     The client connects to the server of `env: {external: ...}`.
-    `rlrun client --print > rlrun_client.py` is the client, for Python 3.7 or later
-    without any package. `rlrun client --print wrapper > rlrun_env_client.py` runs a
-    Gymnasium env through it, and needs NumPy and Gymnasium.
+    `rlrun client --print > rlrun_client.py` writes the client, which runs on Python
+    3.7 or later without other packages. `rlrun client --print wrapper >
+    rlrun_env_client.py` writes a script that runs a Gymnasium env through the
+    client; it needs NumPy and Gymnasium.
     """
     import rlrun.engine.external
 
@@ -56,12 +57,12 @@ def client(printed: str) -> None:
 @click.argument("shell", type=click.Choice(list(HOW_TO)))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print the completion script of a shell."""
+    """Print the completion script for a shell."""
     from click.shell_completion import get_completion_class
 
     shell_class = get_completion_class(shell)
     if shell_class is None:  # a version of click may drop one of the three
-        raise click.UsageError(f"click has no completion for {shell}")
+        raise click.UsageError(f"completion is not available for {shell}")
     group = ctx.find_root().command
     script = shell_class(group, {}, "rlrun", "_RLRUN_COMPLETE").source()
     # The value of a setting follows its key at once, so bash shall add no space after `config.lr=`.
@@ -91,7 +92,7 @@ def docs(page: str | None) -> None:
         return
     name = page.removeprefix("docs/").removesuffix(".md")
     if name not in pages:
-        raise UsageError(unknown_name(name, list(pages), "there is no page"))
+        raise UsageError(unknown_name(name, list(pages), "no such page:"))
     text = pages[name].read_text(encoding="utf-8").rstrip("\n")
     print_result({"page": name, "text": text}, text)
 
@@ -112,11 +113,11 @@ def _pages() -> dict[str, Path]:
 @click.argument("text", required=False)
 @json_option("the specs")
 def examples(text: str | None) -> None:
-    """List the specs that come with rlrun.
+    """List the specs that ship with rlrun.
 
-    Each is listed with its algorithm, env, and the targets that it must reach. With
-    TEXT, only specs that contain it in a column are listed. `rlrun train
-    cartpole/ppo` trains one of them.
+    Each spec is listed with its algorithm, its env and the targets that it must
+    reach. With TEXT, only specs with TEXT in one of the columns are listed.
+    `rlrun train cartpole/ppo` trains one of them.
     """
     from rlrun.experiments.spec.load import shipped_configs
 
@@ -124,7 +125,7 @@ def examples(text: str | None) -> None:
     wanted = (text or "").lower()
     found = [row for row in found if any(wanted in str(value).lower() for value in row.values())]
     if not found and not wants_json():
-        echo(f"No spec with '{text}'; `rlrun examples` lists all.", err=True)
+        echo(f"No spec matches '{text}'; `rlrun examples` lists all.", err=True)
         return
     headings = list(found[0]) if found else []
     print_result({"specs": found}, table(headings, [list(row.values()) for row in found], stdout_width()))
@@ -154,8 +155,8 @@ def schema() -> None:
     """Print the JSON Schema of spec files, for editors.
 
     Save it with `rlrun schema > rlrun.schema.json`, and name it in the first line of a
-    spec: `# yaml-language-server: $schema=rlrun.schema.json`, as `rlrun init` does. VS Code
-    with the YAML extension needs nothing else.
+    spec, as `rlrun init` does: `# yaml-language-server: $schema=rlrun.schema.json`. VS
+    Code with the YAML extension then completes and checks specs.
     """
     from rlrun.experiments.spec.schema import json_schema
 

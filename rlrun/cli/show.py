@@ -29,7 +29,7 @@ LONGEST_ERROR = 300
 @click.command()
 @click.argument("run", metavar="RUN", shell_complete=complete_runs)
 @metric_options
-@click.option("--all", "whole", is_flag=True, help=f"Show every row, not just the best {MOST_ROWS}.")
+@click.option("--all", "whole", is_flag=True, help=f"Show all rows instead of only the best {MOST_ROWS}.")
 @runs_dir_option
 @json_option("the run")
 def show(run: str, metric: str | None, mode: Mode | None, whole: bool, runs_dir: Path) -> None:
@@ -143,7 +143,7 @@ def _switch_table(run: RunView) -> str:
         "before": lambda one: one.before,
         f"lowest of the first {FIRST}": lambda one: one.lowest,
         "drop": lambda one: one.drop,
-        f"regained at {STEP_NAMES[axis_of([run], None)]}": lambda one: one.regained_at and round(one.regained_at),
+        f"recovered at {STEP_NAMES[axis_of([run], None)]}": lambda one: one.regained_at and round(one.regained_at),
     }
     return f"evaluations after {run.table.after}\n" + listed(found, columns, [])
 
@@ -212,7 +212,7 @@ def _best(best: BestTrial | None, metric: str, run: RunView) -> str:
 
 
 def _problems(problems: list[str]) -> str:
-    return "\n".join(["cannot be relied on:", *(f"  {problem}" for problem in problems)]) if problems else ""
+    return "\n".join(["damaged:", *(f"  {problem}" for problem in problems)]) if problems else ""
 
 
 def _populations(run: RunView) -> str:

@@ -27,21 +27,21 @@ MOST_ERRORS = 3
 
 @click.command()
 @click.argument("run", metavar="RUN", shell_complete=complete_runs)
-@click.option("--watch", "watches", is_flag=True, help="Refresh the display every two seconds until the run ends.")
+@click.option("--watch", "watches", is_flag=True, help="Refresh every two seconds until the run ends.")
 @runs_dir_option
 @json_option("the run")
 def status(run: str, watches: bool, runs_dir: Path) -> None:
-    """Show the progress of a run, also while another shell runs it.
+    """Show the progress of a run, even while another shell is running it.
 
-    Lists the trials, the best value so far and the remaining time. Only files of
-    the run are read, so the command works at any time. If some files are
+    Lists the trials, the best value so far and the remaining time. The command only
+    reads files of the run, so it works at any time. If some files are
     damaged, the exit code is 5.
     """
     from rlrun.cli.targets import run_named
     from rlrun.experiments.runs.run_state import read_run_state
 
     if watches and wants_json():
-        raise click.UsageError("--watch prints a run repeatedly, and --json once; leave one of them out")
+        raise click.UsageError("--watch and --json cannot be combined; leave one out")
     directory = run_named(run, runs_dir)
     if watches and sys.stdout.isatty():
         _watch(directory)
@@ -117,11 +117,11 @@ def _described(state: RunState, text: str) -> str:
     is_over = state.is_over
     ending = [trial.place or trial.name for trial in state.trials if trial.status == "RUNNING"]
     if state.driver is not None:
-        driver = f"run by process {state.driver}"
+        driver = f"process {state.driver} is running it"
     elif ending:
-        driver = f"its driver has ended, and {', '.join(ending)} still saves"
+        driver = f"its driver has ended, but {', '.join(ending)} is still saving"
     else:
-        driver = "over" if is_over else "no process runs it"
+        driver = "over" if is_over else "no process is running it"
     age = duration(max(0.0, time.time() - state.changed))
     return f"{state.path.name}: {driver}, last change {age} ago{f'; {text}' if text else ''}"
 
@@ -130,10 +130,10 @@ def _notes(state: RunState) -> list[str]:
     """Lines below the table: problems, errors, crashed episodes, and the command to resume."""
     lines = list(state.problems)
     wrong = [trial for trial in state.trials if trial.error and (trial.is_damaged or trial.status == "ERROR")]
-    lines += _first([f"{trial.name}: {trial.short_error}" for trial in wrong], "has the error of each")
+    lines += _first([f"{trial.name}: {trial.short_error}" for trial in wrong], "shows all errors")
     altered = [text for trial in state.trials if not trial.is_damaged for text in trial.obvious_problems]
     lines += _first(altered, "names each")
-    lines += _first([trial.early_end for trial in state.trials if trial.early_end], "has the reason of each")
+    lines += _first([trial.early_end for trial in state.trials if trial.early_end], "shows all reasons")
     lines += [f"{trial.name}: {trial.ended_in}" for trial in state.trials if trial.ended_in][:MOST_ERRORS]
     command = _resume_command(state)
     return [*lines, *([f"Resume it: {command}"] if command else [])]

@@ -137,7 +137,7 @@ def restored(checkpoint: Path, runs_dir: Path, *, trust: bool) -> Training:
         try:
             follow_import_paths(RunDirectory.open(run).table.import_paths)
         except RlrunError as error:  # the checkpoint can be restored without it
-            echo(f"{error}; continues without it", err=True)
+            echo(f"{error}; continuing without it", err=True)
     with naming_runs_dir(run):
         return Training.restore(checkpoint, trust=trust, eager=True, for_training=False)
 
@@ -160,7 +160,7 @@ def naming_runs_dir(run: Path | None) -> Iterator[None]:
         if run is None:
             raise
         folder = shlex.quote(shown_path(run.resolve().parent))
-        raise CheckpointRefused(f"{error}; if the run is your own: --runs-dir {folder}") from error
+        raise CheckpointRefused(f"{error}; if it is your own run, pass --runs-dir {folder}") from error
 
 
 def is_own(run: Path, runs_dir: Path) -> bool:
@@ -175,7 +175,7 @@ def warn_of_other_owner(run: Path, runs_dir: Path) -> None:
     from rlrun.engine.trust import why_not_own
 
     if run.resolve().parent == runs_dir.resolve() and (reason := why_not_own(run, runs_dir)):
-        echo(f"{reason}: it is not taken as your own run", err=True)
+        echo(f"{reason}, so rlrun does not trust this run", err=True)
 
 
 def evaluation_env(checkpoint: Path, training: Training) -> EnvConfig:
@@ -197,7 +197,9 @@ def evaluation_env(checkpoint: Path, training: Training) -> EnvConfig:
     try:
         spec = load_plain_yaml((checkpoint / SPEC_FILE).read_text())
     except FileNotFoundError:
-        raise CheckpointError(f"{checkpoint}: was removed meanwhile by the run, which trains; try again") from None
+        raise CheckpointError(
+            f"{checkpoint}: the run, which is still training, has removed this checkpoint; try again"
+        ) from None
     return checkpointing.evaluation_env(spec) or training.description.env.in_evaluation()
 
 
@@ -257,7 +259,7 @@ def trial_directories(run: Path) -> list[Path]:
 def _missing(target: str, runs_dir: Path) -> str:
     """Message on a missing target, with the searched folders and the most similar name."""
     near = did_you_mean(target, run_names(runs_dir))
-    return f"{target} does not exist, neither here ({Path.cwd()}) nor in {runs_dir.absolute()}{near}"
+    return f"{target} does not exist in the current folder ({Path.cwd()}) or in {runs_dir.absolute()}{near}"
 
 
 def _only_trial(run: Path, target: str) -> Path:
@@ -266,7 +268,7 @@ def _only_trial(run: Path, target: str) -> Path:
         raise CheckpointError(f"{target} has no trials yet")
     if len(trials) > 1:
         names = "\n".join(f"  {target.rstrip('/')}/{trial.name}" for trial in trials)
-        raise UsageError(f"{target} has {len(trials)} trials; name one of them:\n{names}")
+        raise UsageError(f"{target} has {len(trials)} trials; choose one:\n{names}")
     return trials[0]
 
 
@@ -278,7 +280,7 @@ def _best_of_run(run: Path) -> Path:
     (view,), metric, mode = read_judged_runs([run], None, None)
     best, _ = best_trial(view, metric, mode)
     if best is None or best.checkpoint is None:
-        raise CheckpointError(f"{run} has no checkpoint with a value of {metric}; name one of its trials")
+        raise CheckpointError(f"{run} has no checkpoint with a value of {metric}; name a trial instead")
     echo(f"the best checkpoint of {run.name} by {metric}: {best.trial}, {best.checkpoint.name}", err=True)
     return best.checkpoint
 
@@ -292,14 +294,14 @@ def _of_trial(trial: Path, *, best: bool) -> Path:
         found = read.best_checkpoint_by(metric)
         if found is None:
             raise CheckpointError(
-                f"{trial} has no checkpoint with a value of {metric}; leave --best out for its newest"
+                f"{trial} has no checkpoint with a value of {metric}; leave out --best to use its newest"
             )
         echo(f"the best checkpoint of {trial.name} by {metric}: {found.name}", err=True)
         return found
     scan = read.checkpoints
     if scan.newest is None:
         reasons = "".join(f"\n  {skipped.reason}" for skipped in scan.skipped)
-        raise CheckpointError(f"{trial} has no {'whole ' if reasons else ''}checkpoint{reasons}")
+        raise CheckpointError(f"{trial} has no {'complete ' if reasons else ''}checkpoint{reasons}")
     for skipped in scan.skipped:
         echo(f"skipped {skipped.reason}", err=True)
     return scan.newest

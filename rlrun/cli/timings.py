@@ -29,11 +29,13 @@ def tune(spec: Path) -> None:
 
     trial = load_experiments([spec], [])[0].first_trial()
     if trial.policies:
-        raise UsageError("doctor --tune times one algorithm, and this spec has policies: time it with `rlrun profile`")
+        raise UsageError(
+            "doctor --tune supports only single-policy specs, but this spec has policies: use `rlrun profile`"
+        )
     if "train_batch_size" not in type(trial.config).model_fields:
         raise UsageError(
-            f"doctor --tune keeps the batches that are learned from, and {trial.algorithm} has no train_batch_size: "
-            "time other settings with `rlrun profile`"
+            f"doctor --tune needs an algorithm with train_batch_size, which {trial.algorithm} does not have: "
+            "use `rlrun profile`"
         )
     # The length that fills a batch; where nothing fits, the spec itself is timed.
     config = trial.config.replace(rollout_fragment_length=None)
@@ -45,11 +47,14 @@ def tune(spec: Path) -> None:
         print(plain(f"{timing.settings}: {timing.env_steps_per_s:,.0f} env steps/s"), file=stderr, flush=True)
     best = chosen(timings)
     lines = [
-        f"# {best.env_steps_per_s:,.0f} env steps/s here, learning included; train_batch_size as in {spec}",
+        (
+            f"# {best.env_steps_per_s:,.0f} env steps/s on this machine, including learning; train_batch_size as "
+            f"in {spec}"
+        ),
         f"config:\n  num_workers: {best.num_workers}\n  num_envs_per_worker: {best.num_envs_per_worker}",
     ]
     if trial.config.rollout_fragment_length is not None:
-        lines.append("  rollout_fragment_length: null  # the length that fills a batch")
+        lines.append("  rollout_fragment_length: null  # computed to fill a batch")
     timings.sort(key=lambda timing: timing.env_steps_per_s, reverse=True)
     described = [{**vars(timing), "env_steps_per_s": timing.env_steps_per_s} for timing in timings]
     print_result({"timings": described}, "\n".join(lines))

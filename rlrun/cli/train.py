@@ -44,7 +44,7 @@ RESTARTS_VARIABLE = "SLURM_RESTART_COUNT"
 @set_option
 @machine_option
 @click.option("--seed", type=click.IntRange(min=0), help="Run only this seed instead of those in the spec.")
-@click.option("--name", help="Name the run; the default is the experiment's name.")
+@click.option("--name", help="Name of the run; default: the experiment's name.")
 @tag_option
 @note_option
 @executor_option
@@ -88,9 +88,9 @@ def train(
     quiet: bool,
     runs_dir: Path,
 ) -> None:
-    """Train experiments of spec files, or an algorithm on an env.
+    """Train the experiments in spec files, or an algorithm on an env.
 
-    Instead of a FILE, the name of a spec that ships with rlrun can be given (`rlrun examples`).
+    FILE is a spec file, or the name of a spec that ships with rlrun (`rlrun examples`).
     With --resume, a job can repeat the same command until the run is complete.
 
     \b
@@ -102,7 +102,7 @@ def train(
     if machine is not None:
         overrides = (*overrides, f"machine={machine}")
     if retry_failed and not resumes:
-        raise click.UsageError("--retry-failed is for --resume; add it, or use rlrun resume RUN --retry-failed")
+        raise click.UsageError("--retry-failed needs --resume: add it, or use rlrun resume RUN --retry-failed")
     if seed is not None:
         overrides = (*overrides, f"seeds=[{seed}]")
     experiments = named_experiments((*specs, *files), algorithm, env, overrides, max_trials)

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 @set_option
 @machine_option
 @max_trials_option
-@click.option("--env", "make_envs", is_flag=True, help="Also create the policies that learn in each env.")
+@click.option("--env", "make_envs", is_flag=True, help="Also create the policies for each env.")
 @json_option("the experiments")
 def validate(
     files: tuple[Path, ...], overrides: tuple[str, ...], machine: str | None, max_trials: int | None, make_envs: bool
 ) -> None:
-    """Check spec files and list all their mistakes.
+    """Check spec files and list all mistakes.
 
     Each env is created once, to check that the algorithm supports its actions. With
     --env, the policies are created too, and an env that cannot be created is an
@@ -56,14 +56,18 @@ def validate(
 def _notes(experiments: Sequence[Experiment]) -> list[str]:
     """Lines on experiments whose results or numbers depend on the machine."""
     measured = [
-        f"{experiment.name}: {' and '.join(experiment.auto)} will be measured before the run, so that the numbers of "
-        "its spec depend on the machine"
+        (
+            f"{experiment.name}: {' and '.join(experiment.auto)} will be measured before the run, so results "
+            "depend on the machine"
+        )
         for experiment in experiments
         if experiment.auto
     ]
     return measured + [
-        f"{experiment.name}: min_share_of_fragments {share:g} leaves out fragments of slow workers, so that results "
-        "depend on the machine, and resumes are not exact from the first one on"
+        (
+            f"{experiment.name}: min_share_of_fragments {share:g} skips fragments of slow workers, so results "
+            "depend on the machine, and resumed runs are not exact"
+        )
         for experiment in experiments
         if (share := experiment.config.min_share_of_fragments) < 1 and experiment.config.num_workers > 1
     ]

@@ -65,7 +65,7 @@ def _to_dict(own: Outcomes) -> dict[str, Any]:
 
 def _lines(own: Outcomes) -> list[str]:
     return [
-        f"  {ending:<8}{number:>6,}  {number / own.games:.3f}  (95 % interval {low:.3f} to {high:.3f})"
+        f"  {ending:<8}{number:>6,}  {number / own.games:.3f}  (95% interval {low:.3f} to {high:.3f})"
         for ending, (number, low, high) in _parts(own).items()
     ]
 
@@ -82,5 +82,5 @@ def opponent_named(against: str, runs_dir: Path, *, best: bool) -> str | Path:
     if names_script(against) and not Path(against).exists():
         return against
     if existing(against, runs_dir) is None and (near := did_you_mean(against, BUILT_IN)):
-        raise UsageError(f"{against} is neither a run nor an opponent{near}")
+        raise UsageError(f"{against} is neither a run nor a known opponent{near}")
     return checkpoint_named(against, runs_dir, best=best)

@@ -70,7 +70,7 @@ def watching(
         UsageError: Both options are given.
     """
     if quiet and progress is not None:
-        raise UsageError(f"--quiet shows no progress, and --progress {progress} does; leave one of them out")
+        raise UsageError(f"--quiet and --progress {progress} cannot be combined; leave one out")
     if quiet:
         return nullcontext(lambda event: None)
     if progress == "json":
@@ -116,12 +116,12 @@ class RunWatcher:
             case RunFound():
                 self._write_line(event.text)
             case RunMeasuring():
-                self._write_line(f"{event.experiment}: measuring {' and '.join(event.settings)}, a minute or two")
+                self._write_line(f"{event.experiment}: measuring {' and '.join(event.settings)} (a minute or two)")
             case RunMeasured():
                 self._write_line(_measured_text(event))
             case TrialRewound():
-                kept = f"what was later is kept in {shown_path(event.kept)}"
-                self._write_line(f"{event.trial}: goes back to {event.steps}; {kept}")
+                kept = f"later results are kept in {shown_path(event.kept)}"
+                self._write_line(f"{event.trial}: going back to {event.steps}; {kept}")
             case RunStarted():
                 trials = {trial.name: TrialProgress.of(trial) for trial in event.trials}
                 self._run = RunProgress(trials, event.expected, uses_ray=event.uses_ray)
@@ -143,7 +143,7 @@ class RunWatcher:
             case TrialNote():
                 self._say(f"{event.trial}: {event.text}" if len(self._run.trials) > 1 else event.text)
             case RunStopping():
-                self._say(f"{event.signal}: {self._run.stopping_text()}; once more ends it at once")
+                self._say(f"{event.signal}: {self._run.stopping_text()}; repeat it to stop immediately")
             case RunFinished():
                 self._close_view()
 
@@ -183,8 +183,8 @@ def _measured_text(event: RunMeasured) -> str:
     numbers = ", ".join(f"{name} {number}" for name, number in event.numbers.items())
     timed = f"{event.timed} of {event.possible}" if event.timed < event.possible else str(event.timed)
     return (
-        f"{event.experiment}: {numbers} ({event.env_steps_per_s:,.0f} env steps/s; {timed} settings timed): the "
-        "numbers of this run's spec now depend on the machine"
+        f"{event.experiment}: {numbers} ({event.env_steps_per_s:,.0f} env steps/s; {timed} settings timed); "
+        "results now depend on this machine"
     )
 
 

@@ -100,8 +100,8 @@ class Algorithm(Generic[C]):
         elif others or settings or not isinstance(config, AlgorithmConfig):
             name = type(self).__name__
             raise UsageError(
-                f"{name} takes its settings by name: {name}(lr=1e-3), or {name}(**settings); to train it, write "
-                f'rlrun.Training("CartPole-v1", {name}(lr=1e-3))'
+                f"{name} takes settings as keyword arguments: {name}(lr=1e-3), or {name}(**settings); to "
+                f'train it, write rlrun.Training("CartPole-v1", {name}(lr=1e-3))'
             )
         self.config: C = config
 
@@ -158,8 +158,8 @@ class Algorithm(Generic[C]):
         except TypeError as error:
             names = ", ".join(arguments)
             raise UsageError(
-                f"the policy family {self.policy_family} must be made from ({names}), and it takes {signature} "
-                f"({error}): write def __init__(self, {names})"
+                f"the policy family {self.policy_family} must accept ({names}), but it takes {signature} ({error}): "
+                f"write def __init__(self, {names})"
             ) from None
         policy: Policy = family(**arguments)
         return policy
@@ -176,7 +176,7 @@ class Algorithm(Generic[C]):
             UsageError: The algorithm supports single-agent envs only.
         """
         if not self.learns_in_worlds:
-            raise UsageError(f"{self.name()} learns in an env with one agent, not in a world of many agents")
+            raise UsageError(f"{self.name()} needs a single-agent env, not a multi-agent world")
         return self.policy(spaces, seed)
 
     def loss(self, outputs: Any, batch: SampleBatch, scheduled: Mapping[str, Any]) -> Loss:
@@ -194,7 +194,7 @@ class Algorithm(Generic[C]):
             UsageError: A subclass defines neither a loss nor objectives.
         """
         raise UsageError(
-            f"{type(self).__name__} does not say what it minimises: write loss(self, outputs, batch, scheduled), or "
+            f"{type(self).__name__} does not define a loss: write loss(self, outputs, batch, scheduled), or "
             "objectives(self, policy)"
         )
 
@@ -255,7 +255,7 @@ class Algorithm(Generic[C]):
         Raises:
             UsageError: A subclass does not define this method.
         """
-        raise UsageError(f"{type(self).__name__} does not say how it learns: write learn(self, items, trainee)")
+        raise UsageError(f"{type(self).__name__} does not define how it learns: write learn(self, items, trainee)")
 
 
 def settings_of(config: type[ConfigModel]) -> list[Parameter]:

@@ -110,7 +110,7 @@ class AlgorithmConfig(ConfigModel):
     def _one_way_to_shrink_rewards(self) -> AlgorithmConfig:
         if self.normalize_rewards and self.clip_rewards is not None:
             raise ValueError(
-                "normalize_rewards and clip_rewards exclude each other; set clip_rewards to null or drop one"
+                "normalize_rewards and clip_rewards cannot be combined; set clip_rewards to null, or leave one out"
             )
         return self
 
@@ -118,14 +118,17 @@ class AlgorithmConfig(ConfigModel):
     def _at_most_a_gpu_for_each_learner(self) -> AlgorithmConfig:
         if self.num_learners and self.num_gpus > self.num_learners:
             raise ValueError(
-                f"num_gpus ({self.num_gpus:g}) must not exceed num_learners ({self.num_learners}): a learner uses one"
+                f"num_gpus ({self.num_gpus:g}) must not exceed num_learners ({self.num_learners}), because "
+                "each learner uses one GPU"
             )
         return self
 
     @model_validator(mode="after")
     def _servers_have_learners(self) -> AlgorithmConfig:
         if self.num_parameter_servers and not self.num_learners:
-            raise ValueError("num_parameter_servers needs num_learners, whose gradients the servers apply")
+            raise ValueError(
+                "num_parameter_servers needs num_learners: parameter servers apply the learners' gradients"
+            )
         return self
 
     @property
@@ -213,7 +216,7 @@ def _of_learning(config: AlgorithmConfig) -> dict[str, Any]:
     return {name: getattr(config, name) for name in type(config).model_fields if name not in SAMPLING}
 
 
-@fixed("it is of how a policy learns, and belongs under policies.NAME.config", **_of_learning(AlgorithmConfig()))
+@fixed("it controls how a policy learns, so it belongs under policies.NAME.config", **_of_learning(AlgorithmConfig()))
 class WorldSamplingSettings(AlgorithmConfig):
     """Settings for the collection of experience that all policies in a multi-agent env share."""
 

@@ -175,13 +175,13 @@ def hook_class(path: str) -> type[Hook]:
     """
     found = load_object(path, "hook")
     if not (isinstance(found, type) and issubclass(found, Hook)):
-        raise UsageError(f"'{path}' is no Hook: derive it from rlrun.plugin.Hook")
+        raise UsageError(f"'{path}' is not a Hook: derive it from rlrun.plugin.Hook")
     events = (*WORKER_EVENTS, *TRIAL_EVENTS)
     for name in dir(found):
         if name.startswith("on_") and name not in events:
-            raise UsageError(f"the hook '{path}' has no event '{name}'{did_you_mean(name, events)}")
+            raise UsageError(f"hook '{path}': there is no event '{name}'{did_you_mean(name, events)}")
     if not subscribed(found, events):
-        raise UsageError(f"the hook '{path}' does nothing: write at least one of {', '.join(events)}")
+        raise UsageError(f"hook '{path}' does nothing: define at least one of {', '.join(events)}")
     return found
 
 
@@ -211,7 +211,7 @@ def make_hook(path: str, settings: Mapping[str, Any]) -> Hook:
         TrainingFailed: Its constructor raises.
     """
     found = hook_class(path)
-    refuse_other_settings(f"the hook '{path}'", found, settings)
+    refuse_other_settings(f"hook '{path}'", found, settings)
     try:
         return found(**settings)
     except Exception as error:
@@ -245,7 +245,7 @@ def refuse_other_settings(what: str, found: type[Any], settings: Mapping[str, An
         raise UsageError(f"{what} takes {signature}: {error}{near}") from None
 
 
-HOOK_SECONDS = Metric("time/hooks_s", "s", "Seconds of the trial's hooks since the last result")
+HOOK_SECONDS = Metric("time/hooks_s", "s", "Seconds spent in the trial's hooks since the last result")
 """Metric of a run with hooks."""
 
 
@@ -263,7 +263,7 @@ def declared_by(hooks: Sequence[Mapping[str, Mapping[str, Any]]]) -> list[Metric
         ((path, settings),) = hook.items()
         for metric in make_hook(path, settings).declared_metrics:
             if any(metric.name == other.name for other in found):
-                raise UsageError(f"hooks: two of them declare a metric '{metric.name}'; rename that of '{path}'")
+                raise UsageError(f"hooks: two hooks declare a metric '{metric.name}'; rename the metric of '{path}'")
             found.append(metric)
     return [metric.below(HOOKS) for metric in found]
 

@@ -59,7 +59,7 @@ def why_not_own(run: Path, runs_dir: Path) -> str:
     """
     run, runs_dir = run.resolve(), runs_dir.resolve()
     if run.parent != runs_dir:
-        return f"it is not in your folder of runs, {runs_dir}"
+        return f"it is not in your runs folder, {runs_dir}"
     for folder in (run, runs_dir):
         owner = folder.stat().st_uid
         if owner not in (os.geteuid(), 0):
@@ -86,8 +86,8 @@ def refuse_risks(risks: Sequence[str], what: str) -> None:
     """
     if risks:
         raise CheckpointRefused(
-            f"{what} asks for what is not known to be harmless: {'; '.join(dict.fromkeys(risks))}; "
-            "if you trust who made it, say --trust (in Python: trust=True)"
+            f"{what} may not be safe to load: {'; '.join(dict.fromkeys(risks))}; if you trust its author, "
+            "pass --trust (in Python: trust=True)"
         )
 
 
@@ -108,15 +108,15 @@ def refuse_risks_of_run(run: Path) -> None:
         for experiment in _mapping(run / SPEC_FILE).values():
             risks += spec_risks(experiment)
             risks += [
-                f"{part} makes trials that cannot be checked beforehand" for part in _SEARCH if experiment.get(part)
+                f"{part} creates trials that cannot be checked in advance" for part in _SEARCH if experiment.get(part)
             ]
         for file in _files(run, _RECORDS):
             risks += _record_risks(_mapping(file))
     except SpecError as error:
-        risks.append(f"its spec cannot be looked at beforehand ({error})")
+        risks.append(f"its spec cannot be checked in advance ({error})")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise RunDamaged(f"{run}: its spec cannot be understood: {error}") from error
-    risks += [f"{link.relative_to(run)} is a link to another place" for link in _links(run)]
+        raise RunDamaged(f"{run}: cannot parse its spec: {error}") from error
+    risks += [f"{link.relative_to(run)} is a link to another location" for link in _links(run)]
     refuse_risks(risks, f"{run}: the run")
 
 
@@ -140,13 +140,13 @@ def spec_risks(spec: Mapping[str, Any]) -> list[str]:
     if isinstance(evaluation := spec.get("evaluation"), Mapping):
         risks += _evaluation_risks(evaluation)
     if spec.get("storage"):
-        risks.append(f"storage {spec['storage']!s:.80} is a place to write to")
+        risks.append(f"it writes to storage {spec['storage']!s:.80}")
     if spec.get("output"):
-        risks.append(f"output {spec['output']!s:.80} is a place to write to")
+        risks.append(f"it writes to output {spec['output']!s:.80}")
     if spec.get("hooks"):
-        risks.append(f"hooks {spec['hooks']!s:.80} is code that would be run")
+        risks.append(f"it runs the code of hooks {spec['hooks']!s:.80}")
     if spec.get("loggers"):
-        risks.append("loggers are services to send results to")
+        risks.append("its loggers send results to services")
     return risks
 
 
@@ -169,22 +169,22 @@ def env_risks(env: EnvConfig, path: str) -> list[str]:
     """
     risks = []
     if env.external is not None:
-        return [f"{path}.external opens port {env.external.port} on {env.external.host:.80} to other programs"]
+        return [f"{path}.external opens port {env.external.port} on {env.external.host:.80}"]
     if env.has_many_agents:
         kwargs, evaluation_kwargs = _without_builtin_envs(env.kwargs), _without_builtin_envs(env.evaluation_kwargs)
         if not _is_known_world(env):
-            risks.append(f"{path} {env.id:.80} is none of the known worlds, so its code would be run")
+            risks.append(f"it runs the code of {path} {env.id:.80}, which is not a known world")
     else:
         kwargs, evaluation_kwargs = env.kwargs, env.evaluation_kwargs
         if not _is_known_env(env):
-            risks.append(f"{path} {env.id:.80} is none of the known envs, so its code would be run")
+            risks.append(f"it runs the code of {path} {env.id:.80}, which is not a known env")
         risks += text_risks(env.reset_options, f"{path}.reset_options")
     risks += text_risks(kwargs, f"{path}.kwargs")
     risks += text_risks(evaluation_kwargs, f"{path}.evaluation_kwargs")
     risks += _task_risks(env, path)
     for wrapper in env.wrappers:
         if wrapper.id not in harmless()["wrappers"]:
-            risks.append(f"{path}.wrappers has {wrapper.id:.80}, which may run code or write files")
+            risks.append(f"{path}.wrappers contains {wrapper.id:.80}, which may run code or write files")
         risks += text_risks(wrapper.kwargs, f"{path}.wrappers.{wrapper.id:.80}")
     return risks
 
@@ -201,11 +201,11 @@ def text_risks(value: Any, path: str) -> list[str]:
     if value is None or isinstance(value, bool | int | float) or (isinstance(value, str) and _PLAIN.fullmatch(value)):
         return []
     if isinstance(value, dict):
-        code = [f"{path} names {key:.80}, which is code that would be run" for key in map(str, value) if ":" in key]
+        code = [f"it runs the code of {key:.80}, named by {path}" for key in map(str, value) if ":" in key]
         return code + [risk for key, item in value.items() for risk in text_risks(item, f"{path}.{key!s:.40}")]
     if isinstance(value, list | tuple):
         return [risk for number, item in enumerate(value) for risk in text_risks(item, f"{path}[{number}]")]
-    return [f"{path} is {repr(value)[:_SHOWN_CHARACTERS]}, which may name a file or code"]
+    return [f"{path} is {repr(value)[:_SHOWN_CHARACTERS]}, which may refer to a file or code"]
 
 
 def _config_risks(config: Any, path: str) -> list[str]:
@@ -215,9 +215,9 @@ def _config_risks(config: Any, path: str) -> list[str]:
     others = {key: value for key, value in config.items() if key != "before_learning"}
     if others.get("expert") in harmless()["experts"]:
         del others["expert"]
-    reads = [f"{path}.{key} is a place to read from" for key in ("input", "expert") if others.get(key)]
+    reads = [f"it reads from {path}.{key}" for key in ("input", "expert") if others.get(key)]
     if config.get("before_learning"):
-        reads.append(f"{path}.before_learning is code that would be run")
+        reads.append(f"it runs the code of {path}.before_learning")
     return reads + text_risks(others, path)
 
 
@@ -235,7 +235,7 @@ def is_own_opponent(path: str) -> bool:
 
 
 def _algorithm_risks(algorithm: str) -> list[str]:
-    return [] if is_installed_algorithm(algorithm) else [f"algorithm {algorithm:.80} is code that would be run"]
+    return [] if is_installed_algorithm(algorithm) else [f"it runs the code of algorithm {algorithm:.80}"]
 
 
 def _policies_risks(policies: Mapping[str, Mapping[str, Any]], mapping: Any) -> list[str]:
@@ -244,20 +244,20 @@ def _policies_risks(policies: Mapping[str, Mapping[str, Any]], mapping: Any) -> 
     for name, policy in policies.items():
         risks += policy_risks(policy, f"policies.{name!s:.40}.config")
     if isinstance(mapping, str) and mapping not in harmless()["mappings"]:
-        risks.append(f"mapping {mapping:.80} is code that would be run")
+        risks.append(f"it runs the code of mapping {mapping:.80}")
     return risks
 
 
 def _seats_risks(seats: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Collects the risks of a league's seats: code of scripted opponents, and checkpoint files of saved ones."""
     code = [
-        f"seats.{seat!s:.40}.scripted {path!s:.80} is code that would be run"
+        f"it runs the code of seats.{seat!s:.40}.scripted {path!s:.80}"
         for seat, settings in seats.items()
         for path in settings.get("scripted") or {}
         if not is_own_opponent(str(path))
     ]
     files = [
-        f"seats.{seat!s:.40}.checkpoints {path!s:.80} is a place to read from"
+        f"it reads from seats.{seat!s:.40}.checkpoints {path!s:.80}"
         for seat, settings in seats.items()
         for path in settings.get("checkpoints") or {}
     ]
@@ -270,7 +270,7 @@ def _evaluation_risks(evaluation: Mapping[str, Any]) -> list[str]:
         risks += env_risks(EnvConfig.parse(evaluation["env"]), "evaluation.env")
     against = evaluation.get("against")
     if against and not is_own_opponent(str(against)):
-        risks.append(f"evaluation.against {against!s:.80} is code that would be run")
+        risks.append(f"it runs the code of evaluation.against {against!s:.80}")
     return risks
 
 
@@ -278,11 +278,11 @@ def _task_risks(env: EnvConfig, path: str) -> list[str]:
     """Collects the risks of an env's tasks and curriculum."""
     risks = []
     if isinstance(env.tasks, str) and env.tasks not in harmless()["tasks"]:
-        risks.append(f"{path}.tasks {env.tasks:.80} is code that would be run")
+        risks.append(f"it runs the code of {path}.tasks {env.tasks:.80}")
     elif env.tasks is not None and not isinstance(env.tasks, str):
         risks += text_risks([task.model_dump() for task in env.tasks], f"{path}.tasks")
     if env.curriculum is not None:
-        risks.append(f"{path}.curriculum {env.curriculum:.80} is code that would be run")
+        risks.append(f"it runs the code of {path}.curriculum {env.curriculum:.80}")
     return risks
 
 
@@ -333,9 +333,9 @@ def _mapping(file: Path) -> dict[str, Any]:
     try:
         found = load(read_verified(file).decode())
     except OSError as error:
-        raise RunDamaged(f"{file}: cannot be read: {error.strerror}") from error
+        raise RunDamaged(f"{file}: cannot read: {error.strerror}") from error
     except ValueError as error:
-        raise RunDamaged(f"{file}: cannot be understood: {error}") from error
+        raise RunDamaged(f"{file}: cannot parse: {error}") from error
     if not isinstance(found, dict):
         raise RunDamaged(f"{file}: not a mapping")
     return found
@@ -344,9 +344,9 @@ def _mapping(file: Path) -> dict[str, Any]:
 def _record_risks(record: Mapping[str, Any]) -> Iterator[str]:
     """Yields the potentially harmful risks of run.json or a trial.json."""
     if (start := record.get("from_checkpoint")) is not None:
-        yield f"from_checkpoint {start!s:.80} is a file to read"
+        yield f"it reads the file from_checkpoint {start!s:.80}"
     if (copy := record.get("copy")) is not None:
-        yield f"its copy {copy!s:.80} is a place to write to"
+        yield f"it writes to its copy {copy!s:.80}"
 
 
 def _links(folder: Path) -> list[Path]:

@@ -101,7 +101,7 @@ def exact_values(env: EnvConfig, gamma: float) -> ExactValues:
         UsageError: The env has no tabular model.
     """
     if env.has_many_agents:
-        raise UsageError(f"env {env.id}: no exact values of a world of many agents")
+        raise UsageError(f"env {env.id}: exact values cannot be computed for a multi-agent world")
     return _exact_values(json.dumps(env.to_data(), sort_keys=True, default=str), gamma)
 
 
@@ -111,7 +111,7 @@ def _exact_values(env: str, gamma: float) -> ExactValues:
     try:
         q = mdp.optimal_q(gamma)
     except ValueError as error:
-        raise UsageError(f"{error}: set gamma below 1, or max_episode_steps of the env") from error
+        raise UsageError(f"{error}: set gamma below 1, or env.max_episode_steps") from error
     return ExactValues(mdp, gamma, q, mdp.reachable())
 
 
@@ -125,12 +125,14 @@ def learned_values(training: Training) -> LearnedValues:
     policy, name, config = trainee.policy, algorithm.name(), algorithm.config
     exact = exact_values(training.description.env, config.gamma)
     if policy.estimates is None:
-        raise UsageError(f"{name} estimates no values that exact ones could be compared with")
+        raise UsageError(f"{name} does not estimate values that could be compared with exact ones")
     if config.normalize_rewards or config.clip_rewards is not None:
-        raise UsageError(f"{name} estimates values of scaled or clipped rewards, which exact ones are not of")
+        raise UsageError(
+            f"{name} estimates values of scaled or clipped rewards, which cannot be compared with exact values"
+        )
     behavior = policy.behavior()
     if behavior.memory.is_used:
-        raise UsageError(f"{name} goes by more than the state that it is in: exact values are of states")
+        raise UsageError(f"{name} uses more than the current state, so exact values of states do not apply")
     behavior.load(trainee.weights())
     space: Any = trainee.spaces.observation
     states = np.arange(len(exact.q), dtype=space.dtype) + space.start

@@ -70,13 +70,13 @@ class AutomatonConfig(ConfigModel):
         named = [state for each in self.transitions for state in (each.source, each.target)]
         unknown = [state for state in (*named, *sum(self.accepting, ())) if state not in self.states]
         if unknown:
-            raise ValueError(f"there is no state {unknown[0]!r}; there are {', '.join(self.states)}")
+            raise ValueError(f"unknown state {unknown[0]!r}; must be one of: {', '.join(self.states)}")
         if len(set(self.states)) < len(self.states) or not self.states:
-            raise ValueError("states must be at least one, each there once")
+            raise ValueError("states must contain at least one state, each only once")
         if not self.accepting or not all(self.accepting):
-            raise ValueError("accepting needs at least one set, and each set a state")
+            raise ValueError("accepting needs at least one set, and each set at least one state")
         if len(self.transitions) == 0:
-            raise ValueError("transitions needs at least one")
+            raise ValueError("transitions needs at least one transition")
         return self
 
     def begin(self, rounds: int) -> Progress:
@@ -146,7 +146,7 @@ class TaskAutomaton(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc
         self.observation_space = Dict({**parts, AUTOMATON: Discrete(len(self._number))})
         if self._jumps:
             if not isinstance(env.action_space, Discrete):
-                raise UsageError(f"transitions with epsilon join Discrete actions, which {env.action_space} is not")
+                raise UsageError(f"epsilon transitions need Discrete actions, not {env.action_space}")
             self.action_space = Discrete(int(env.action_space.n) + len(self._jumps), start=int(env.action_space.start))
         self._progress = self._automaton.begin(rounds)
         self._shown: Any = None
@@ -195,10 +195,10 @@ class StateLabels(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]
         super().__init__(env)
         space = env.observation_space
         if not isinstance(space, Discrete):
-            raise UsageError(f"labels are of states, and so of Discrete observations, which {space} are not")
+            raise UsageError(f"labels need Discrete observations (states), not {space}")
         for label, states in labels.items():
             if unknown := [state for state in states if not space.contains(state)]:
-                raise UsageError(f"label {label!r}: there is no state {unknown[0]!r}; they are {space}")
+                raise UsageError(f"label {label!r}: there is no state {unknown[0]!r} in {space}")
         self._labels = labels
 
     @override

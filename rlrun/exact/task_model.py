@@ -94,18 +94,18 @@ def task_model(config: EnvConfig) -> TaskModel:
     """
     where = f"env {config.id}: no exact probability of its task"
     if [wrapper.id for wrapper in config.wrappers] != [STATE_LABELS, TASK]:
-        raise UsageError(f"{where}, which needs these wrappers and no others: {_FORM}")
+        raise UsageError(f"{where}, because it needs exactly these wrappers: {_FORM}")
     changed = [name for name in ("reset_options", "tasks", "curriculum") if getattr(config, name)]
     if changed:
-        raise UsageError(f"{where}, as {changed[0]} may change its transition probabilities")
+        raise UsageError(f"{where}, because {changed[0]} may change its transition probabilities")
     labels, task = (wrapper.kwargs for wrapper in config.wrappers)
     automaton = AutomatonConfig.parse(task["automaton"], path="automaton")
     if any(each.epsilon for each in automaton.transitions):
-        raise UsageError(f"{where}, as epsilon transitions take no step of the env")
+        raise UsageError(f"{where}, because epsilon transitions do not step the env")
     model, limit = provided_model(config, where)
     product = _Product(model, labels["labels"], automaton, int(task.get("rounds", 1)))
     if len(product.states) ** 2 * product.num_actions > MOST_NUMBERS:
-        raise UsageError(f"{where} of {len(product.states):,} states: at most {MOST_NUMBERS:,} numbers")
+        raise UsageError(f"{where}, because its {len(product.states):,} states need more than {MOST_NUMBERS:,} numbers")
     numbers = {state: index for index, state in enumerate(automaton.states)}
     return TaskModel(
         product.mdp(limit),
@@ -183,7 +183,7 @@ def certificate(env: EnvConfig, training: Training | None = None) -> Certificate
     trainee = training.running.trainee
     behavior = trainee.policy.behavior()
     if behavior.memory.is_used:
-        raise UsageError(f"{training.description.algorithm.name()} goes by more than the state that it is in")
+        raise UsageError(f"{training.description.algorithm.name()} uses more than the current state")
     behavior.load(trainee.weights())
     chosen = behavior.chosen(model.observations(), None)
     return Certificate(model.satisfaction(), model.satisfaction(chosen))

@@ -46,8 +46,8 @@ class DifferingKinds:
         Args:
             where: Names of the trials with this difference; "" if there is only one trial.
         """
-        text = f"{self.text[0].upper()}{self.text[1:]}{where}: their 95 % intervals do not overlap."
-        return f"{text} {self.judged.capitalize()} actions count (evaluation.actions)."
+        text = f"{self.text[0].upper()}{self.text[1:]}{where}: their 95% intervals do not overlap."
+        return f"{text} Results use {self.judged} actions (evaluation.actions)."
 
 
 def differing_kinds(value_of: Callable[[str], Any]) -> DifferingKinds | None:

@@ -139,28 +139,30 @@ def compare(groups: Sequence[Group], metric: str, axis: str, mode: Mode = "max")
     """
     courses = {group.label: _sample_curves(group, metric, axis, mode) for group in groups}
     valueless = [label for label, found in courses.items() if not found]
-    notes = _gathered(f"{{}}: no value of {metric} yet, left out", valueless)
+    notes = _gathered(f"{{}}: left out, no value of {metric} yet", valueless)
     groups = [group for group in groups if courses[group.label]]
     if len(groups) < 2:
-        without = "".join(f"; {text}" for text in _gathered("{}: none yet", valueless))
-        raise UsageError(f"a comparison takes two runs, trials or configurations with values of {metric}{without}")
+        without = "".join(f"; {text}" for text in _gathered("{} has none yet", valueless))
+        raise UsageError(
+            f"a comparison needs at least two runs, trials or configurations with values of {metric}{without}"
+        )
     points = {label: [course for stratum in courses[label] for course in stratum] for label in courses}
     start = max(min(xs[0] for xs, _ in points[group.label]) for group in groups)
     stop = min(max(xs[-1] for xs, _ in points[group.label]) for group in groups)
     if stop < CLEARLY * start:
         raise UsageError(
-            f"the curves have no range of {axis} in common: one begins at {start:,.6g}, another ends at {stop:,.6g}"
+            f"the curves have no common range of {axis}: one starts at {start:,.6g}, another ends at {stop:,.6g}"
         )
     if stop <= start:  # as where the only evaluation is at the end
         start = stop
-        notes.append(f"there is one value of {metric} to compare: the area under the curve is that of the end")
+        notes.append(f"{metric} has a single common value, so the area under the curve equals the final value")
     notes += _notes(groups, points, stop)
     sides = [_side(group.label, courses[group.label], start, stop) for group in groups]
     sides.sort(key=lambda side: side.at_end["iqm"].value, reverse=mode == "max")
     pairs = _pairs(sides, mode)
     fewest = min(side.samples for side in sides)
     if 1 < fewest < FEW:
-        notes.append(f"intervals from {fewest} seeds are too narrow; the p values allow for that")
+        notes.append(f"intervals from {fewest} seeds are too narrow; p values are corrected for the number of seeds")
     worst = _worse_than_rest(sides, mode)
     verdict = _verdict(sides, pairs, worst)
     return Comparison(metric, axis, mode, start, stop, tuple(sides), tuple(pairs), tuple(worst), tuple(notes), verdict)
@@ -172,7 +174,7 @@ def env_notes(runs: Sequence[RunView]) -> list[str]:
     Returns [] if all runs have the same env.
     """
     envs = sorted({run.env for run in runs})
-    return [f"the runs are of different envs ({', '.join(envs)}), whose returns cannot be compared"] * (len(envs) > 1)
+    return [f"the runs use different envs ({', '.join(envs)}), whose returns cannot be compared"] * (len(envs) > 1)
 
 
 def _sample_curves(group: Group, metric: str, axis: str, mode: Mode) -> list[list[Points]]:
@@ -192,11 +194,11 @@ def _notes(groups: Sequence[Group], points: Mapping[str, list[Points]], stop: fl
     uneven = [group.label for group in groups if is_mixed and group.members > 1]
     unfinished = [group.label for group in groups if any(trial.status != "TERMINATED" for trial in group.trials)]
     return [
-        *_gathered(f"{{}}: has reached only {stop:,.6g}, where the comparison ends", [shortest] * is_cut),
+        *_gathered(f"{{}}: has reached only {stop:,.6g}, so the comparison ends there", [shortest] * is_cut),
         *_gathered("{}: some seeds have no value yet and are left out", valueless),
-        *_gathered(f"{{}}: some seeds ended before {stop:,.6g} and count with their last value", early),
-        *_gathered("{}: not all trials are done", unfinished),
-        *_gathered("{}: the best of several members counts, which is unfair to single trials", uneven),
+        *_gathered(f"{{}}: some seeds ended before {stop:,.6g}; their last value is used after that", early),
+        *_gathered("{}: not all trials have finished", unfinished),
+        *_gathered("{}: the best of several members is used, which favors it over single trials", uneven),
     ]
 
 
@@ -276,18 +278,18 @@ def _pair_verdict(
         return f"{ahead.label} is better than {behind.label}: it wins in {share} (p = {p_value:.2g})"
     if ahead.samples == behind.samples == 1:
         return (
-            f"one seed each shows nothing: {ahead.label} is ahead of {behind.label}, and another seed "
-            f"may reverse it; {_enough(tests)} on each side can settle it"
+            f"one seed each is not enough: {ahead.label} is ahead of {behind.label}, but other seeds may "
+            f"reverse this; {_enough(tests)} seeds on each side can settle it"
         )
     if probability.value == 0.5:
         return f"{ahead.label} and {behind.label} show no difference: each wins as often as the other"
     if tests * smallest_p(ahead.samples, behind.samples) > SIGNIFICANT:
         return (
-            f"{ahead.label} is ahead of {behind.label} (it wins in {share}), which so few seeds cannot settle; "
-            f"{_enough(tests)} on each side can"
+            f"{ahead.label} is ahead of {behind.label} (it wins in {share}), but with so few seeds this is "
+            f"not significant; {_enough(tests)} on each side can settle it"
         )
     names = f"{ahead.label} and {behind.label}"
-    return f"no difference between {names} can be shown: the first wins in {share} (p = {p_value:.2g})"
+    return f"no significant difference between {names}: the first wins in {share} (p = {p_value:.2g})"
 
 
 def _enough(tests: int) -> int:
@@ -319,18 +321,18 @@ def _verdict(sides: Sequence[Side], pairs: Sequence[Pair], worst: Sequence[str])
         return pairs[0].verdict
     if max(side.samples for side in sides) == 1:
         tests = len(sides) * (len(sides) - 1) // 2
-        return f"one seed each shows nothing; {_enough(tests)} of each can settle which is better"
+        return f"one seed each is not enough; {_enough(tests)} seeds each can settle which is better"
     leader = sides[0].label
     beaten = [pair.behind for pair in pairs if pair.ahead == leader and pair.settled]
     of_the_rest = [label for label in worst if label not in beaten]
-    together = f"; worse than the others taken together: {_named(of_the_rest)}" if of_the_rest else ""
+    together = f"; worse than all others combined: {_named(of_the_rest)}" if of_the_rest else ""
     open_ones = [side.label for side in sides[1:] if side.label not in beaten]
     if not open_ones:
         return f"{leader} is better than each of the other {len(sides) - 1}"
     if not beaten:
-        return f"{leader} leads, but its lead over any single one of the other {len(sides) - 1} may be chance{together}"
+        return f"{leader} leads, but its lead over each of the other {len(sides) - 1} may be due to chance{together}"
     chance = ", ".join(open_ones) if len(open_ones) <= MOST_NAMED else f"{len(open_ones)} others"
-    return f"{leader} leads and is better than {_named(beaten)}; its lead over {chance} may be chance{together}"
+    return f"{leader} leads and is better than {_named(beaten)}; its lead over {chance} may be due to chance{together}"
 
 
 def _named(labels: Sequence[str]) -> str:

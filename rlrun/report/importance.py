@@ -93,7 +93,10 @@ def importance(params: Sequence[dict[str, Any]], scores: Sequence[float]) -> Imp
     if not names:
         return Importance(count, [], "no parameter varies")
     if count < LEAST_CONFIGURATIONS:
-        caveat = f"{count} configurations are too few to tell which parameter matters; it takes {LEAST_CONFIGURATIONS}"
+        caveat = (
+            f"{count} configurations are too few to tell which parameter matters; at least {LEAST_CONFIGURATIONS} "
+            "are needed"
+        )
         return Importance(count, [], caveat)
     if np.ptp(values) == 0:
         return Importance(count, [], "all configurations have the same score")
@@ -184,5 +187,5 @@ def _caveat(count: int, effects: Sequence[ParameterEffect], skipped: Sequence[st
     if effects and count < NARROW_BELOW:
         parts.append(f"with fewer than {NARROW_BELOW} configurations the intervals are too narrow")
     if skipped:
-        parts.append(f"{', '.join(skipped)}: nearly every configuration has a value of its own")
+        parts.append(f"{', '.join(skipped)}: nearly every configuration has a different value")
     return "; ".join(parts)

@@ -25,7 +25,7 @@ def check_picture_name(output: Path) -> None:
         UsageError: If the suffix is not one of `SUFFIXES`.
     """
     if output.suffix not in SUFFIXES:
-        raise UsageError(f"{output}: a picture is written as .svg, .png or .pdf")
+        raise UsageError(f"{output}: the name of an image must end with .svg, .png or .pdf")
 
 
 def draw_picture(curves: Sequence[Curve], metric: str, axis: str, output: Path, *, mode: Mode = "max") -> None:
@@ -51,7 +51,7 @@ def draw_picture(curves: Sequence[Curve], metric: str, axis: str, output: Path, 
         from matplotlib.figure import Figure
         from matplotlib.ticker import EngFormatter
     except ModuleNotFoundError:
-        raise EnvironmentUnusable("drawing into a file needs matplotlib: pip install 'rlrun[plot]'") from None
+        raise EnvironmentUnusable("image files need matplotlib: pip install 'rlrun[plot]'") from None
 
     colored = list(curves) if len(curves) <= len(COLORS) else ranked(curves, mode)[: len(COLORS)]
     below = len(colored) > MOST_INSIDE or max(len(curve.label) for curve in colored) > LONGEST_INSIDE

@@ -209,7 +209,7 @@ def metric_of_all(runs: Sequence[RunView], metric: str) -> tuple[str, str]:
     if not without or other is None or any(trial.final(other) is None for trial in finished):
         return metric, ""
     trials = "1 trial" if len(without) == 1 else f"{len(without)} trials"
-    return other, f"compared by {other}, which all trials have: {trials} ended before a value of {metric}"
+    return other, f"compared by {other}, which all trials have, because {trials} ended without a value of {metric}"
 
 
 def axis_of(runs: Iterable[RunView], name: str | None) -> str:
@@ -231,7 +231,9 @@ def missing_returns(runs: Iterable[RunView], metric: str) -> str:
         if metric.endswith(RETURN) and counted_metric(trial.last_result for trial in run.trials) == SGD_STEPS:
             last = next(trial.last_result for trial in run.trials if trial.last_result)
             other = next((name for name in last if name.startswith("learner/")), "time_total_s")
-            return f"; it learns from data and is not evaluated: --metric names another value, such as {other}"
+            return (
+                f"; the run learns from data and does not evaluate: pass --metric with another metric, such as {other}"
+            )
     return ""
 
 

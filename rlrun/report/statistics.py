@@ -117,7 +117,7 @@ def probability_of_improvement(ours: Sequence[ArrayLike], theirs: Sequence[Array
         theirs: As many arrays, of the same tasks in the same order.
     """
     if len(ours) != len(theirs):
-        raise ValueError(f"{len(ours)} strata cannot be paired with {len(theirs)}")
+        raise ValueError(f"cannot pair {len(ours)} strata with {len(theirs)}")
     pairs = [(np.asarray(x, np.float64), np.asarray(y, np.float64)) for x, y in zip(ours, theirs, strict=True)]
     draws = np.random.Generator(np.random.Philox(_SEED))
 
@@ -147,7 +147,7 @@ def mean_difference(ours: Sequence[ArrayLike], theirs: Sequence[ArrayLike]) -> E
     pairs = [(np.asarray(x, np.float64), np.asarray(y, np.float64)) for x, y in zip(ours, theirs, strict=True)]
     sides = [scores for pair in pairs for scores in pair]
     if min(map(len, sides)) < 2:
-        raise ValueError("an interval takes two scores or more on both sides")
+        raise ValueError("an interval needs at least two scores on both sides")
     difference = float(np.mean([x.mean() - y.mean() for x, y in pairs]))
     variances = np.array([scores.var(ddof=1) / len(scores) for scores in sides])  # of each side's mean
     total = float(variances.sum())

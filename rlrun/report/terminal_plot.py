@@ -53,7 +53,7 @@ def draw(
     """
     shown = [line for line in lines if np.isfinite(line.ys).any()]
     if not shown:
-        return f"{y_name}: nothing to draw yet"
+        return f"{y_name}: no values to draw yet"
     left, right, bottom, top = _limits(shown)
     ticks = nice_ticks(bottom, top, max(2, height // 4))
     margin = max(len(tick_text(tick)) for tick in ticks)

@@ -177,7 +177,7 @@ class Hex(BoardGame):
 
     def __init__(self, size: int = 5) -> None:
         if not 4 <= size <= 26:
-            raise ValueError(f"a board of Hex has 4 to 26 rows, not {size}")
+            raise ValueError(f"a Hex board must have 4 to 26 rows, not {size}")
         super().__init__(HexRules(size), ("x", "o"), (_BLUE, _ORANGE))
 
     @override

@@ -57,7 +57,7 @@ class InterestEvolution(gymnasium.Env[Observation, NDArray[np.int64]]):  # type:
         self, num_candidates: int = 10, slate_size: int = 2, num_topics: int = 20, budget_minutes: float = 200.0
     ) -> None:
         if not 1 <= slate_size <= num_candidates:
-            raise ValueError(f"a slate of {num_candidates} candidates has 1 to {num_candidates}, not {slate_size}")
+            raise ValueError(f"slate_size must be from 1 to num_candidates ({num_candidates}), not {slate_size}")
         self.observation_space = spaces.Dict(
             candidates=spaces.Box(0.0, 1.0, (num_candidates, num_topics)),
             clicked=spaces.Discrete(slate_size + 1),

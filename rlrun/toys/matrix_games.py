@@ -44,7 +44,7 @@ def payoffs(game: str, k: float) -> Table:
         table = np.array([[10.0, 0.0, k], [0.0, 2.0, 0.0], [k, 0.0, 10.0]])
         return np.stack([table, table])
     if game not in PAYOFFS:
-        raise UsageError(f"there is no matrix game {game!r}: choose one of {', '.join(sorted([PENALTY, *PAYOFFS]))}")
+        raise UsageError(f"unknown matrix game {game!r}; must be one of: {', '.join(sorted([PENALTY, *PAYOFFS]))}")
     rows, of_other = PAYOFFS[game]
     return np.stack([np.array(rows), of_other(np.array(rows))])
 

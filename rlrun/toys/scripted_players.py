@@ -27,7 +27,7 @@ _WIN = 1000
 """Minimax value of a win on the last cell; a win with k empty cells left is worth k more."""
 
 _INFINITE = 10 * _WIN
-_GAMES = "this player knows tic-tac-toe, connect four and Hex"
+_GAMES = "this player supports only tic-tac-toe, connect four and Hex"
 
 
 class RandomLegal:
@@ -47,7 +47,7 @@ class RandomLegal:
             ValueError: The observation holds no action mask.
         """
         if not isinstance(observation, Mapping) or ACTION_MASK not in observation:
-            raise ValueError(f"RandomLegal moves by the {ACTION_MASK} of a Dict observation, and there is none")
+            raise ValueError(f"RandomLegal needs a Dict observation with {ACTION_MASK}")
         return int(self._generator.choice(np.flatnonzero(observation[ACTION_MASK])))
 
 
@@ -134,7 +134,7 @@ def position_of(observation: Any) -> Position:
         UsageError: The observation is not from a board game of rlrun.
     """
     if not isinstance(observation, Mapping) or not {OBSERVATION, ACTION_MASK} <= observation.keys():
-        raise UsageError(f"{_GAMES}, whose observations hold a board and an action mask")
+        raise UsageError(f"{_GAMES}, whose observations contain a board and an action mask")
     planes = np.asarray(observation[OBSERVATION])
     rules = _rules_of(planes.shape, len(observation[ACTION_MASK]))
     own, other = (rules.bits(planes[..., plane] > 0.5) for plane in (0, 1))
@@ -149,7 +149,7 @@ def _rules_of(shape: tuple[int, ...], num_actions: int) -> BoardRules:
             return rules
     if len(shape) == 3 and shape == (shape[0], shape[0], 2) and num_actions == shape[0] ** 2:
         return HexRules(shape[0])
-    raise UsageError(f"{_GAMES}, and not a board {list(shape)} with {num_actions} actions")
+    raise UsageError(f"{_GAMES}, not a board {list(shape)} with {num_actions} actions")
 
 
 class OnePly:

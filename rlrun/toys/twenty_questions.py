@@ -125,7 +125,7 @@ class TwentyQuestions(gymnasium.Env[Observation, int]):  # type: ignore[misc]  #
     def step(self, action: int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         token = int(action)
         if token not in self._allowed():
-            raise ValueError(f"token {token} ({VOCABULARY[token]!r}) is forbidden after: {as_text(self._dialogue)}")
+            raise ValueError(f"token {token} ({VOCABULARY[token]!r}) is not allowed after: {as_text(self._dialogue)}")
         self._dialogue.append(token)
         self._utterance = (*self._utterance, token)
         reward, info = self._answer() if token == END else (0.0, {})

@@ -20,7 +20,7 @@ This page is written by `make docs` from the commands and the guides: edit those
 
 - Ask the program before you guess: `rlrun config ALGORITHM`, `rlrun metrics ALGORITHM`, `rlrun envs`, `rlrun schema`.
 - `rlrun validate FILE` finds all mistakes of a spec, with line and column; `rlrun train FILE --dry-run` lists trials.
-- `--json` prints one JSON document on stdout and nothing else there.
+- `--json` prints one JSON document on stdout and nothing else.
 - Exit codes: {CODES}.
 - `rlrun docs` lists the guides, and `rlrun docs PAGE` prints one.
 - In a checkout: `make check` runs formatting, lint and types; `make test` the tests. `docs/architecture.md` is the map.

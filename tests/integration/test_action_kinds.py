@@ -97,8 +97,8 @@ def test_the_end_of_a_run_evaluations_and_reports_say_that_both_kinds_differ(tmp
     row = rows_of(runs / "greedy")[-1]
     sampled = f"{row['evaluation/sampled/episode_return_mean']:.4g}"
     line = (
-        f"Sampled actions return {sampled} on average, greedy ones -60: their 95 % intervals do not overlap. "
-        "Greedy actions count (evaluation.actions)."
+        f"Sampled actions return {sampled} on average, greedy ones -60: their 95% intervals do not overlap. "
+        "Results use greedy actions (evaluation.actions)."
     )
     spec = tmp_path / "spec.yaml"
     spec.write_text(json.dumps({"greedy": entry("greedy")}))
@@ -108,7 +108,7 @@ def test_the_end_of_a_run_evaluations_and_reports_say_that_both_kinds_differ(tmp
     assert reported.stdout.splitlines()[0] == line
     assert line in (tmp_path / "report.html").read_text()
     evaluated = rlrun("evaluate", "greedy", "--runs-dir", runs, "--episodes", 40).stdout
-    assert "mean return  -60  (95 % interval -60 to -60)" in evaluated
+    assert "mean return  -60  (95% interval -60 to -60)" in evaluated
     assert evaluated.splitlines()[-1].startswith("Sampled actions return -")
     found = json.loads(rlrun("diagnose", "greedy", "--runs-dir", runs, "--json").stdout)["findings"][0]
     assert found["name"] == "greedy and sampled actions differ"
@@ -204,8 +204,8 @@ def test_policies_that_sample_discrete_actions_with_learned_probabilities_are_co
 def test_nothing_is_judged_by_the_other_kind() -> None:
     spec = {**entry("greedy"), "stop": {"evaluation/sampled/episode_return_mean": 9}}
     said = (
-        "'evaluation/sampled/episode_return_mean' judges nothing: set evaluation.actions: sampled, and name "
-        "evaluation/episode_return_mean"
+        "'evaluation/sampled/episode_return_mean' cannot be a target: set evaluation.actions: sampled, and "
+        "use evaluation/episode_return_mean"
     )
     with pytest.raises(SpecError, match=re.escape(said)):
         parse_experiments({"try": spec})

@@ -158,7 +158,7 @@ def test_an_aggregator_that_dies_is_made_anew_with_its_workers_and_loses_only_wh
 def test_more_restarts_behind_aggregators_than_are_allowed_end_the_run(make_set: MakeSet) -> None:
     workers = make_set(2, restarts=1, acts={(1, 1): "die", (2, 1): "die"})
     flow = aggregated_rollouts(workers, aggregators=2, batch_size=1)
-    with pytest.raises(TrainingFailed, match=r"2 rollout workers and aggregators had to be restarted, and max_worker"):
+    with pytest.raises(TrainingFailed, match=r"2 rollout workers and aggregators had to be restarted, but max_worker"):
         exhaust(flow)
 
 

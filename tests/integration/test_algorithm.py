@@ -192,7 +192,7 @@ def test_values_of_a_world_that_only_truncates_reach_the_infinite_return():
 def test_evaluation_in_an_env_that_does_not_fit_is_explained():
     with Training("CartPole-v1", PPO(**SMALL)) as training:
         assert len(training.evaluate(2, env=EnvConfig(id="CartPole-v0")).returns) == 2
-        with pytest.raises(UsageError, match=r"env Acrobot-v1: its observations are Box.*was trained with Box"):
+        with pytest.raises(UsageError, match=r"env Acrobot-v1: the observations are Box.*was trained with Box"):
             training.evaluate(2, env=EnvConfig(id="Acrobot-v1"))
 
 
@@ -222,10 +222,10 @@ def test_a_closed_algorithm_starts_anew():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"env": None}, "its spec is not one of a checkpoint"),
-        ({"seed": "x"}, "its spec is not one of a checkpoint"),
+        ({"env": None}, "its spec is not valid for a checkpoint"),
+        ({"seed": "x"}, "its spec is not valid for a checkpoint"),
         ({"config": {"lrr": 1}}, "did you mean 'lr'"),
-        ({"algorithm": 3}, "its spec is not one of a checkpoint"),
+        ({"algorithm": 3}, "its spec is not valid for a checkpoint"),
     ],
     ids=str,
 )

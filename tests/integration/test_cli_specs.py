@@ -86,7 +86,7 @@ def test_examples_lists_targets_and_not_how_they_are_judged(wording) -> None:
 @pytest.mark.parametrize(
     ("command", "answer"),
     [
-        ("watch", "`rlrun train` shows progress while it runs"),
+        ("watch", "`rlrun status RUN --watch`"),
         ("external", "`rlrun client`"),
         ("wandb", "loggers: [wandb]"),
     ],
@@ -177,7 +177,7 @@ def test_init_writes_what_an_algorithm_needs_and_validate_asks_for_it(wording) -
 def test_an_experiment_that_cannot_learn_in_its_env_is_named_with_its_file(as_json: bool) -> None:
     Path("swing.yaml").write_text("swing: {algorithm: mbmpo, env: FrozenLake-v1, stop: {env_steps: 9}}\n")
     told = rlrun("validate", "--env", "swing.yaml", *["--json"] * as_json)
-    why = "learned dynamics predict observations that are vectors, a Box with one axis, not Discrete(16)"
+    why = "learned dynamics need vector observations (a Box with one axis), not Discrete(16)"
     assert told.exit_code == 2
     if as_json:
         (problem,) = json.loads(told.stdout)["error"]["problems"]
@@ -245,4 +245,4 @@ def test_status_names_the_run_and_a_missing_run_says_where_it_looked(tmp_path: P
     assert rlrun("status", "second-try").stdout.startswith("second-try: over")
     missing = rlrun("status", "secnd-try")
     assert missing.exit_code == 2
-    assert f"neither here ({tmp_path}) nor in {tmp_path}/runs; did you mean 'second-try'?" in missing.stderr
+    assert f"in the current folder ({tmp_path}) or in {tmp_path}/runs; did you mean 'second-try'?" in missing.stderr

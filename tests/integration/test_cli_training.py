@@ -111,15 +111,15 @@ def test_evaluate_runs_exactly_the_episodes_and_repeats_itself(runs_dir: Path) -
     assert json.loads(rlrun(*words, "--seed", 1).stdout)["returns"] != first["returns"]
     text = rlrun(*words[:-1], "--best").stdout
     assert "11 episodes" in text
-    assert "95 % interval" in text
+    assert "95% interval" in text
 
 
 @pytest.mark.parametrize(
     ("env", "message"),
     [
         ("CartPole-v9", "did you mean 'CartPole-v1'?"),
-        ("Pendulum-v1", "its observations are Box("),
-        ("MountainCar-v0", "its observations are Box("),
+        ("Pendulum-v1", "the observations are Box("),
+        ("MountainCar-v0", "the observations are Box("),
     ],
 )
 def test_evaluate_in_an_env_that_does_not_fit_is_one_message(runs_dir: Path, env: str, message: str) -> None:

@@ -126,8 +126,8 @@ def test_a_sweep_spread_over_nodes_of_which_one_dies_ends_complete(
         exit_code = driver.wait(timeout=PATIENCE_S)
     output = (tmp_path / "output").read_text()
     assert exit_code == 0, output
-    assert f"{name}: starts again (restart 1 of 2)" in output
-    assert f"{name}: continues after iteration " in output
+    assert f"{name}: restarting (1 of 2)" in output
+    assert f"{name}: continuing after iteration " in output
     for trial in ("000-seed=0", "001-seed=1"):
         assert [row["iteration"] for row in read_results(run / trial)] == list(range(1, 41))
         assert json.loads((run / trial / "trial.json").read_text())["status"] == "TERMINATED"
@@ -170,7 +170,7 @@ def test_where_one_node_cannot_use_the_kernels_the_whole_run_takes_numpy_and_say
         exit_code = driver.wait(timeout=PATIENCE_S)
     output = (tmp_path / "output").read_text()
     assert exit_code == 0, output
-    assert output.count("updates are computed by NumPy, not by kernels in C: on node ") == 1
+    assert output.count("updates are computed by NumPy instead of C kernels: on node ") == 1
     assert f"other users may write to {unsafe}" in output
     for trial in ("000-seed=0", "001-seed=1"):
         assert RunDirectory.open(tmp_path / "runs/spread").trial(trial).update_executor == "numpy"

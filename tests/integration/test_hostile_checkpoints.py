@@ -129,21 +129,21 @@ def test_a_damaged_part_is_refused_or_harmless_and_never_a_traceback(trained: Pa
 
 
 HOSTILE: list[tuple[str, tuple[Any, ...], Any, str]] = [
-    ("spec", ("seed",), -1, "its seed is -1"),
+    ("spec", ("seed",), -1, "invalid seed -1"),
     ("spec", ("algorithm",), "no_such", "unknown algorithm 'no_such'"),
     ("spec", ("config", "model", "module"), "rlrun.engine.nn.encoders:Encoder", "config.model.module"),
-    ("spec", ("config", "model", "hiddens"), [2**60], "a setting that is 1152921504606846976"),
-    ("spec", ("evaluation",), 5, "its evaluation is 5"),
+    ("spec", ("config", "model", "hiddens"), [2**60], "is too large: 1152921504606846976"),
+    ("spec", ("evaluation",), 5, "evaluation must be a mapping, not 5"),
     ("manifest", ("update_executor",), "magic", "computed by 'magic'"),
-    ("state", ("trainees",), GONE, "no sections of its trainees"),
+    ("state", ("trainees",), GONE, "the checkpoint has no state of its policies"),
     ("state", ("training", "version"), 99, "has version 99"),
     (
         "state",
         ("trainees", "default", "learner", "state", "generator", "buffer_pos"),
         -9,
-        "no position in a generator's",
+        "is not a valid position in a generator's buffer",
     ),
-    ("state", ("workers", "state", "env_steps"), -1, "-1 is no count"),
+    ("state", ("workers", "state", "env_steps"), -1, "-1 is not a count"),
 ]
 
 
@@ -162,10 +162,10 @@ def test_what_is_wrong_with_a_part_is_said(
 @pytest.mark.parametrize(
     ("stem", "said"),
     [
-        ("policies/default", "there is no parameter more here"),
+        ("policies/default", "unknown parameter more"),
         ("optimizers/default", "it has more, which belongs to no objective"),
         ("targets/default", "it has a target network of default, and the algorithm has none"),
-        ("policies/other", "tensors of policies/other, which belong to none of its trainees"),
+        ("policies/other", "tensors of policies/other, which belong to none of its policies"),
     ],
 )
 @pytest.mark.parametrize("trained", ["ppo"], indirect=True)
@@ -180,8 +180,8 @@ def test_tensors_that_nobody_owns_are_refused(trained: Path, tmp_path: Path, ste
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("iteration", "two", "'two' is no count"),
-        ("env_steps", -1, "-1 is no count"),
+        ("iteration", "two", "'two' is not a count"),
+        ("env_steps", -1, "-1 is not a count"),
         ("iteration", GONE, "'iteration'"),
     ],
     ids=["text", "negative", "gone"],
@@ -201,7 +201,7 @@ def test_a_state_that_is_no_mapping_is_refused(trained: Path, tmp_path: Path) ->
     content = read_checkpoint(checkpoint_of(trained))
     code, output = read_by("evaluate", trained, replace(content, state=[]), tmp_path / "runs")  # type: ignore[arg-type]
     assert code == 5
-    assert "state.json cannot be understood: not a mapping" in " ".join(output.split())
+    assert "cannot parse state.json: not a mapping" in " ".join(output.split())
 
 
 def longer(array: Any) -> Any:
@@ -234,7 +234,7 @@ MISFITS: dict[str, tuple[dict[str, Any], tuple[Any, ...], str]] = {
             },
         },
         ("workers", "state", "workers", 0, "postprocessing", "default", "0", "held", "rewards"),
-        "do not fit the rows that follow: rewards: float32 [1, 2], not float32 [0, 2]",
+        "do not match new rows: rewards: float32 [1, 2], not float32 [0, 2]",
     ),
     "vdn": (
         {
@@ -242,7 +242,7 @@ MISFITS: dict[str, tuple[dict[str, Any], tuple[Any, ...], str]] = {
             "config": {"num_envs_per_worker": 2, "minibatch_size": 4, "learning_starts": 8, "model": {"hiddens": [4]}},
         },
         (*FLOW, "0/JoinTeams", "operator", "cut_off", 0, 1),
-        "flags of teams have the shape (3, 2), not (2, 2)",
+        "team flags have shape (3, 2), not (2, 2)",
     ),
 }
 
@@ -282,4 +282,4 @@ def test_a_policy_that_is_not_finite_is_refused(trained: Path, tmp_path: Path, c
         tensor[...] = np.nan
     code, output = read_by(command, trained, content, tmp_path / "runs")
     assert code == 5
-    assert "has numbers that are not finite" in " ".join(output.split())
+    assert "contains NaN or infinite numbers" in " ".join(output.split())

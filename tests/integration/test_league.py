@@ -266,7 +266,7 @@ def test_a_copied_opponent_with_numbers_that_are_not_finite_is_refused(old_runs:
     copied["tensors"][name] = np.full_like(copied["tensors"][name], np.nan)
     with (
         Training(GAME, against(str(old_runs / "one"))) as restored,
-        pytest.raises(CheckpointError, match=r"section of its league cannot be used: .* not finite"),
+        pytest.raises(CheckpointError, match=r"league section is invalid: .* not finite"),
     ):
         restored.load(content)
 
@@ -280,11 +280,11 @@ def test_a_policy_and_a_checkpoint_of_one_name_are_refused(wording) -> None:
     ("written", "told"),
     [
         ("missing", r"spec.yaml:8:29: try.seats.opponent.checkpoints.missing: .*missing"),
-        ("{old}/two", r"spec.yaml:8:29: .*two holds 2 policies: name one, for instance .*two:left"),
-        ("{old}/two:rihgt", r"spec.yaml:8:29: .*two has no policy 'rihgt'; did you mean 'right'\?; it has left, right"),
+        ("{old}/two", r"spec.yaml:8:29: .*two contains 2 policies: name one, such as .*two:left"),
+        ("{old}/two:rihgt", r"spec.yaml:8:29: .*two has no policy 'rihgt', only left, right; did you mean 'right'"),
         (
             "{old}/one",
-            r"spec.yaml:8:29: .*one: acts on .*MultiBinary\(9\).* have .*MultiBinary\(7\).* and Discrete\(7\)",
+            r"spec.yaml:8:29: .*one: has .*MultiBinary\(9\).* have .*MultiBinary\(7\).* and Discrete\(7\)",
         ),
     ],
 )

@@ -157,4 +157,4 @@ def test_a_service_out_of_reach_is_told_of_and_training_goes_on(
     loggers.log(row(1))
     loggers.finish("TERMINATED")
     (told,) = announced
-    assert told.startswith("mlflow failed, and training continues without it: ")
+    assert told.startswith("mlflow failed; training continues without it: ")

@@ -137,7 +137,7 @@ def test_ctrl_c_on_a_terminal_prints_what_there_is_and_leaves_no_process(
     assert process.stderr is not None
     with process:
         told = iter(process.stderr.readline, "measuring for 300 s\n")
-        assert list(told)[-1:] == ["starting, and compiling if need be, which is not measured\n"]
+        assert list(told)[-1:] == ["starting and, if necessary, compiling (not measured)\n"]
         while len(list(world.glob("*.pid"))) < 2:  # both workers have delivered
             assert process.poll() is None
             time.sleep(0.05)

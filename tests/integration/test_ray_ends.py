@@ -58,8 +58,8 @@ def test_a_run_whose_gcs_server_is_killed_ends_its_process_with_what_happened_an
     killed = killed_below(tmp_path, "gcs_server")
     assert killed.returncode == 4, killed.stderr
     assert killed.stderr == (
-        "Error: Ray has ended on this machine while trials ran: its gcs_server was killed or has crashed; "
-        f"go on with: rlrun resume {tmp_path}/pole\n"
+        "Error: Ray ended on this machine while trials were running: its gcs_server was killed or crashed; "
+        f"continue with: rlrun resume {tmp_path}/pole\n"
     )
     state = read_run_state(tmp_path / "pole")
     assert state.driver is None
@@ -72,8 +72,8 @@ def test_a_run_whose_raylet_is_killed_fails_with_what_happened_and_how_to_go_on(
     killed = killed_below(tmp_path, "raylet")
     assert killed.returncode == 4, killed.stderr
     assert killed.stdout == (
-        "Ray has ended on this machine while trials ran: its raylet was killed or has crashed; "
-        f"go on with: rlrun resume {tmp_path}/pole\n"
+        "Ray ended on this machine while trials were running: its raylet was killed or crashed; "
+        f"continue with: rlrun resume {tmp_path}/pole\n"
     )
     state = read_run_state(tmp_path / "pole")
     assert {trial.status for trial in state.trials} == {"INTERRUPTED", "PENDING"}

@@ -146,7 +146,7 @@ def test_trials_that_an_end_of_ray_cut_short_have_failed_for_it(folder: Path, wo
     result = regress(folder, "-f", folder / "specs/match.yaml", *sets)
     assert result.exit_code == 4
     *_, second, last = result.stderr.splitlines()
-    ended = "Ray has ended on this machine while trials ran: its raylet was killed or has crashed"
+    ended = "Ray ended on this machine while trials were running: its raylet was killed or crashed"
     assert second == wording(ended, "match/001-seed")
     assert last == wording()
     suite = ElementTree.parse(folder / "out/ended.xml").getroot()[0]
@@ -156,9 +156,12 @@ def test_trials_that_an_end_of_ray_cut_short_have_failed_for_it(folder: Path, wo
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--control", "--save-baseline", "x.json"], "a control learns nothing"),
+        (
+            ["--control", "--save-baseline", "x.json"],
+            "--control freezes the policies, so there are no curves to compare with a baseline or to save",
+        ),
         (["--fail-on-speed"], "--fail-on-speed needs a --baseline"),
-        (["--baseline", "no-such.json"], "no-such.json: does not exist; --save-baseline makes it"),
+        (["--baseline", "no-such.json"], "no-such.json: does not exist; create it with --save-baseline"),
         (["--junit", "{folder}/printed.json/junit.xml"], "printed.json is a file"),
         (["--set", "expect=null"], "crash, match, weak expect nothing"),
     ],
@@ -180,4 +183,4 @@ def test_speed_is_not_held_to_that_of_another_machine(folder: Path) -> None:
     words = ["-f", folder / "specs/match.yaml", "--baseline", folder / "elsewhere.json", "--fail-on-speed"]
     result = regress(folder, *words)
     assert result.exit_code == 2
-    assert "made on another machine, so that speed cannot be judged (processor " in result.stderr
+    assert "made on another machine, so speeds cannot be compared (processor " in result.stderr

@@ -109,7 +109,7 @@ def test_a_damaged_trial_json_is_named_and_once_it_is_removed_its_trial_goes_on(
         rlrun.resume(run, executor="local")
     told = str(raised.value).splitlines()
     assert [line.partition(": cannot be understood")[0] for line in told] == [str(file) for file in files[:2]]
-    assert all(line.endswith("remove the file, and its trial resumes from its newest checkpoint") for line in told)
+    assert all(line.endswith("remove the file to resume the trial from its newest checkpoint") for line in told)
     assert [file.read_text() for file in files] == ["{", "{", whole[2]]
 
     for file in files[:2]:
@@ -127,7 +127,7 @@ def test_a_run_that_goes_on_longer_names_the_schedules_that_ended_with_it(tmp_pa
     events: list[RunEvent] = []
     (trial,) = rlrun.resume(tmp_path / "longer", extend={"env_steps": 256}, watch=events.append)
     assert trial.results()[-1]["learner/lr"] == pytest.approx(1e-4)
-    told = "config.lr ended at 128 env steps, where the run was to stop, and stays at 0.0001 after that"
+    told = "config.lr: the schedule ended at 128 env steps, the original end of the run, and stays at 0.0001 after that"
     assert [event.text for event in events if isinstance(event, TrialNote)].count(told) == 1
     assert not any("entropy_coeff" in event.text for event in events if isinstance(event, TrialNote))
 

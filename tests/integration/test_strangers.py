@@ -63,7 +63,7 @@ def test_a_regression_with_an_env_that_ends_it_has_failed(tmp_path: Path, env: s
 def test_a_plugin_that_exits_with_0_fails_the_training(tmp_path: Path, plugin: str) -> None:
     done = here(tmp_path, "train", "-f", spec(tmp_path, algorithm=f"strange_plugins:{plugin}"))
     assert done.exit_code == 4
-    assert "code outside rlrun wanted to end the process" in done.stderr
+    assert "Error: code outside rlrun tried to end the process:\n" in done.stderr
     assert "strange_plugins.py" in done.stderr
     assert done.stderr.rstrip().endswith("SystemExit: 0")
 
@@ -75,7 +75,7 @@ def test_a_crash_of_an_env_shows_its_code_and_where_it_was_is_told_from_then_on(
     assert "strange_envs.py" in done.stderr
     seed = EpisodeSeeds(run_seed=0, worker_index=0).seed(env_index=1, episode=2)
     place = (
-        f"in env strange_envs:Crashes (env 1, episode 2 with seed {seed}); with `num_workers: 1` an env that crashes"
+        f"in env strange_envs:Crashes (env 1, episode 2 with seed {seed}); with `num_workers: 1`, an env that crashes"
     )
     for command in ("status", "show"):
         told = here(tmp_path, command, "strange")
@@ -107,7 +107,7 @@ def test_a_crash_of_a_world_is_told_with_the_world_and_its_episode(tmp_path: Pat
     env, place = strange_world("crashes")
     done = rlrun(tmp_path, "train", "-f", spec(tmp_path, env=env, slots=2))
     assert done.returncode == -signal.SIGSEGV
-    told = f": its process ended in env strange_envs:StrangeWorld ({place}); with `num_workers: 1` an env that crashes"
+    told = f": its process ended in env strange_envs:StrangeWorld ({place}); with `num_workers: 1`, an env that crashes"
     for command in ("status", "show"):
         assert told in here(tmp_path, command, "strange").stdout
 
@@ -210,20 +210,20 @@ def test_a_hung_step_ends_at_the_first_interrupt(tmp_path: Path, monkeypatch: py
     file = spec(tmp_path, env="strange_envs:HangsUntilStopped")
     done = here(tmp_path, "train", "-f", file, "--set", "config.worker_timeout_s=6000")
     assert done.exit_code == 130, done.stderr
-    assert f"SIGINT: stopped; go on with: rlrun resume {tmp_path}/runs/strange" in done.stderr
+    assert f"SIGINT: stopped; continue with: rlrun resume {tmp_path}/runs/strange" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("plugin", "exit_code", "told"),
     [
-        ("WithoutConfig", 2, "'strange_plugins:WithoutConfig' needs a class attribute Config, a class derived from"),
+        ("WithoutConfig", 2, "'strange_plugins:WithoutConfig' needs a class attribute Config that is derived from"),
         ("LossReturnsDict", 4, "the loss of objective loss must return a Loss, not dict"),
         ("ObjectivesReturnNone", 4, "ObjectivesReturnNone.objectives() must return a list, not NoneType"),
         ("PolicyReturnsNone", 4, "PolicyReturnsNone.policy() must return a Policy, not NoneType"),
         ("LearnReturnsNone", 4, "LearnReturnsNone.learn() must return a Flow, not NoneType: is a return statement"),
         ("CollectReturnsNone", 4, "CollectReturnsNone.collect() must return a Flow, not NoneType"),
-        ("WithoutParameters", 4, "WithoutParameters.objectives(): objective loss: no parameter's name begins with"),
-        ("WithoutMethods", 2, "WithoutMethods does not say how it learns: write learn(self, items, trainee)"),
+        ("WithoutParameters", 4, "WithoutParameters.objectives(): objective loss: no parameter name starts with"),
+        ("WithoutMethods", 2, "WithoutMethods does not define how it learns: write learn(self, items, trainee)"),
         ("RaisesInInit", 4, f"RaisesInInit.__init__ failed in {PLUGINS}:\nTraceback (most recent call last):"),
         (
             "ReadsWhatThereIsNot",
@@ -231,7 +231,7 @@ def test_a_hung_step_ends_at_the_first_interrupt(tmp_path: Path, monkeypatch: py
             f"ReadsWhatThereIsNot failed in {PLUGINS}:\nTraceback (most recent call last):",
         ),
         ("InitWithoutConfig", 4, f"write __init__(self, config), as in Algorithm; it is in {PLUGINS}"),
-        ("InitWithoutSuper", 4, "'InitWithoutSuper' object has no attribute 'config', which rlrun reads: derive"),
+        ("InitWithoutSuper", 4, "'InitWithoutSuper' object has no attribute 'config', which rlrun needs: derive"),
         ("LearnWithoutTrainee", 4, "LearnWithoutTrainee.learn() takes 2 positional arguments but 3 were given: write"),
         ("PolicyWithoutSpaces", 4, f"write policy(self, spaces, seed), as in Algorithm; it is in {PLUGINS}"),
         ("LossOfOutputs", 4, f"write loss(self, outputs, batch, scheduled), as in PPO; it is in {PLUGINS}"),
@@ -279,7 +279,7 @@ def test_a_limit_on_memory_is_a_lack_of_memory(tmp_path: Path) -> None:
 def test_an_interrupt_that_an_env_raises_ends_like_the_user_s(tmp_path: Path) -> None:
     done = here(tmp_path, "train", "-f", spec(tmp_path, env="strange_envs:Interrupts"))
     assert done.exit_code == 130, done.stderr
-    assert f"SIGINT: stopped; go on with: rlrun resume {tmp_path}/runs/strange" in done.stderr
+    assert f"SIGINT: stopped; continue with: rlrun resume {tmp_path}/runs/strange" in done.stderr
 
 
 def test_an_env_that_cannot_be_trained_in_ends_with_6_and_leaves_no_run(tmp_path: Path, wording) -> None:

@@ -88,7 +88,7 @@ def test_a_run_whose_whole_tree_was_killed_ends_as_if_nothing_had_happened(
     notes = [event.text for event in events if isinstance(event, TrialNote)]
     assert len(notes) == 1
     # The newest checkpoint may have been on its way to the disk; the one before it was there when that one began.
-    assert notes[0].startswith(("continues after iteration 5, from ", "continues after iteration 10, from "))
+    assert notes[0].startswith(("continuing after iteration 5, from ", "continuing after iteration 10, from "))
     assert "not exactly" not in notes[0]
     times = [row["time_total_s"] for row in trial.results()]
     assert times == sorted(times)
@@ -97,7 +97,7 @@ def test_a_run_whose_whole_tree_was_killed_ends_as_if_nothing_had_happened(
 def test_a_run_that_is_told_to_end_saves_where_the_iteration_ends_and_says_how_to_go_on(tmp_path: Path) -> None:
     interrupted = run_until(spec(), tmp_path, "local", 7, "SIGTERM", "self")
     assert interrupted.returncode == 130, interrupted.stderr
-    assert interrupted.stdout == f"SIGTERM: stopped; go on with: rlrun resume {tmp_path}/steady\n"
+    assert interrupted.stdout == f"SIGTERM: stopped; continue with: rlrun resume {tmp_path}/steady\n"
     assert interrupted.stderr == ""
     assert (tmp_path / "steady" / TRIAL / "checkpoints/iteration_000007").is_dir()
 
@@ -125,7 +125,7 @@ def test_a_run_that_is_told_to_end_while_ray_starts_says_how_to_begin_again(tmp_
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=800)
     assert done.returncode == 130, done.stderr
-    assert done.stdout == f"SIGTERM: stopped; go on with: rlrun resume {tmp_path}/steady\n"
+    assert done.stdout == f"SIGTERM: stopped; continue with: rlrun resume {tmp_path}/steady\n"
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert str(tmp_path) not in listed
 
@@ -134,7 +134,7 @@ def test_a_signal_to_the_group_saves_what_runs_of_a_sweep_and_leaves_no_process_
     sweep = spec(seeds=3)
     interrupted = run_until(sweep, tmp_path, "ray", 9, "SIGTERM", "group")
     assert interrupted.returncode == 130, interrupted.stderr
-    assert interrupted.stdout == f"SIGTERM: stopped; go on with: rlrun resume {tmp_path}/steady\n"
+    assert interrupted.stdout == f"SIGTERM: stopped; continue with: rlrun resume {tmp_path}/steady\n"
     assert interrupted.stderr == ""
     run = tmp_path / "steady"
     statuses = [TrialDirectory(run / f"{seed:03}-seed={seed}").read_record() for seed in range(3)]

@@ -138,7 +138,7 @@ def test_a_trial_that_fails_starts_again_as_often_as_the_spec_allows(
     assert (trial.status, trial.error, trial.last_result["iteration"]) == ("TERMINATED", "", 3)
     again = [event.text for event in events if isinstance(event, TrialNote) and "starts again" in event.text]
     assert len(again) == 1
-    assert again[0].startswith("starts again (restart 1 of 1): ")
+    assert again[0].startswith("restarting (1 of 1): ")
     assert "the world is too small" in again[0]
     (whole,) = rlrun.run({"whole": {**spec, "env": env}}, runs_dir=tmp_path / "runs", executor="local")
     assert all_numbers(trial.results()) == all_numbers(whole.results())

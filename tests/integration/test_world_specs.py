@@ -138,10 +138,10 @@ def test_a_killed_trial_with_a_league_goes_on_as_if_nothing_had_happened(
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"league": {**LEAGUE["league"], "pool": 3}}, r"has league\.pool: 3, and .* was made with 2"),
+        ({"league": {**LEAGUE["league"], "pool": 3}}, r"has league\.pool: 3, but .* was written with 2"),
         (
             {"seats": {"opponent": {**LEAGUE["seats"]["opponent"], "self_play_share": 0.1}}},
-            r"has seats\.opponent\.self_play_share: 0\.1, and .* was made with 0\.5",
+            r"has seats\.opponent\.self_play_share: 0\.1, but .* was written with 0\.5",
         ),
     ],
 )

@@ -88,7 +88,7 @@ class ActorQNets(nn.Module):
         network: type[NetworkModule] = NetworkModule,
     ) -> None:
         if model.module is not None:
-            raise UsageError("model.module: actors under critics of actions are built by rlrun; leave it null")
+            raise UsageError("model.module: rlrun builds the actor of this algorithm itself; leave module null")
         super().__init__()
         with seeded(seed):
             self.critics = nn.ModuleList(map(network, critics))

@@ -47,13 +47,13 @@ class ExtendedModelConfig(SoftModelConfig):
     @model_validator(mode="after")
     def _one_normalization(self) -> ExtendedModelConfig:
         if (self.batch_renorm or self.residual) and (self.normalization or self.critic_normalization):
-            raise ValueError("batch_renorm and residual normalise by themselves; leave out normalization")
+            raise ValueError("batch_renorm and residual include normalization; leave normalization out")
         if (self.batch_renorm and self.residual) or (self.core and (self.batch_renorm or self.residual)):
-            raise ValueError("batch_renorm and residual exclude each other and a core")
+            raise ValueError("batch_renorm, residual and model.core cannot be combined; choose one")
         if self.residual:
             for name, widths in (("hiddens", self.dense_widths), ("critic_hiddens", self.critic_hiddens)):
                 if widths is not None and len(set(widths)) != 1:
-                    raise ValueError(f"residual: all {name} are of one width, not {list(widths)}")
+                    raise ValueError(f"residual: all {name} must have the same width, not {list(widths)}")
         return self
 
 
@@ -98,20 +98,27 @@ class ExtendedSACConfig(SACConfig):
                 f"dropped_per_critic ({self.dropped_per_critic}) must be below num_quantiles ({self.num_quantiles})"
             )
         if self.num_quantiles is not None and self.num_target_critics is not None:
-            raise ValueError("num_quantiles: targets pool the quantiles of all critics; leave num_target_critics null")
+            raise ValueError(
+                "num_quantiles: targets pool the quantiles of all critics, so leave num_target_critics null"
+            )
         if self.num_quantiles is not None and self.joint_targets:
-            raise ValueError("num_quantiles and joint_targets exclude each other: quantiles have target networks")
+            raise ValueError(
+                "num_quantiles and joint_targets cannot be combined, because quantile critics use target "
+                "networks; set only one"
+            )
         return self
 
     @model_validator(mode="after")
     def _has_networks_for_its_updates(self) -> ExtendedSACConfig:
         model = self.model
         if model.batch_renorm and not self.joint_targets:
-            raise ValueError("model.batch_renorm needs joint_targets: target networks have no statistics of their own")
+            raise ValueError(
+                "model.batch_renorm needs joint_targets: true, because target networks keep no batch statistics"
+            )
         if self.joint_targets and model.core is not None:
-            raise ValueError("joint_targets: recurrent networks have target networks; leave model.core null")
+            raise ValueError("joint_targets: recurrent networks need target networks; leave model.core null")
         if self.critic_dropout and (model.core is not None or model.residual):
-            raise ValueError("critic_dropout: plain dense layers alone drop units; leave model.core and residual out")
+            raise ValueError("critic_dropout works only with plain dense layers; leave out model.core and residual")
         return self
 
 

@@ -56,8 +56,8 @@ class ExtendedSoftPolicy(SoftPolicy):
                 self._soft = partial(QuantileNetworks, dropped=config.dropped_per_critic)
         elif config.num_quantiles is not None or config.joint_targets:
             raise UsageError(
-                f"critics with num_quantiles or joint_targets value actions of a bounded Box, not of {spaces.action}; "
-                "leave these settings null and false, or take sac"
+                "num_quantiles and joint_targets work only with actions in a bounded Box, not in "
+                f"{spaces.action}; set them to null and false, or use sac"
             )
 
     @override

@@ -50,8 +50,9 @@ def preset(
 
 TQC = preset(
     "TQC",
-    "Truncated quantile critics: targets leave out the largest quantiles of all critics (arXiv:2005.04269).",
-    "Settings of TQC (Kuznetsov et al., arXiv:2005.04269); the defaults are those of its table 3, next to SAC's.",
+    "Truncated quantile critics: targets drop the largest quantiles of all critics (arXiv:2005.04269).",
+    "Settings of TQC (Kuznetsov et al., arXiv:2005.04269); the defaults are those of the paper's table 3, "
+    "and SAC's for the rest.",
     {"critic_lr": 3e-4, "num_critics": 5, "num_quantiles": 25, "dropped_per_critic": 2, "actor_objective": "mean"},
     acts_in=("bounded Box",),
 )
@@ -59,7 +60,8 @@ TQC = preset(
 REDQ = preset(
     "REDQ",
     "Randomized ensembled double Q-learning: many critics, and many updates per env step (arXiv:2101.05982).",
-    "Settings of REDQ (Chen et al., arXiv:2101.05982); the defaults are those of its appendix, next to SAC's.",
+    "Settings of REDQ (Chen et al., arXiv:2101.05982); the defaults are those of the paper's appendix, and "
+    "SAC's for the rest.",
     {
         "critic_lr": 3e-4,
         "learning_starts": 5000,
@@ -74,7 +76,8 @@ REDQ = preset(
 DroQ = preset(
     "DroQ",
     "Dropout Q-functions: two critics with dropout and LayerNorm, and many updates per env step (arXiv:2110.02034).",
-    "Settings of DroQ (Hiraoka et al., arXiv:2110.02034); the defaults are those of its appendix, next to SAC's.",
+    "Settings of DroQ (Hiraoka et al., arXiv:2110.02034); the defaults are those of the paper's appendix, "
+    "and SAC's for the rest.",
     {
         "critic_lr": 3e-4,
         "learning_starts": 5000,
@@ -89,8 +92,9 @@ DroQ = preset(
 
 CrossQ = preset(
     "CrossQ",
-    "SAC with batch renormalisation and no target networks: one pass gives values and targets (arXiv:1902.05605).",
-    "Settings of CrossQ (Bhatt et al., arXiv:1902.05605); the defaults are those of its table 2, next to SAC's.",
+    "SAC with batch renormalization and no target networks: one pass computes values and targets (arXiv:1902.05605).",
+    "Settings of CrossQ (Bhatt et al., arXiv:1902.05605); the defaults are those of the paper's table 2, and "
+    "SAC's for the rest.",
     {
         "lr": 1e-3,
         "critic_lr": 1e-3,
@@ -102,7 +106,7 @@ CrossQ = preset(
     },
     fixed_values={
         **FEED_FORWARD,
-        "targets come from the critics themselves": {
+        "targets come from the critics, without target networks": {
             "joint_targets": True,
             "tau": 0.005,
             "target_update_interval": 1,
@@ -113,8 +117,9 @@ CrossQ = preset(
 
 SimBa = preset(
     "SimBa",
-    "SAC with normalised observations, residual blocks of LayerNorm, and weight decay (arXiv:2410.09754).",
-    "Settings of SimBa (Lee et al., arXiv:2410.09754); the defaults are those of its table 7, next to SAC's.",
+    "SAC with normalized observations, residual blocks with LayerNorm, and weight decay (arXiv:2410.09754).",
+    "Settings of SimBa (Lee et al., arXiv:2410.09754); the defaults are those of the paper's table 7, and "
+    "SAC's for the rest.",
     {
         "lr": 1e-4,
         "critic_lr": 1e-4,

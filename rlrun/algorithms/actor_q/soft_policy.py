@@ -92,13 +92,15 @@ class SoftPolicy(ActorQPolicy):
                 self._soft, self.num_normal, num_values = SquashedNetworks, actions.size, 1
                 self.default_target_entropy = -float(actions.size)
             case _:
-                raise UsageError(f"a soft policy acts in a bounded Box or in Discrete, not in {spaces.action}")
+                raise UsageError(
+                    f"this algorithm needs actions in a bounded Box or Discrete space, not in {spaces.action}"
+                )
         log_stds = LogStds(self.num_normal, model.log_std_init, state_dependent=True) if model.use_sde else None
         self.actor_spec = actor(actor_leaves(leaves, model), model, actions.num_outputs, log_stds)
         if model.use_sde and not (self.num_normal and self.actor_spec.is_dense):
             raise UsageError(
-                "model.use_sde: only continuous actions are explored that way, not as a function of encoders with "
-                "parameters, as of images, or of attention"
+                "model.use_sde works only with continuous actions, and not with learned encoders (such as "
+                "for images) or attention; set it to false"
             )
         seen = critic_leaves(leaves, model)
         critics = [critic(seen, model, num_values, self.num_normal)] * config.num_critics

@@ -85,17 +85,17 @@ class RankedReturnsConfig(ConfigModel):
     """Number of recent returns over which the percentile is computed."""
 
 
-@fixed("a position is all that a search is shown", views={})
-@fixed("an action of a game is one choice", autoregressive=False)
+@fixed("a search sees only the current position", views={})
+@fixed("an action in a game is a single choice", autoregressive=False)
 @fixed(WHO_EMBEDS_ACTIONS, action_embeddings=None)
-@fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
+@fixed("actions are not drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
 class SearchModelConfig(FeedForwardModelConfig):
     """Settings of the network for tree search, which predicts prior probabilities of actions and a position's value."""
 
 
-@fixed("a game is worth its result, which no discount changes", gamma=1.0, clip_rewards=None)
-@fixed("rows hold the result of their game", n_step=1, target_update_interval=1, tau=1.0)
-@fixed("boards are seen as they are", normalize_observations=False)
+@fixed("the value of a game is its undiscounted result", gamma=1.0, clip_rewards=None)
+@fixed("rows hold the result of the game, not rewards", n_step=1, target_update_interval=1, tau=1.0)
+@fixed("boards are used unscaled", normalize_observations=False)
 @defaults(num_envs_per_worker=32, rollout_fragment_length=8, lr=1e-3, max_grad_norm=None, training_intensity=0.25)
 @defaults(model={"shared_value": True, "activation": "relu"}, learning_starts=1000, minibatch_size=128)
 class AlphaZeroConfig(OffPolicyConfig):
@@ -143,7 +143,7 @@ class AlphaZeroConfig(OffPolicyConfig):
     @model_validator(mode="after")
     def _one_player_or_two(self) -> AlphaZeroConfig:
         if self.gate is not None and self.ranked_returns is not None:
-            raise ValueError("gate is a match of two players, and ranked_returns are of games of one: leave one out")
+            raise ValueError("gate needs a two-player game and ranked_returns a one-player game; leave one out")
         return self
 
     @property
@@ -163,10 +163,10 @@ class AlphaZero(Algorithm[AlphaZeroConfig]):
     policy_family = "rlrun.algorithms.alphazero.policy:SearchingPolicy"
     worker_factory = "rlrun.algorithms.alphazero.self_play_worker:SelfPlayWorker"
     learner_metrics = (
-        Metric("policy_loss", "nats", "Cross-entropy of the policy to the visits of searches", mode="min"),
-        Metric("value_loss", "", "Mean squared error of the values to the results of games", mode="min"),
+        Metric("policy_loss", "nats", "Cross-entropy between the policy and the search's visit counts", mode="min"),
+        Metric("value_loss", "", "Mean squared error between values and game results", mode="min"),
         ENTROPY,
-        Metric("visits_entropy", "nats", "Mean entropy of the visits, which the cross-entropy cannot fall below"),
+        Metric("visits_entropy", "nats", "Mean entropy of the visit counts, a lower bound of the cross-entropy"),
         GRAD_NORM,
     )
 
@@ -196,7 +196,7 @@ class AlphaZero(Algorithm[AlphaZeroConfig]):
         if world.game is None:
             raise UsageError(_NEEDS_A_GAME)
         if self.config.ranked_returns is not None and world.slots != 1:
-            raise UsageError("ranked_returns: they are for games of one player, and this world has several")
+            raise UsageError("ranked_returns needs a one-player game, but this world has several players; leave it out")
         return self.family_policy(spaces, seed, world)
 
     @override
@@ -285,8 +285,8 @@ class AlphaZero(Algorithm[AlphaZeroConfig]):
 
 
 _NEEDS_A_GAME = (
-    "alphazero plays a game whose rules it can search in: a world with array_game(), without wrappers, such as "
-    "env: {world: rlrun.toys:TicTacToe}"
+    "alphazero needs a game that it can search: a world with array_game() and without wrappers, such as env: "
+    "{world: rlrun.toys:TicTacToe}"
 )
 
 

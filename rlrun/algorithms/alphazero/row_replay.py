@@ -19,8 +19,8 @@ _OF_WORKERS = ("valid", "weights_version")
 """Names of columns that are not stored in the buffer."""
 
 
-@fixed("rows are drawn uniformly", sampling="uniform", priority_alpha=0.6, priority_beta=0.4, priority_epsilon=1e-6)
-@fixed("an observation is kept as it is", frame_stack=None, hindsight=None)
+@fixed("rows are sampled uniformly", sampling="uniform", priority_alpha=0.6, priority_beta=0.4, priority_epsilon=1e-6)
+@fixed("observations are stored unchanged", frame_stack=None, hindsight=None)
 class RowReplayConfig(ReplayConfig):
     """Settings of a uniform replay buffer of independent rows."""
 

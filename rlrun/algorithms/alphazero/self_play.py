@@ -46,7 +46,7 @@ class MoveBySymmetries(StatefulOperator):
         """Transforms rows [S, 1] by random symmetries."""
         world = self.trainee.world
         if world is None or world.game is None:
-            raise RuntimeError("there is no game whose positions these are")
+            raise RuntimeError("this policy acts on positions of a game, so it needs the game to search")
         symmetries = world.game.symmetries
         if len(symmetries) == 1:
             return item
@@ -79,7 +79,7 @@ class RaiseBar(StatefulOperator):
         Ranked rewards: Laterre et al., arXiv:1807.01672, section 3.
     """
 
-    declared_metrics = (Metric("ranked/bar", "return", "Return that a game has to reach to count as a win"),)
+    declared_metrics = (Metric("ranked/bar", "return", "Return above which a game counts as a win"),)
 
     def __init__(self, trainee: Trainee, *, percentile: float, newest: int) -> None:
         self.trainee = trainee
@@ -129,8 +129,8 @@ class BroadcastAccepted(StatefulOperator):
     """
 
     declared_metrics = (
-        Metric("gate/points", "", "Share of the points that new weights got in their latest match"),
-        Metric("gate/accepted", "", "Matches after which new weights were accepted, so far"),
+        Metric("gate/points", "", "Share of points that new weights scored in their latest match"),
+        Metric("gate/accepted", "", "Number of matches after which new weights were accepted"),
     )
 
     def __init__(self, trainee: Trainee, play: Match, *, every: int, share: float) -> None:
@@ -190,7 +190,7 @@ class BroadcastAccepted(StatefulOperator):
             acting = np.asarray(state["accepted"]["acting"], np.float32)
             present = self.trainee.weights()
             if acting.shape != present.acting.shape:
-                raise ValueError("the accepted weights are of another network")
+                raise ValueError("the accepted weights belong to a different network")
             version = as_count(state["accepted"]["version"])
             self._accepted = dataclasses.replace(present, acting=acting, version=version)
             self.trainee.workers.send(self._accepted)

@@ -323,6 +323,6 @@ def _check_results(outcomes: Floats) -> None:
     outside = outcomes[~(np.abs(outcomes) <= 1)]
     if len(outside):
         raise EnvironmentUnusable(
-            f"a game has ended with the result {outside[0]:g}, and a search takes results from -1 to 1: have the game "
-            "return such results, or set config.ranked_returns, which ranks the returns of games of one player"
+            f"a game ended with the result {outside[0]:g}, but tree search needs results from -1 to 1: make "
+            "the game return such results, or, in a one-player game, set config.ranked_returns"
         )

@@ -46,10 +46,10 @@ class ArcherPolicy(ActorCriticPolicy):
     def __init__(self, spaces: Spaces, config: ArcherConfig, seed: int) -> None:
         super().__init__(spaces, config, seed)
         if not isinstance(self.action_space, DiscreteActions):
-            raise UsageError(f"archer writes tokens, which are Discrete actions, not {spaces.action}")
+            raise UsageError(f"archer needs Discrete actions (tokens), not {spaces.action}")
         if unknown := [token for token in config.utterance_end or () if token >= self.action_space.num_outputs]:
             raise UsageError(
-                f"utterance_end: there is no token {unknown[0]}; tokens are 0 to {self.action_space.num_outputs - 1}"
+                f"utterance_end: token {unknown[0]} does not exist; tokens are 0 to {self.action_space.num_outputs - 1}"
             )
         spec = self.spec()
         self.actor = TorchNetwork(NetworkModule(spec.only("outputs")))

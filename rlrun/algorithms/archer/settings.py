@@ -16,8 +16,8 @@ ACTOR, CRITICS = "policy_", "value_"
 
 @fixed(WHO_DRAWS_IN_ORDER, autoregressive=False)
 @fixed(WHO_EMBEDS_ACTIONS, action_embeddings=None)
-@fixed("actor and critics share no layers, and are built by rlrun", shared_value=False, module=None)
-@fixed("no token is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
+@fixed("rlrun builds actor and critics, which share no layers", shared_value=False, module=None)
+@fixed("tokens are not drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
 class ArcherModelConfig(ModelConfig):
     """Settings of the networks of actor and critics, each with a recurrent core that reads the dialogue."""
 
@@ -25,8 +25,8 @@ class ArcherModelConfig(ModelConfig):
     """Recurrent core after the dense layers: `lstm`, `gru`, or `gtrxl`, which attends to the last steps."""
 
 
-@fixed("a sequence begins with the recurrent state recorded while acting", burn_in=0)
-@fixed("utterances are drawn uniformly", sampling="uniform", priority_alpha=0.6, priority_beta=0.4)
+@fixed("sequences start from the recurrent state recorded while acting", burn_in=0)
+@fixed("utterances are sampled uniformly", sampling="uniform", priority_alpha=0.6, priority_beta=0.4)
 @fixed("utterances have no goals", hindsight=None)
 class UtteranceReplayConfig(SequenceReplayConfig):
     """Settings of a replay buffer of token sequences, which also stores the tokens' probabilities when sampled."""
@@ -39,10 +39,10 @@ class UtteranceReplayConfig(SequenceReplayConfig):
     """Distance in tokens between possible starts of sequences; below `length`, sequences overlap."""
 
 
-@fixed("a replay keeps observations as they are", normalize_observations=False)
-@fixed("a replay buffer would keep each reward in the scale of its time", normalize_rewards=False)
-@fixed("minibatches from a replay buffer are learned from in one process", num_learners=0, num_parameter_servers=0)
-@fixed("a minibatch from a replay buffer is learned from as a whole", microbatch_size=None)
+@fixed("a replay buffer stores observations unnormalized", normalize_observations=False)
+@fixed("a replay buffer would mix rewards that were scaled at different times", normalize_rewards=False)
+@fixed("minibatches from a replay buffer are processed in one process", num_learners=0, num_parameter_servers=0)
+@fixed("a minibatch from a replay buffer is used as a whole", microbatch_size=None)
 @fixed(WHO_HAS_CURIOSITY, curiosity=None)
 @fixed(WHO_HAS_CONSTRAINTS, constraint=None)
 @defaults(gamma=0.95, lr=1e-3, train_batch_size=1024, max_grad_norm=1.0)

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 @defaults(num_envs_per_worker=1, min_env_steps_per_iteration=100)
-@fixed("regressions are solved exactly, by no gradient", lr=1.0, max_grad_norm=None, microbatch_size=None)
-@fixed("regressions are solved exactly, by no gradient", compile=False, precision="float32")
-@fixed("a pull's reward is all that follows from it", gamma=0.0)
-@fixed("what is expected of an arm is the reward as it is", normalize_rewards=False, clip_rewards=None)
-@fixed("what was learned of a context holds for it as it is", normalize_observations=False)
-@fixed("what is expected of an arm is linear in what is observed", model={})
+@fixed("regressions are solved exactly, without gradients", lr=1.0, max_grad_norm=None, microbatch_size=None)
+@fixed("regressions are solved exactly, without gradients", compile=False, precision="float32")
+@fixed("a pull has no consequences beyond its reward", gamma=0.0)
+@fixed("regressions predict the unscaled reward", normalize_rewards=False, clip_rewards=None)
+@fixed("regressions use the unnormalized context", normalize_observations=False)
+@fixed("the expected reward is linear in the observation", model={})
 @fixed("regressions are solved in the trial's process", num_learners=0, num_parameter_servers=0, num_gpus=0.0)
 class LinearBanditConfig(AlgorithmConfig):
     """Settings of linear bandits.

@@ -61,7 +61,7 @@ class LinearBanditPolicy(Policy):
         exploration: Callable[[int, int], Exploration],
     ) -> None:
         if not isinstance(action_space, Discrete):
-            raise UsageError(f"a bandit's arms are a finite number of actions (Discrete), not {action_space}")
+            raise UsageError(f"a bandit needs a finite number of arms (Discrete actions), not {action_space}")
         self.arms = linear_arms(observation_space, int(action_space.n))
         self.leaves = ObservationLeaf("vector", observation_space.shape or ())
         self.action_space = DiscreteActions(action_space)
@@ -107,6 +107,6 @@ def linear_arms(observation_space: gymnasium.Space[Any], num_arms: int) -> Linea
         case Box() if len(observation_space.shape) == 2 and observation_space.shape[0] == num_arms:
             return LinearArms(1, observation_space.shape[1])
     raise UsageError(
-        f"a linear bandit observes a context (a Box of one dimension, or Discrete), or features of each of its "
-        f"{num_arms} arms (a Box [{num_arms}, features]), not {observation_space}"
+        "a linear bandit needs as observation a context (a one-dimensional Box, or Discrete) or features of "
+        f"each of its {num_arms} arms (a Box [{num_arms}, features]), not {observation_space}"
     )

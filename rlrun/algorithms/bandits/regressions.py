@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from rlrun.engine.flow.trainee import Trainee
 
 NO_BANDIT = (
-    "linear bandits learn what a pull pays at once, and here an episode was terminated after several steps: "
-    "take q_learning, dqn or ppo where a step changes what the next one meets. "
-    "A bandit of several pulls truncates its episodes, and does not terminate them"
+    "linear bandits learn only from immediate rewards, but this env terminated an episode after several "
+    "steps. Use q_learning, dqn or ppo if actions affect later steps; if they do not, have the env truncate "
+    "the episode instead of terminating it"
 )
 """Error message on an env whose episodes have several steps."""
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from rlrun.engine.policy.stochastic_actor import StochasticActorOutputs
 
 
-@fixed("there is no value network", shared_value=False)
-@fixed("there is no critic", critic_sees=None)
+@fixed("the policy has no value network", shared_value=False)
+@fixed("the policy has no critic", critic_sees=None)
 @fixed(WHO_DRAWS_IN_ORDER, autoregressive=False)
 class DistillModelConfig(ModelConfig):
     """Settings of the student's network."""
@@ -38,12 +38,12 @@ class DistillModelConfig(ModelConfig):
 
 @fixed(WHO_HAS_CURIOSITY, curiosity=None)
 @fixed(WHO_HAS_CONSTRAINTS, constraint=None)
-@fixed("the teacher counts, whatever is rewarded", gamma=0.0, clip_rewards=None, normalize_rewards=False)
+@fixed("the student learns from the teacher, not from rewards", gamma=0.0, clip_rewards=None, normalize_rewards=False)
 @defaults(lr=1e-3, num_envs_per_worker=8, num_epochs=4, minibatch_size=256)
 class DistillConfig(EpochsSettings, OnPolicyConfig):
     """Settings of policy distillation."""
 
-    needed: ClassVar[Mapping[str, str]] = {"expert": "must name a checkpoint: distill learns what its policy does"}
+    needed: ClassVar[Mapping[str, str]] = {"expert": "must name a checkpoint: distill imitates its policy"}
 
     model: DistillModelConfig = DistillModelConfig()
     """Network architecture of the student. With `actor_sees` it sees less than the teacher; a core remembers."""

@@ -58,13 +58,17 @@ class DistillingBehavior(LabelingBehavior):
     def expert(self) -> Expert:
         expert = super().expert()
         if not isinstance(expert, SavedExpert):
-            raise UsageError("distill learns action distributions: name a checkpoint; dagger learns from a function")
+            raise UsageError(
+                "distill needs a teacher with action distributions: name a checkpoint. To learn from a function, "
+                "use dagger"
+            )
         space, drawn = expert.behavior.action_space, expert.behavior.exploration
         drawn = drawn.inner if isinstance(drawn, UniformUntil) else drawn
         if type(space) is not type(self.action_space) or not isinstance(drawn, SampleActions | StateDependentNoise):
             raise UsageError(
-                "distill needs a teacher whose actions are drawn from a distribution as those of ppo are, not by "
-                f"{type(space).__name__} and {type(drawn).__name__}; dagger learns from its likeliest actions"
+                "distill needs a teacher that samples from an action distribution, as ppo does, not "
+                f"{type(space).__name__} with {type(drawn).__name__}; to imitate the teacher's greedy "
+                "actions, use dagger"
             )
         return expert
 

@@ -90,7 +90,7 @@ class ScriptedExpert:
         self._named: Any = load_object(path, "expert")
         self._episodes: list[ScriptedEpisode] = []  # of a class, by slot
         if not callable(self._named):
-            raise UsageError(f"the expert '{path}' is no function but {type(self._named).__name__}")
+            raise UsageError(f"expert '{path}' must be a function, got {type(self._named).__name__}")
 
     def __call__(self, observations: Any, episode_starts: NDArray[np.bool_], draws: Floats) -> Any:
         """Actions for observations [B, ...].
@@ -105,11 +105,11 @@ class ScriptedExpert:
             actions = [script(observation) for script, observation in zip(scripts, seen, strict=True)]
         except (Exception, SystemExit) as error:
             text = "".join(traceback.format_exception(error)).rstrip()
-            raise TrainingFailed(f"the expert {self._path} raised:\n{text}") from error
+            raise TrainingFailed(f"expert {self._path} raised:\n{text}") from error
         for action in actions:
             if action not in self._spaces.action:
                 raise TrainingFailed(
-                    f"the expert {self._path} must return an action of {self._spaces.action}, not {action!r}"
+                    f"expert {self._path} must return an action in {self._spaces.action}, got {action!r}"
                 )
         return batched(self._spaces.action, *actions)
 
@@ -165,7 +165,7 @@ class SavedExpert:
         try:
             frozen = read_opponent(path).in_world(spaces, None)
         except UsageError as error:
-            raise UsageError(f"the expert {path}: {error}") from error
+            raise UsageError(f"expert {path}: {error}") from error
         self._behavior: BehaviorPolicy = frozen.make()
         self._behavior.load(frozen.weights)
 

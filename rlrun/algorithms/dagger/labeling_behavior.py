@@ -187,6 +187,8 @@ class LabelingBehavior(BehaviorPolicy):
         """
         if self._expert is None:
             if self._path is None:
-                raise UsageError("an expert is asked for actions: set config.expert to a function or a checkpoint")
+                raise UsageError(
+                    "config.expert is missing: set it to a function or a checkpoint that supplies the expert's actions"
+                )
             self._expert = expert_at(self._path, self._spaces)
         return self._expert

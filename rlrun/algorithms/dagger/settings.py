@@ -20,8 +20,8 @@ EXPERT_OUTPUTS = "expert_outputs"
 
 
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
-@fixed("there is no value network", shared_value=False)
-@fixed("there is no critic", critic_sees=None)
+@fixed("the policy has no value network", shared_value=False)
+@fixed("the policy has no critic", critic_sees=None)
 class DAggerModelConfig(ModelConfig):
     """Settings of the network of a policy that imitates an expert."""
 
@@ -34,8 +34,8 @@ class DAggerModelConfig(ModelConfig):
     learning_starts=0,
     min_env_steps_per_iteration=100,
 )
-@fixed("the expert's actions count, whatever is rewarded", gamma=0.0, n_step=1, clip_rewards=None)
-@fixed("there is no target network", target_update_interval=1, tau=1.0)
+@fixed("the policy learns from the expert's actions, not from rewards", gamma=0.0, n_step=1, clip_rewards=None)
+@fixed("dagger has no target network", target_update_interval=1, tau=1.0)
 class DAggerConfig(OffPolicyConfig):
     """Settings of DAgger (Ross, Gordon and Bagnell, arXiv:1011.0686).
 
@@ -43,7 +43,7 @@ class DAggerConfig(OffPolicyConfig):
     learner then trains on `training_intensity` minibatches per collected step.
     """
 
-    needed: ClassVar[Mapping[str, str]] = {"expert": "must name an expert to ask: dagger imitates it"}
+    needed: ClassVar[Mapping[str, str]] = {"expert": "must name the expert that dagger imitates"}
 
     model: DAggerModelConfig = DAggerModelConfig()
     """Network architecture."""
@@ -57,9 +57,9 @@ class DAggerConfig(OffPolicyConfig):
     @model_validator(mode="after")
     def _all_labels_count_alike(self) -> DAggerConfig:
         if self.replay.sampling == "prioritized":
-            raise ValueError("replay.sampling: labels have no TD errors to sample by; leave it out")
+            raise ValueError("replay.sampling: dagger has no TD errors to prioritize by; leave it out")
         if self.replay.hindsight is not None:
-            raise ValueError("replay.hindsight: a label is the expert's action for the goal that it saw; leave it out")
+            raise ValueError("replay.hindsight: the expert's labels apply only to the goal it observed; leave it out")
         return self
 
     @property

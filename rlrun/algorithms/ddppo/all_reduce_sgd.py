@@ -154,7 +154,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
     def __call__(self, item: SampleBatch) -> ReplicaUpdate:
         """Runs epochs of SGD on a batch [T, B] with `values` and `value_targets`."""
         if self._weights is None:
-            raise RuntimeError("a worker learns from weights on, and none have arrived")
+            raise RuntimeError("a worker started to learn before it received weights")
         learner, weights = self._started(), self._weights
         if self._goes_on_from is not None:
             learner.load_flat(self._goes_on_from.flat)
@@ -269,7 +269,7 @@ class MirrorReplicas(Operator):
             learner.weights_version += 1
             self._statistics.append(replica["learner"]["statistics"])
         elif replica["digest"] != zlib.crc32(learner.flat().tobytes()):
-            raise TrainingFailed(f"the parameters of rollout worker {worker} are no longer those of the others")
+            raise TrainingFailed(f"the parameters of rollout worker {worker} differ from those of the others")
         return [replica] if worker == self.trainee.workers.indices[-1] else []
 
     declared_metrics = tuple(metric.below("learner/") for metric in VALUE_METRICS)

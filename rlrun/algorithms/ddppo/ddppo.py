@@ -23,9 +23,9 @@ MEETING_TIMEOUT_S = 300.0
 
 @fixed(WHO_HAS_CURIOSITY, curiosity=None)
 @fixed(WHO_HAS_CONSTRAINTS, constraint=None)
-@fixed("the workers learn, on CPUs", num_gpus=0.0, num_learners=0, num_parameter_servers=0)
-@fixed("the workers learn in step", asynchronous=False)
-@fixed("the others cannot continue without a worker that died", max_worker_restarts=0)
+@fixed("the rollout workers learn, on CPUs", num_gpus=0.0, num_learners=0, num_parameter_servers=0)
+@fixed("the rollout workers learn in lockstep", asynchronous=False)
+@fixed("if a worker dies, the others cannot continue", max_worker_restarts=0)
 class DDPPOConfig(PPOConfig):
     """Settings of DD-PPO (Wijmans et al., arXiv:1911.00357).
 
@@ -40,16 +40,16 @@ class DDPPOConfig(PPOConfig):
         batch = self.fragment_length * self.env_slots
         if self.rollout_fragment_length is not None and batch != self.train_batch_size:
             raise ValueError(
-                "every worker learns from one fragment at a time: leave rollout_fragment_length out, or set "
+                "each worker learns from one fragment at a time: leave out rollout_fragment_length, or set "
                 f"train_batch_size to {batch}"
             )
         if self.minibatch_size < self.num_workers:
-            raise ValueError(f"minibatch_size ({self.minibatch_size}) must not be below num_workers")
+            raise ValueError(f"minibatch_size ({self.minibatch_size}) must be at least num_workers")
         part = self.minibatch_size // max(self.num_workers, 1)
         if self.model.core is not None and part % self.seq_len:
             raise ValueError(
-                f"each worker's part of a minibatch ({part} steps) must be a multiple of seq_len ({self.seq_len}): "
-                "minibatches of a recurrent network are whole sequences"
+                f"each worker's part of a minibatch ({part} steps) must be a multiple of seq_len ({self.seq_len}), "
+                "because minibatches of a recurrent network hold whole sequences"
             )
         return self
 

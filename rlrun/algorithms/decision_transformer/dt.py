@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
 @fixed("the transformer's layers are set by embedding, num_layers and num_heads", hiddens=(64, 64), module=None)
-@fixed("the transformer itself sees the last context_length steps", views={})
-@fixed("there is no value network", shared_value=False)
+@fixed("the transformer already sees the last context_length steps", views={})
+@fixed("the policy has no value network", shared_value=False)
 @fixed(WHO_HAS_PRIVILEGES, actor_sees=None, critic_sees=None)
 class DTModelConfig(ModelConfig):
     """Settings of the encoding of observations as inputs of a Decision Transformer."""

@@ -49,9 +49,11 @@ class DTPolicy(Policy):
         self.leaves = policy_leaves(*spaces, config.model, normalize_observations=config.normalize_observations)
         space = make_action_space(spaces.action)
         if not isinstance(space, OwnActions):
-            raise UsageError(f"dt acts in a Discrete or a Box space, not in {spaces.action}")
+            raise UsageError(f"dt needs Discrete or Box actions, not {spaces.action}")
         if not all(leaf.is_dense for leaf in leaves(self.leaves)):
-            raise UsageError(f"dt sees vectors and discrete numbers, without action masks, not {spaces.observation}")
+            raise UsageError(
+                f"dt needs vectors or Discrete numbers as observations, without action masks, not {spaces.observation}"
+            )
         self.action_space: OwnActions = space
         width = sum(leaf.width for leaf in leaves(self.leaves))
         num_features = space.num_outputs if isinstance(space, DiscreteActions) else space.size

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     num_envs_per_worker=1,
     max_grad_norm=10.0,
 )
-@fixed("workers learn from observations as they came", normalize_observations=False)
+@fixed("workers learn from unnormalized observations", normalize_observations=False)
 class AsyncDQNConfig(HuberSettings, WorkerGradientConfig):
     """Settings of asynchronous n-step Q-learning (Mnih et al., arXiv:1602.01783, algorithm S2).
 
@@ -52,7 +52,7 @@ class AsyncDQNConfig(HuberSettings, WorkerGradientConfig):
     """
 
     refused: ClassVar[Mapping[str, str]] = {
-        "train_batch_size": "every fragment makes a gradient; rollout_fragment_length is its length"
+        "train_batch_size": "each fragment yields one gradient; set rollout_fragment_length"
     }
 
     model: QModelConfig = QModelConfig(activation="relu", orthogonal_init=False)
@@ -77,7 +77,7 @@ class AsyncDQNConfig(HuberSettings, WorkerGradientConfig):
     @model_validator(mode="after")
     def _check_epsilons(self) -> AsyncDQNConfig:
         if len(self.final_epsilons) != len(self.final_epsilon_shares) or abs(sum(self.final_epsilon_shares) - 1) > 1e-6:
-            raise ValueError("final_epsilon_shares must give each of final_epsilons a share, and add up to 1")
+            raise ValueError("final_epsilon_shares must have one share for each of final_epsilons and sum to 1")
         return self
 
     @property

@@ -129,13 +129,13 @@ class DQNConfig(HuberSettings, OffPolicyConfig):
     @model_validator(mode="after")
     def _check_consistency(self) -> DQNConfig:
         if self.noisy and self.exploration == "parameter_noise":
-            raise ValueError("noisy and exploration: parameter_noise both put noise on parameters; drop one")
+            raise ValueError("noisy and exploration: parameter_noise both add noise to parameters; leave one out")
         if self.dueling and self.model.module is not None:
-            raise ValueError("dueling needs rlrun's own network: set it to false or drop model.module")
+            raise ValueError("dueling does not work with a custom network: set it to false, or leave out model.module")
         if self.distribution == "c51" and not (self.v_min < self.v_max and self.num_atoms > 1):
             raise ValueError(
-                f"c51 needs returns to choose from: v_min ({self.v_min:g}) below v_max ({self.v_max:g}), and num_atoms "
-                f"({self.num_atoms}) of 2 or more"
+                f"c51 needs v_min ({self.v_min:g}) below v_max ({self.v_max:g}), and num_atoms ({self.num_atoms}) "
+                "of at least 2"
             )
         return self
 
@@ -143,12 +143,12 @@ class DQNConfig(HuberSettings, OffPolicyConfig):
     def _fits_its_paper(self) -> DQNConfig:
         if self.munchausen is not None and (self.double or self.n_step > 1 or self.distribution in ("c51", "quantile")):
             raise ValueError(
-                "munchausen chooses no next action, and is defined for one step and distributions none and iqn: leave "
-                f"out n_step ({self.n_step}), distribution ({self.distribution}) and double, or munchausen"
+                f"munchausen needs n_step: 1 (now {self.n_step}), distribution: none or iqn (now "
+                f"{self.distribution}) and double: false; change these, or leave out munchausen"
             )
         if self.distribution == "iqn" and (self.dueling or self.noisy or self.model.module or self.model.normalization):
             raise ValueError(
-                "distribution iqn has layers of its own: leave out dueling, noisy, model.module and model.normalization"
+                "distribution: iqn does not support dueling, noisy, model.module or model.normalization; leave them out"
             )
         return self
 

@@ -32,9 +32,9 @@ UNIFORM = {"sampling": "uniform", "priority_alpha": 0.6, "priority_beta": 0.4, "
 
 
 @defaults(double=False)
-@fixed("gradients of the workers come without priorities", replay=UNIFORM)
-@fixed("workers learn from observations as they came", normalize_observations=False)
-@fixed("gradients of the workers are without noise on parameters", noisy=False, noisy_sigma=0.5)
+@fixed("gradients from workers carry no priorities", replay=UNIFORM)
+@fixed("workers learn from unnormalized observations", normalize_observations=False)
+@fixed("workers compute gradients without parameter noise", noisy=False, noisy_sigma=0.5)
 class GorilaConfig(DQNConfig, WorkerGradientConfig):
     """Settings of Gorila (Nair et al., arXiv:1507.04296) in its bundled form: each worker acts, stores and learns.
 
@@ -219,7 +219,7 @@ class ComputeReplayedGradients(WorkerOperator, StatefulOperator):
 
         Empty if checkpoints include the buffer.
         """
-        return "" if self._replay.is_saved else "the replay buffer is not saved whole"
+        return "" if self._replay.is_saved else "the replay buffer is not saved completely"
 
     @override
     def load_state(self, state: dict[str, Any]) -> None:

@@ -92,8 +92,8 @@ class QPolicy(Policy):
             found = tuple(returned.shape) if isinstance(returned, Tensor) else type(returned).__name__
             if found != (2, num_actions * number):
                 raise UsageError(
-                    f"the network {model.module} must return outputs [N, {num_actions * number}] for a Q policy; for "
-                    f"N = 2 it returned {found}"
+                    f"network {model.module} must return outputs [N, {num_actions * number}] for a Q policy; "
+                    f"for N = 2 it returned {found}"
                 )
         self._noisy: NoisyNet | None = None
         if settings.noisy_sigma is not None and self.decoding is None:
@@ -112,8 +112,7 @@ class QPolicy(Policy):
             settings.dueling or settings.noisy_sigma is not None or self.returns.kind != "none"
         ):
             raise UsageError(
-                "model.action_embeddings: the value of an embedded action is one number, without a stream for the "
-                "observation's own; leave out dueling, noisy and distribution"
+                "model.action_embeddings cannot be combined with dueling, noisy or distribution; leave these out"
             )
         if self.returns.kind == "iqn":
             widths = quantile_widths(self.leaves, model)

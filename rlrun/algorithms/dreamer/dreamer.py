@@ -52,7 +52,7 @@ PERCENTILES = (0.05, 0.95)
 """Percentiles of imagined returns whose difference scales the advantages."""
 
 
-@fixed("a sequence begins with the latent state that was stored with its first step", burn_in=0)
+@fixed("sequences start from the latent state stored with their first step", burn_in=0)
 @fixed(
     "sequences are sampled uniformly",
     sampling="uniform",
@@ -71,10 +71,10 @@ class DreamerReplayConfig(SequenceReplayConfig):
 
 
 @defaults(lr=1e-4, gamma=0.997, max_grad_norm=100.0, training_intensity=0.5, rollout_fragment_length=8, tau=0.02)
-@fixed("several steps ahead are imagined", n_step=1)
-@fixed("vectors enter and leave its networks as symlog of them", normalize_observations=False)
-@fixed("it unrolls a sequence and an imagination step by step, which takes minutes to compile", compile=False)
-@fixed("small numbers would be lost among bins as far apart as its own", precision="float32")
+@fixed("the horizon of imagination covers several steps", n_step=1)
+@fixed("the networks take and predict symlog-transformed vectors", normalize_observations=False)
+@fixed("dreamer unrolls sequences step by step, which takes minutes to compile", compile=False)
+@fixed("small rewards would fall into a single bin", precision="float32")
 class DreamerConfig(OffPolicyConfig):
     """Settings of DreamerV3.
 
@@ -117,7 +117,9 @@ class DreamerConfig(OffPolicyConfig):
     @model_validator(mode="after")
     def _bin_of_zero(self) -> DreamerConfig:
         if self.num_bins % 2 == 0 or self.num_bins < 3:
-            raise ValueError(f"num_bins must be an odd number from 3 on, so that one of them is 0, not {self.num_bins}")
+            raise ValueError(
+                f"num_bins must be an odd number of at least 3, so that the middle bin is 0, not {self.num_bins}"
+            )
         return self
 
     @classmethod
@@ -137,16 +139,18 @@ class Dreamer(Algorithm[DreamerConfig]):
     policy_family = "rlrun.algorithms.dreamer.policy:DreamerPolicy"
     has_target_network = True
     learner_metrics = (
-        Metric("world_model/loss", "", "Loss of the world model, the sum of what follows with its weights", mode="min"),
+        Metric("world_model/loss", "", "Loss of the world model, the weighted sum of the losses below", mode="min"),
         Metric(
             "world_model/reconstruction",
             "",
-            "Squared error of decoded observations, summed over their numbers",
+            "Squared error of decoded observations, summed over their elements",
             mode="min",
         ),
         Metric("world_model/reward_loss", "nats", "Cross-entropy of the rewards' two-hot distributions", mode="min"),
-        Metric("world_model/reward_error", "", "Mean absolute error of expected rewards", mode="min"),
-        Metric("world_model/continue_loss", "nats", "Cross-entropy of the continuation of episodes", mode="min"),
+        Metric("world_model/reward_error", "", "Mean absolute error of predicted rewards", mode="min"),
+        Metric(
+            "world_model/continue_loss", "nats", "Cross-entropy of predicting whether the episode continues", mode="min"
+        ),
         Metric("world_model/kl", "nats", "Mean KL divergence of the prior from the posterior"),
         GRAD_NORM.below("world_model/"),
         Metric("actor/loss", "", "Loss of the actor"),
@@ -159,7 +163,7 @@ class Dreamer(Algorithm[DreamerConfig]):
         Metric(
             "critic/loss",
             "nats",
-            "Cross-entropy of imagined returns' and of the slow critic's distributions",
+            "Cross-entropy of the critic to imagined returns and to the slow critic",
             mode="min",
         ),
         GRAD_NORM.below("critic/"),

@@ -45,15 +45,15 @@ SIZES: dict[Size, Widths] = {
 B.1), the smaller ones from RLlib."""
 
 
-@fixed("a world model's latent state is its core", core=None, core_width=64, gtrxl={})
-@fixed("what came before is in its recurrent state", views={})
-@fixed("its layers are normalised and followed by silu", activation="tanh", normalization=None, orthogonal_init=True)
-@fixed("images are encoded as large as they are decoded", conv=None)
+@fixed("the world model's latent state takes the place of a core", core=None, core_width=64, gtrxl={})
+@fixed("the recurrent state already contains the history", views={})
+@fixed("all layers are normalized and use silu", activation="tanh", normalization=None, orthogonal_init=True)
+@fixed("images are encoded at the size at which they are decoded", conv=None)
 @fixed("the critic sees the world model's states", shared_value=False)
-@fixed("its standard deviations lie between 0.1 and 1", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
+@fixed("standard deviations are kept between 0.1 and 1", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
 @fixed(WHO_DRAWS_IN_ORDER, autoregressive=False)
 @fixed(WHO_EMBEDS_ACTIONS, action_embeddings=None)
-@fixed("what is encoded has to be decoded as well, by networks of rlrun's", module=None, encoders={})
+@fixed("encoders need matching decoders, which rlrun builds itself", module=None, encoders={})
 @fixed(WHO_HAS_PRIVILEGES, actor_sees=None, critic_sees=None)
 class DreamerModelConfig(ModelConfig):
     """Network architecture of DreamerV3: a world model, an actor and a critic."""

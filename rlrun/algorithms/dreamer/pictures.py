@@ -89,13 +89,13 @@ def picture_of(found: Mapping[str, Any]) -> str:
     if found["numbers"]:
         shown, expected = found["numbers"]
         width = shown.shape[1]
-        names = [f"component {i} of the {width} in the observation" for i in range(min(width, MOST_CURVES))]
+        names = [f"component {i} of {width} of the observation" for i in range(min(width, MOST_CURVES))]
         panels += [(name, shown[:, i], expected[:, i], known) for i, name in enumerate(names)]
     least = [LEAST_SPAN * _largest(panels[:1]), *[LEAST_SPAN * _largest(panels[1:])] * (len(panels) - 1)]
-    parts, top = [_words(LEFT, 20, "grey: observed; blue: decoded; orange: imagined by the actions alone")], HEAD
+    parts, top = [_words(LEFT, 20, "gray: observed; blue: decoded; orange: imagined from the actions alone")], HEAD
     for images, decoded in zip(found["images"], found["decoded_images"], strict=True):
         strip, height = _strip(images, decoded, known, top)
-        parts += [_words(LEFT, top - 8, "observed above decoded and, in the right half, imagined"), strip]
+        parts += [_words(LEFT, top - 8, "top: observed; bottom: decoded (left half) and imagined (right half)"), strip]
         top += height + GAP
     for panel, span in zip(panels, least, strict=True):
         parts.append(_panel(*panel, top, span))

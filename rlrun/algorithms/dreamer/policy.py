@@ -126,14 +126,14 @@ def check_leaves(tree: ObservationTree) -> None:
         UsageError: A leaf is an action mask, or neither a vector nor an image of supported size.
     """
     if is_masked(tree):
-        raise UsageError("dreamer imagines what it observes, and no action masks: leave the mask out of observations")
+        raise UsageError("dreamer does not support action masks: leave the mask out of the observation")
     for leaf in leaves(tree):
         if leaf.kind == "image":
             _, *sides = leaf.channels_height_width
             if any(side % 2**NUM_CONVOLUTIONS or side < LEAST_SIDE for side in sides):
                 raise UsageError(
-                    f"dreamer decodes images whose sides are multiples of {2**NUM_CONVOLUTIONS}, and "
-                    f"{LEAST_SIDE} pixels at least, not {'x'.join(map(str, sides))}: have a wrapper resize them"
+                    f"dreamer needs images whose sides are multiples of {2**NUM_CONVOLUTIONS} and at least "
+                    f"{LEAST_SIDE} pixels, not {'x'.join(map(str, sides))}: add a wrapper that resizes them"
                 )
         elif not leaf.is_dense:
-            raise UsageError(f"dreamer decodes what it observes: numbers, choices and images, not {leaf.describe()}")
+            raise UsageError(f"dreamer can decode only numbers, choices and images, not {leaf.describe()}")

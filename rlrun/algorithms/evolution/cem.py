@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @defaults(model={"hiddens": ()})
-@fixed("the distribution is fitted as a whole, not by steps towards its samples", lr=1.0)
+@fixed("the distribution is refitted in each generation, without gradient steps", lr=1.0)
 class CEMConfig(EvolutionConfig):
     """Settings of the cross-entropy method (Rubinstein, 1999), with added noise (Szita and Lorincz, 2006).
 

@@ -32,7 +32,7 @@ MOST_PARAMETERS = 1_000
 
 
 @defaults(model={"hiddens": ()})
-@fixed("the step size of the distribution adapts by itself, from `sigma`", lr=1.0)
+@fixed("the step size adapts itself, starting from `sigma`", lr=1.0)
 class CMAESConfig(EvolutionConfig):
     """Settings of CMA-ES (Hansen, arXiv:1604.00772), for networks of at most 1,000 parameters.
 
@@ -48,7 +48,7 @@ class CMAESConfig(EvolutionConfig):
     @model_validator(mode="after")
     def _has_parents(self) -> CMAESConfig:
         if self.population_size < 4:
-            raise ValueError(f"population_size ({self.population_size}) must be at least 4, of which half are followed")
+            raise ValueError(f"population_size ({self.population_size}) must be at least 4")
         return self
 
 
@@ -78,8 +78,8 @@ class CMAES(Evolution[CMAESConfig]):
         policy = config.actor(spaces, seed, num_candidates=config.population_size)
         if policy.num_parameters > MOST_PARAMETERS:
             raise UsageError(
-                f"cmaes adapts a covariance between all parameters, at most {MOST_PARAMETERS:,} of them; this network "
-                f"has {policy.num_parameters:,}: set model.hiddens to less, or take ars or es"
+                f"cmaes adapts the covariance of at most {MOST_PARAMETERS:,} parameters, but this network has "
+                f"{policy.num_parameters:,}: use a smaller model.hiddens, or ars or es"
             )
         mean = policy.first_parameters()
         first = CovarianceAdaptation(mean, config.sigma, config.population_size)

@@ -45,7 +45,7 @@ class ExactSums:
         """
         numbers = rows.astype(np.float32, copy=False).reshape(len(rows), math.prod(rows.shape[1:]))
         if not np.isfinite(numbers).all():
-            raise ValueError("NaN and infinity have no sums")
+            raise ValueError("cannot sum NaN or infinity")
         # Each is a whole number below 2**24 times a power of two; those with one power add up exactly in float64.
         mantissas, exponents = np.frexp(numbers.astype(np.float64))
         whole = np.ldexp(mantissas, _DIGITS)

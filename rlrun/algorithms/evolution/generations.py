@@ -18,8 +18,8 @@ from rlrun.engine.messages.errors import CheckpointError
 from rlrun.engine.settings.metric import Metric
 
 RETURN_METRICS = (
-    Metric("generation/return_mean", "", "Mean return of the candidates of the latest generation", mode="max"),
-    Metric("generation/return_max", "", "Return of the best of them", mode="max"),
+    Metric("generation/return_mean", "", "Mean return of the candidates in the latest generation", mode="max"),
+    Metric("generation/return_max", "", "Return of the best candidate in the latest generation", mode="max"),
 )
 
 
@@ -141,9 +141,9 @@ class GatherWorkers(StatefulOperator):
         """Emits a list with one item per worker when all have arrived, else nothing."""
         worker, delivered = item
         if worker is None:
-            raise RuntimeError("what is gathered by worker has to come from a worker")
+            raise RuntimeError("items gathered by worker must come from a worker")
         if any(type(waits) is not type(delivered) for waits in self._waiting[worker]):
-            raise CheckpointError("what waits of workers in the checkpoint is not what they deliver")
+            raise CheckpointError("the checkpoint's waiting items are not of the kind that workers deliver")
         self._waiting[worker].append(delivered)
         if not all(self._waiting.values()):
             return []
@@ -157,5 +157,7 @@ class GatherWorkers(StatefulOperator):
     def load_state(self, state: dict[str, Any]) -> None:
         waiting = {int(worker): list(items) for worker, items in state["waiting"].items()}
         if waiting.keys() != self._waiting.keys():
-            raise ValueError(f"items wait of the workers {list(waiting)}, and there are {list(self._waiting)}")
+            raise ValueError(
+                f"the checkpoint has items of workers {list(waiting)}, but this run has workers {list(self._waiting)}"
+            )
         self._waiting = waiting

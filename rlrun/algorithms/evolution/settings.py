@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from rlrun.engine.envs.spaces import Spaces
 
 
-@fixed("returns of whole episodes are compared, which no discount and no scale of single rewards changes", gamma=1.0)
-@fixed("returns of whole episodes are compared as they are", normalize_rewards=False, clip_rewards=None)
+@fixed("only undiscounted returns of whole episodes are compared", gamma=1.0)
+@fixed("returns of whole episodes are compared unscaled", normalize_rewards=False, clip_rewards=None)
 @fixed("candidates play whole episodes, one after the other", rollout_fragment_length=None)
-@fixed("no loss is differentiated", max_grad_norm=None, microbatch_size=None, compile=False, precision="float32")
-@fixed("parameters are moved in the trial's process, by numbers that take no time", num_learners=0)
-@fixed("there are no learners", num_parameter_servers=0, num_gpus=0.0)
+@fixed(
+    "there is no loss to differentiate", max_grad_norm=None, microbatch_size=None, compile=False, precision="float32"
+)
+@fixed("updating the parameters takes almost no time, so the trial's process does it", num_learners=0)
+@fixed("evolution strategies have no learner processes", num_parameter_servers=0, num_gpus=0.0)
 class EvolutionConfig(AlgorithmConfig):
     """Settings of algorithms that compare candidate parameters by the returns of complete episodes."""
 

@@ -38,10 +38,22 @@ class GAIL(PPO):
     learns_in_worlds = False
     learner_metrics = (
         *PPO.learner_metrics,
-        Metric("discriminator/loss", "nats", "Cross-entropy of the discriminator, 1.39 where it cannot tell"),
-        Metric("discriminator/grad_norm", "", "Norm of its gradient before it is clipped"),
-        Metric("discriminator/own_accuracy", "", "Part of the learner's steps that it takes for the learner's"),
-        Metric("discriminator/expert_accuracy", "", "Part of the expert's steps that it takes for the expert's"),
+        Metric(
+            "discriminator/loss",
+            "nats",
+            "Cross-entropy of the discriminator; 1.39 if it cannot tell expert from learner",
+        ),
+        Metric("discriminator/grad_norm", "", "Norm of the discriminator's gradient before clipping"),
+        Metric(
+            "discriminator/own_accuracy",
+            "",
+            "Fraction of the learner's steps that the discriminator classifies correctly",
+        ),
+        Metric(
+            "discriminator/expert_accuracy",
+            "",
+            "Fraction of the expert's steps that the discriminator classifies correctly",
+        ),
     )
 
     @property

@@ -88,7 +88,7 @@ class ImitationRewards(StatefulOperator):
         return {"reward": self.config.reward}
 
     declared_metrics = (
-        Metric("imitation_reward_mean", "", "Mean reward of a step by the discriminator, before its factor 1 - gamma"),
+        Metric("imitation_reward_mean", "", "Mean reward per step from the discriminator, before the factor 1 - gamma"),
     )
 
     @override

@@ -21,12 +21,12 @@ RewardSign = Literal["signed", "positive", "negative"]
 
 
 @defaults(entropy_coeff=0.001)
-@fixed("the rewards of gail are its discriminator's", normalize_rewards=False, clip_rewards=None)
-@fixed("gail learns from its discriminator's rewards alone", curiosity=None, constraint=None)
+@fixed("gail's rewards come from its discriminator", normalize_rewards=False, clip_rewards=None)
+@fixed("gail learns only from its discriminator's rewards", curiosity=None, constraint=None)
 class GAILConfig(PPOConfig):
     """Settings of GAIL (Ho and Ermon, arXiv:1606.03476): the settings of PPO and of the discriminator."""
 
-    needed: ClassVar[Mapping[str, str]] = {"expert": "must name the expert's data set: gail imitates it"}
+    needed: ClassVar[Mapping[str, str]] = {"expert": "must name the data set of the expert that gail imitates"}
 
     expert: str | None = None
     """Path of the expert's data set, or of a file of demonstrations; required for training. A relative path is searched
@@ -46,7 +46,7 @@ class GAILConfig(PPOConfig):
     @classmethod
     def _absorbing_state_has_a_value(cls, gamma: float) -> float:
         if gamma == 1:
-            raise ValueError("it must be below 1: an episode that terminated continues for ever in an absorbing state")
+            raise ValueError("must be below 1, because a terminated episode continues forever in an absorbing state")
         return gamma
 
     @classmethod

@@ -94,7 +94,7 @@ class AdaptingWorker:
         """
         weights = self._weights
         if weights is None:
-            raise RuntimeError("a worker adapts weights, and none have arrived")
+            raise RuntimeError("a worker started to adapt before it received weights")
         task = self._tasks.seed(0, self._fragment)
         rollouts: list[Rollout] = []
         batches: list[SampleBatch] = []

@@ -72,11 +72,11 @@ class TrainOnTasks(Operator):
         return item
 
     declared_metrics = (
-        Metric("adaptation/return_before", "", "Mean return of a task's episodes before adaptation", mode="max"),
+        Metric("adaptation/return_before", "", "Mean return of episodes before adaptation", mode="max"),
         Metric(
             "adaptation/return_after",
             "",
-            "Mean return of a task's episodes after the last step of adaptation",
+            "Mean return of episodes after the last adaptation step",
             mode="max",
         ),
     )

@@ -71,7 +71,7 @@ class BranchRollouts(StatefulOperator):
 
     declared_metrics = (
         MODEL_STEPS,
-        Metric("model_replay/steps", "steps", "Imagined transitions that minibatches are drawn from"),
+        Metric("model_replay/steps", "steps", "Number of imagined transitions in the model's replay buffer"),
     )
 
     @override
@@ -219,7 +219,7 @@ class ModelReplay:
             RuntimeError: If the buffer is empty.
         """
         if not len(self):
-            raise RuntimeError("nothing can be drawn from a model replay before the first rollouts")
+            raise RuntimeError("the model's replay buffer is empty until the first rollouts")
         chosen = self._generator.integers(len(self), size=number)
         return self._kept.map(lambda leaf: leaf[chosen])
 
@@ -240,7 +240,9 @@ class ModelReplay:
         load_generator(self._generator, state["generator"])
         sizes, kept = [as_count(size) for size in state["sizes"]], SampleBatch(state["kept"])
         if any(len(column) != sum(sizes) for column in kept.values()):
-            raise ValueError(f"a model replay of {sum(sizes)} transitions has columns of another length")
+            raise ValueError(
+                f"the model's replay buffer has {sum(sizes)} transitions, but columns of a different length"
+            )
         self._sizes, self._kept = sizes, kept
         self._restored.load([kept] if kept else [])
 

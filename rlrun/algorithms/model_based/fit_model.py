@@ -98,10 +98,10 @@ class FitModel(StatefulOperator):
         Metric(
             "dynamics/holdout_error",
             "",
-            "Mean squared error of the elites, targets in units of their spread",
+            "Mean squared error of the elites on standardized targets",
             mode="min",
         ),
-        Metric("dynamics/epochs", "epochs", "Passes over the collected transitions in this iteration's fits"),
+        Metric("dynamics/epochs", "epochs", "Epochs over the collected transitions in this iteration's fits"),
     )
 
     @override

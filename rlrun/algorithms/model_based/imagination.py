@@ -15,7 +15,7 @@ from rlrun.engine.settings.metric import Metric
 if TYPE_CHECKING:
     from rlrun.engine.flow.trainee import Trainee
 
-MODEL_STEPS = Metric("model_steps", "steps", "Transitions imagined so far; env steps do not count them")
+MODEL_STEPS = Metric("model_steps", "steps", "Transitions imagined so far; not counted as env steps")
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ class AfterFits(Source):
     @override
     def next_item(self) -> Polled:
         if self._delivered >= self.fit.num_fits * self.number:
-            return Pending(reasons=("the model waits for more steps",))
+            return Pending(reasons=("the model needs more steps before the first fit",))
         self._delivered += 1
         return Delivered(self._delivered - 1)
 

@@ -51,7 +51,9 @@ class MBMPOConfig(MAMLConfig):
     @model_validator(mode="after")
     def _check_fit(self) -> MBMPOConfig:
         if self.dynamics.fit_interval < FEWEST_TRANSITIONS:
-            raise ValueError(f"dynamics.fit_interval: a model is fitted to {FEWEST_TRANSITIONS} transitions at least")
+            raise ValueError(
+                f"dynamics.fit_interval must collect at least {FEWEST_TRANSITIONS} transitions to fit a model to"
+            )
         return self
 
     @property

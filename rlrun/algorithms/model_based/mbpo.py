@@ -42,8 +42,8 @@ class ModelBasedModelConfig(SoftModelConfig):
     """Settings of the networks of a stochastic actor and its Q functions, without a recurrent core."""
 
 
-@fixed("imagined transitions are of single steps", n_step=1)
-@fixed("the ensemble predicts observations as they come, and normalises them itself", normalize_observations=False)
+@fixed("imagined transitions span single steps", n_step=1)
+@fixed("the ensemble normalizes observations itself", normalize_observations=False)
 @defaults(training_intensity=20.0)
 class MBPOConfig(SACConfig):
     """Settings of MBPO (Janner et al., arXiv:1906.08253): SAC's settings, the dynamics ensemble, the model rollouts."""
@@ -73,13 +73,18 @@ class MBPOConfig(SACConfig):
     @model_validator(mode="after")
     def _check_real_ratio(self) -> MBPOConfig:
         if not self.real_rows:
-            raise ValueError(f"real_ratio: {self.real_ratio:g} of {self.minibatch_size} transitions is none; raise it")
+            raise ValueError(
+                f"real_ratio: {self.real_ratio:g} of {self.minibatch_size} transitions rounds to none; raise it"
+            )
         return self
 
     @model_validator(mode="after")
     def _check_fit(self) -> MBPOConfig:
         if self.learning_starts < FEWEST_TRANSITIONS:
-            raise ValueError(f"learning_starts: a model is fitted to {FEWEST_TRANSITIONS} transitions at least")
+            raise ValueError(
+                f"learning_starts must be at least {FEWEST_TRANSITIONS}, the fewest transitions that a model is "
+                "fitted to"
+            )
         return self
 
 

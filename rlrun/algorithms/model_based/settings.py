@@ -19,20 +19,20 @@ FEWEST_TRANSITIONS = 20
 """Minimum number of transitions for a fit, so that some are held out."""
 
 
-@fixed("collected and imagined transitions are drawn uniformly", sampling="uniform", priority_alpha=0.6)
-@fixed("collected and imagined transitions are drawn uniformly", priority_beta=0.4, priority_epsilon=1e-6)
+@fixed("collected and imagined transitions are sampled uniformly", sampling="uniform", priority_alpha=0.6)
+@fixed("collected and imagined transitions are sampled uniformly", priority_beta=0.4, priority_epsilon=1e-6)
 @fixed("a learned model predicts vectors", frame_stack=None)
-@fixed("imagined transitions have the goals of the states that they begin in", hindsight=None)
-@fixed("imagined transitions are of single steps", length=20, burn_in=20, stride=10)
+@fixed("imagined transitions keep the goal of their start state", hindsight=None)
+@fixed("imagined transitions span single steps", length=20, burn_in=20, stride=10)
 class TransitionReplayConfig(SequenceReplayConfig):
     """Settings of the replay buffer of collected transitions."""
 
 
 DYNAMICS_METRICS = (
     Metric(
-        "dynamics/loss", "", "Negative log-likelihood of all networks of the model, and its regularisation", mode="min"
+        "dynamics/loss", "", "Negative log-likelihood of all networks of the model, plus regularization", mode="min"
     ),
-    Metric("dynamics/mse", "", "Their mean squared error, targets in units of their spread", mode="min"),
+    Metric("dynamics/mse", "", "Mean squared error of all networks of the model on standardized targets", mode="min"),
     GRAD_NORM.below("dynamics/"),
 )
 """Metrics of the dynamics ensemble's loss."""
@@ -69,5 +69,5 @@ class DynamicsConfig(ConfigModel):
     @model_validator(mode="after")
     def _elites_are_members(self) -> DynamicsConfig:
         if self.num_elites > self.num_members:
-            raise ValueError(f"num_elites: {self.num_elites} of {self.num_members} members cannot be elites")
+            raise ValueError(f"num_elites ({self.num_elites}) must not exceed num_members ({self.num_members})")
         return self

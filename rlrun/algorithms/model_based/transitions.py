@@ -79,9 +79,9 @@ def transition_form(spaces: Spaces, config: DynamicsConfig) -> TransitionForm:
     """
     seen, taken = spaces.observation, spaces.action
     if not (isinstance(seen, gymnasium.spaces.Box) and len(seen.shape) == 1):
-        raise UsageError(f"learned dynamics predict observations that are vectors, a Box with one axis, not {seen}")
+        raise UsageError(f"learned dynamics need vector observations (a Box with one axis), not {seen}")
     if not isinstance(taken, gymnasium.spaces.Box | gymnasium.spaces.Discrete):
-        raise UsageError(f"learned dynamics are of actions in a Box or in Discrete, not in {taken}")
+        raise UsageError(f"learned dynamics need actions in a Box or Discrete space, not in {taken}")
     is_choice = isinstance(taken, gymnasium.spaces.Discrete)
     choices = range(int(taken.start), int(taken.start + taken.n)) if is_choice else None
     return TransitionForm(

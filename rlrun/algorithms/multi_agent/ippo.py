@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
     from rlrun.engine.policy.policy import Policy
 
-NOT_CENTRALISED = "ippo's value sees what the agent sees; use mappo"
+NOT_CENTRALISED = "ippo's value function sees only the agent's observation; use mappo"
 """Error message on settings of MAPPO's value inputs."""
 
 
-@fixed("its networks are not recurrent, so that minibatches hold single steps", seq_len=16)
+@fixed("the networks are not recurrent, so minibatches hold single steps", seq_len=16)
 @fixed(WHO_HAS_CURIOSITY, curiosity=None)
 @fixed(WHO_HAS_CONSTRAINTS, constraint=None)
 @mappo_defaults

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 
 @fixed(NO_VIEWS, model={"views": {}})
-@fixed("a replay of teams keeps observations as they are", normalize_observations=False)
-@fixed("members are given rewards of their own, step by step", n_step=1)
+@fixed("the replay buffer stores observations unnormalized", normalize_observations=False)
+@fixed("each member gets its own reward at each step", n_step=1)
 @defaults(lr=1e-3, tau=0.01, gamma=0.95, max_grad_norm=0.5, training_intensity=0.25)
 @actor_critic_defaults
 class MADDPGConfig(ActionNoiseSettings, ActorCriticSettings, OffPolicyConfig):
@@ -73,7 +73,7 @@ class MADDPG(Algorithm[MADDPGConfig]):
     has_target_network = True
     learner_metrics = (
         *(metric.below("critics/") for metric in TD_METRICS),
-        Metric("actors/loss", "", "Loss of the actors, added up over the members"),
+        Metric("actors/loss", "", "Loss of the actors, summed over the team's members"),
         GRAD_NORM.below("actors/"),
     )
     operator_metrics = REPLAY_METRICS
@@ -85,7 +85,7 @@ class MADDPG(Algorithm[MADDPGConfig]):
         Raises:
             UsageError: Always.
         """
-        raise UsageError("maddpg learns for a team in a world of many agents, and an env has one: use ddpg or sac")
+        raise UsageError("maddpg needs a multi-agent world, but this env has a single agent: use ddpg or sac")
 
     @override
     def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> Policy:
@@ -96,8 +96,8 @@ class MADDPG(Algorithm[MADDPGConfig]):
         """
         if world.clock != "parallel":
             raise UsageError(
-                "maddpg learns for teams that act at once, and agents of this world take turns: use ppo, or set "
-                "`clock: parallel` if all agents act in each step"
+                "maddpg needs agents that act simultaneously, but the agents of this world take turns: use "
+                "ppo, or set `clock: parallel` if all agents act in each step"
             )
         return self.family_policy(spaces, seed, world)
 

@@ -52,15 +52,16 @@ class MAPPOConfig(PPOConfig):
     @model_validator(mode="after")
     def _value_sees_something(self) -> MAPPOConfig:
         if not (self.centralised_value or self.value_sees_observation):
-            raise ValueError("the value needs something to see: set centralised_value or value_sees_observation")
+            raise ValueError("the value network needs an input: set centralised_value or value_sees_observation")
         return self
 
     @model_validator(mode="after")
     def _check_memory(self) -> MAPPOConfig:
         if self.model.core is not None and not self.centralised_value:
             raise ValueError(
-                "model.core: the value has no memory, and without the world's state it would see less than the policy; "
-                "use ppo, whose value has a core too, or set centralised_value"
+                "model.core: without the world's state, the value network would see less than the recurrent "
+                "policy, because it has no memory; set centralised_value: true, or use ppo, whose value "
+                "network is recurrent too"
             )
         return self
 
@@ -86,7 +87,7 @@ class MAPPO(PPO):
         """
         if self.config.centralised_value:
             raise UsageError(
-                "mappo learns a value of the state of a world of many agents, and an env of one agent has none: use "
+                "mappo learns a value of a multi-agent world's state, but this env has a single agent: use "
                 "ppo, or set centralised_value: false"
             )
         return self.family_policy(spaces, seed)
@@ -104,8 +105,8 @@ class MAPPO(PPO):
             return self.family_policy(spaces, seed)
         if world.state_space is None:
             raise UsageError(
-                "mappo's value sees the state of the whole world, and this world has none: give it a state_space and "
-                "a state(), use ippo, or set centralised_value: false"
+                "mappo's value network needs the state of the world, but this world does not define it: add "
+                "state_space and state() to it, use ippo, or set centralised_value: false"
             )
         return self.family_policy(spaces, seed, world)
 

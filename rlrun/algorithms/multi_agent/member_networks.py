@@ -49,8 +49,8 @@ class MemberNetworks:
         slots = len(leaves(inputs["obs"])[0])
         if slots % members:
             raise UsageError(
-                f"each of the {members} members of the team has an actor of its own, and {slots} observations are "
-                "not those of whole teams: evaluate the policy in its world, or set share_actor: true"
+                f"each of the {members} team members has its own actor, so {slots} observations are not a "
+                "whole number of teams: evaluate the policy in its world, or set share_actor: true"
             )
         parts = []
         for member, network in enumerate(self.networks):

@@ -43,7 +43,7 @@ class QMIX(VDN):
     def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> Policy:
         if world.state_space is None:
             raise UsageError(
-                "qmix mixes values by the state of the whole world, and this world has none: give it a state_space "
-                "and a state(), or use vdn"
+                "qmix mixes values using the state of the world, but this world does not define it: add "
+                "state_space and state() to it, or use vdn"
             )
         return super().policy_in_world(spaces, world, seed)

@@ -121,7 +121,7 @@ def _of_shape(kept: NDArray[Any], latest: NDArray[Any]) -> NDArray[Any]:
         CheckpointError: The state is from a checkpoint with another number of teams or members.
     """
     if kept.shape != latest.shape:
-        raise CheckpointError(f"the checkpoint's flags of teams have the shape {kept.shape}, not {latest.shape}")
+        raise CheckpointError(f"the checkpoint's team flags have shape {kept.shape}, not {latest.shape}")
     return kept
 
 

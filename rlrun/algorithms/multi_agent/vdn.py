@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rlrun.engine.worlds.world_view import WorldView
 
 
-@fixed("a replay of teams keeps observations as they are", normalize_observations=False)
+@fixed("the replay buffer stores observations unnormalized", normalize_observations=False)
 @defaults(lr=5e-4, target_update_interval=200)
 class VDNConfig(HuberSettings, OffPolicyConfig):
     """Settings of VDN; a transition of its replay buffer is a step of the whole team.
@@ -92,7 +92,7 @@ class VDN(Algorithm[VDNConfig]):
         Raises:
             UsageError: Always.
         """
-        raise UsageError(f"{self.name()} learns for a team in a world of many agents, and an env has one: use dqn")
+        raise UsageError(f"{self.name()} needs a multi-agent world, but this env has a single agent: use dqn")
 
     @override
     def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> Policy:
@@ -103,8 +103,8 @@ class VDN(Algorithm[VDNConfig]):
         """
         if world.clock != "parallel":
             raise UsageError(
-                f"{self.name()} learns for teams that act at once, and agents of this world take turns: use dqn, or "
-                "set `clock: parallel` if all agents act in each step"
+                f"{self.name()} needs agents that act simultaneously, but the agents of this world take "
+                "turns: use dqn, or set `clock: parallel` if all agents act in each step"
             )
         return self.family_policy(spaces, seed, world)
 

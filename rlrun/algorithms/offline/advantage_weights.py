@@ -87,9 +87,9 @@ class WeighByAdvantage(StatefulOperator):
         return weights.astype(np.float32, copy=False)
 
     declared_metrics = (
-        Metric("advantage_norm", "", "Running root mean square of the advantages, by which they are divided"),
-        Metric("clipped", "", "Part of the last minibatch's actions with the largest weight, max_weight"),
-        Metric("effective", "", "Effective part of the last minibatch: squared mean weight / mean squared weight"),
+        Metric("advantage_norm", "", "Running root mean square of the advantages, used to normalize them"),
+        Metric("clipped", "", "Fraction of actions in the last minibatch with the maximum weight, max_weight"),
+        Metric("effective", "", "Effective fraction of the last minibatch: squared mean weight / mean squared weight"),
     )
 
     @override

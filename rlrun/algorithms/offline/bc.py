@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from rlrun.engine.policy.stochastic_actor import StochasticActorOutputs
 
 
-@fixed("there is no value network", shared_value=False)
-@fixed("there is no critic", critic_sees=None)
+@fixed("the policy has no value network", shared_value=False)
+@fixed("the policy has no critic", critic_sees=None)
 class BCModelConfig(ModelConfig):
     """Settings of the network of a policy that is trained by behavioral cloning."""
 
 
-@fixed("what was rewarded does not matter", gamma=0.0, clip_rewards=None)
+@fixed("bc ignores rewards", gamma=0.0, clip_rewards=None)
 class BCConfig(OfflineConfig):
     """Settings of behavioral cloning (Pomerleau, "Efficient Training of Artificial Neural Networks", 1991)."""
 

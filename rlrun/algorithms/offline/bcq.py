@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rlrun.engine.policy.policy import Policy
 
 
-@fixed("no actor learns from the critics", actor_objective="first", policy_delay=1)
+@fixed("bcq has no actor", actor_objective="first", policy_delay=1)
 @defaults(huber=1.0, num_critics=1, critic_lr=3e-4, learning_starts=0)
 @actor_critic_defaults
 class BCQConfig(HuberSettings, DataSettings, CriticEnsembleSettings, ActorCriticSettings, OffPolicyConfig):
@@ -69,7 +69,7 @@ class BCQ(ReplayOrData):
         Metric(
             "behavior/loss",
             "nats",
-            "Negative log-likelihood of the recorded actions by the behaviour policy",
+            "Negative log-likelihood of the recorded actions under the behavior policy",
             mode="min",
         ),
         GRAD_NORM.below("behavior/"),

@@ -64,7 +64,7 @@ class CQL(ReplayOrData, SAC):
     policy_family = "rlrun.algorithms.offline.greedy_policy:conservative_policy"
     learner_metrics = (
         *TD_METRICS,
-        Metric("gap", "", "Mean soft maximum of the values, less the value of the recorded action"),
+        Metric("gap", "", "Mean soft maximum of the values, minus the value of the recorded action"),
         *(metric for metric in SAC.learner_metrics if not metric.name.startswith("critics/")),
         *(metric.below("actor/") for metric in ACTOR_SUPPORT),
     )

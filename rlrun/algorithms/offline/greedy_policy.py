@@ -121,6 +121,6 @@ def conservative_policy(spaces: Spaces, config: CQLConfig, seed: int) -> Conserv
     """
     if isinstance(spaces.action, gymnasium.spaces.Discrete):
         if config.calibrated:
-            raise UsageError("config.calibrated: values of an actor's actions are calibrated; Discrete ones have none")
+            raise UsageError("config.calibrated needs continuous actions; set it to false for Discrete actions")
         return GreedyPolicy(spaces, config, seed)
     return ConservativePolicy(spaces, config, seed)

@@ -57,10 +57,14 @@ class ReplayOrData(Algorithm[Any]):
         """
         config, is_recurrent = self.config, self.config.model.core is not None
         if config.input and is_recurrent:
-            raise UsageError(f"config.model.core: {self.name()} learns from single transitions of data; leave it out")
+            raise UsageError(
+                f"config.model.core: {self.name()} learns from single transitions of a data set; leave core out"
+            )
         if config.is_offline:
             if config.replay.hindsight is not None:
-                raise UsageError("config.replay.hindsight: data keep the goals of their recording; leave it out")
+                raise UsageError(
+                    "config.replay.hindsight: goals in a data set cannot be relabeled; leave hindsight out"
+                )
             return updates_from_data(items, trainee, config)
         replay = trainee.make_replay(config.replay, n_step=config.n_step, gamma=config.gamma, sequences=is_recurrent)
         updates = updates_with_data if config.input else replay_updates

@@ -11,8 +11,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 ACTOR_SUPPORT = (
-    Metric("q_mean", "", "Mean value of the actor's own actions"),
-    Metric("outside", "", "Part of the actor's own actions with a coordinate beyond those of the recorded actions"),
+    Metric("q_mean", "", "Mean value of the actor's actions"),
+    Metric(
+        "outside", "", "Fraction of the actor's actions with a coordinate outside the range of the recorded actions"
+    ),
 )
 """Metrics of an actor's own actions next to recorded ones."""
 

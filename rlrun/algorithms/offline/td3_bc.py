@@ -63,7 +63,7 @@ class TD3BC(ReplayOrData, TD3):
     config: TD3BCConfig
     learner_metrics = (
         *TD3.learner_metrics,
-        Metric("actor/distance", "", "Mean squared distance of the actor's actions to the recorded ones"),
+        Metric("actor/distance", "", "Mean squared distance between the actor's actions and the recorded ones"),
         *(metric.below("actor/") for metric in ACTOR_SUPPORT),
     )
 

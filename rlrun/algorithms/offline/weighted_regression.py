@@ -72,8 +72,8 @@ class WeightedRegression(ReplayOrData):
         *(metric.below("critics/") for metric in TD_METRICS),
         Metric("actor/loss", "", "Loss of the actor"),
         Metric("actor/weight", "", "Mean weight of a recorded action"),
-        Metric("actor/clipped", "", "Part of the recorded actions with the largest weight, max_weight"),
-        Metric("actor/effective", "", "Effective part of the minibatch: squared mean weight / mean squared weight"),
+        Metric("actor/clipped", "", "Fraction of recorded actions with the maximum weight, max_weight"),
+        Metric("actor/effective", "", "Effective fraction of the minibatch: squared mean weight / mean squared weight"),
         GRAD_NORM.below("actor/"),
     )
 

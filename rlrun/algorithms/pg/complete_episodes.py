@@ -91,8 +91,9 @@ class CompleteEpisodes(StatefulOperator):
         end_if_wanted(length)
         if length > LONGEST_EPISODE:
             raise TrainingFailed(
-                f"an episode has not ended after {LONGEST_EPISODE:,} steps, and this algorithm learns from whole "
-                "episodes: set env.max_episode_steps, or take one that learns from parts of them, such as a2c or ppo"
+                f"an episode has not ended after {LONGEST_EPISODE:,} steps, but this algorithm learns from "
+                "whole episodes: set env.max_episode_steps, or use an algorithm that learns from partial "
+                "episodes, such as a2c or ppo"
             )
 
     def _picked(self, own: SampleBatch, complete: NDArray[np.bool_]) -> SampleBatch:

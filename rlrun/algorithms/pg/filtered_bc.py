@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from rlrun.engine.policy.actor_critic_outputs import ActorCriticOutputs
 
 
-@fixed("there are no values", use_baseline=False, vf_loss_coeff=0.0)
+@fixed("the policy has no value network", use_baseline=False, vf_loss_coeff=0.0)
 @fixed(WHO_HAS_CONSTRAINTS, constraint=None)
-@fixed("the best episodes count alike", standardize_advantages=False)
+@fixed("all selected episodes have the same weight", standardize_advantages=False)
 @defaults(gamma=1.0, lr=1e-3, num_epochs=3)
 class FilteredBCConfig(EpochsSettings, PGConfig):
     """Settings of filtered behavioral cloning."""

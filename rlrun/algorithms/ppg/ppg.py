@@ -35,7 +35,7 @@ POLICY, AUXILIARY = "policy", "auxiliary"
 """Names of the objectives: PPO's loss, and that of the auxiliary phases."""
 
 
-@fixed("policy and values have separate networks, and the auxiliary head is rlrun's", shared_value=False, module=None)
+@fixed("rlrun builds separate policy and value networks and the auxiliary head", shared_value=False, module=None)
 class PPGModelConfig(ModelConfig):
     """Settings of PPG's networks: the policy network with an auxiliary value head, and the value network."""
 
@@ -71,8 +71,8 @@ class PPG(PPO):
         *PPO.learner_metrics,
         Metric("auxiliary/auxiliary_value_loss", "", "Mean squared error of the policy network's values", mode="min"),
         Metric("auxiliary/value_loss", "", "Mean squared error of the value network in auxiliary phases", mode="min"),
-        Metric("auxiliary/kl", "nats", "Mean KL divergence of the policy from the one before the auxiliary phase"),
-        Metric("auxiliary/grad_norm", "", "Norm of the auxiliary phase's gradient before it is clipped"),
+        Metric("auxiliary/kl", "nats", "Mean KL divergence from the policy before the auxiliary phase"),
+        Metric("auxiliary/grad_norm", "", "Norm of the auxiliary phase's gradient before clipping"),
     )
 
     @override

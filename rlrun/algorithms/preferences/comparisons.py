@@ -95,8 +95,8 @@ class Comparisons:
         own = min(pairs, len(bounds.lengths) // 2 - held_out)  # pairs in which an episode is at most once
         if own < 1:
             raise UsageError(
-                f"{data.folder} has {len(bounds.lengths):,} episodes, and {held_out:,} pairs held out and one to learn "
-                f"from need {2 * (held_out + 1):,}: record more, or lower config.held_out_pairs"
+                f"{data.folder} has {len(bounds.lengths):,} episodes, but {held_out:,} held-out pairs and one "
+                f"training pair need {2 * (held_out + 1):,}: record more, or lower config.held_out_pairs"
             )
         check_length(int(bounds.lengths.max()), length)
         generator = np.random.Generator(np.random.Philox(seed))
@@ -130,6 +130,6 @@ def check_length(steps: int, length: int) -> None:
     """
     if steps > length:
         raise UsageError(
-            f"an episode of {steps:,} steps is longer than config.seq_len ({length}): whole episodes are compared, so "
-            "raise it"
+            f"an episode has {steps:,} steps, more than config.seq_len ({length}): raise seq_len, because "
+            "whole episodes are compared"
         )

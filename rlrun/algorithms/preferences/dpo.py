@@ -49,8 +49,8 @@ class DPO(Algorithm[DPOConfig]):
     learns_in_worlds = False
     has_target_network = True
     learner_metrics = (
-        Metric("loss", "nats", "Cross-entropy of the preferences by the implicit rewards", mode="min"),
-        Metric("accuracy", "", "Part of the pairs whose preferred episode has the higher implicit reward", mode="max"),
+        Metric("loss", "nats", "Cross-entropy of the preferences under the implicit rewards", mode="min"),
+        Metric("accuracy", "", "Fraction of pairs whose preferred episode has the higher implicit reward", mode="max"),
         KL_TO_REFERENCE,
         GRAD_NORM,
     )

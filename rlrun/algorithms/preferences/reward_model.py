@@ -46,8 +46,8 @@ class RewardModel(Algorithm[RewardModelConfig]):
     clock_unit = "sgd_steps"
     learns_in_worlds = False
     learner_metrics = (
-        Metric("loss", "nats", "Cross-entropy of the preferences, 0.69 where nothing is known of them", mode="min"),
-        Metric("accuracy", "", "Part of the pairs whose preferred episode has the higher score", mode="max"),
+        Metric("loss", "nats", "Cross-entropy of the preferences; 0.69 for random guesses", mode="min"),
+        Metric("accuracy", "", "Fraction of training pairs whose preferred episode has the higher score", mode="max"),
         GRAD_NORM,
     )
 
@@ -120,7 +120,7 @@ class MeasureHeldOut(Operator):
         Metric(
             "held_out_accuracy",
             "",
-            "Part of the pairs held out whose preferred episode has the higher score",
+            "Fraction of held-out pairs whose preferred episode has the higher score",
             mode="max",
         ),
     )

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from rlrun.engine.flow.trainee import Trainee
 
 KL_TO_REFERENCE = Metric(
-    "kl_to_reference", "nats", "Mean log-probability of an episode's actions, less that by the reference policy"
+    "kl_to_reference",
+    "nats",
+    "Mean log-probability of an episode's actions, minus their log-probability under the reference policy",
 )
 
 
@@ -92,7 +94,7 @@ class ModelRewards(Operator):
         return SampleBatch(item, rewards=rewards, terminateds=ends, truncateds=np.zeros_like(ends))
 
     declared_metrics = (
-        Metric("model_return_mean", "", "Mean score of an episode by the reward model", mode="max"),
+        Metric("model_return_mean", "", "Mean score of an episode from the reward model", mode="max"),
         KL_TO_REFERENCE.below("learner/"),
     )
 

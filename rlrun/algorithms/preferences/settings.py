@@ -20,7 +20,7 @@ from rlrun.engine.settings.config import (
     fixed,
 )
 
-WHOLE_EPISODES = "episodes are compared as a whole, in one process"
+WHOLE_EPISODES = "whole episodes are compared, in one process"
 """Error message on settings that share the rows of a minibatch."""
 
 
@@ -29,8 +29,8 @@ class WholeEpisodesModelConfig(ModelConfig):
     """Settings of the networks of a policy that is trained on complete episodes."""
 
 
-@fixed("there is no value network", shared_value=False)
-@fixed("there is no critic", critic_sees=None)
+@fixed("the policy has no value network", shared_value=False)
+@fixed("the policy has no critic", critic_sees=None)
 class DPOModelConfig(WholeEpisodesModelConfig):
     """Settings of the network of a policy that learns by DPO."""
 
@@ -59,8 +59,8 @@ class RewardModelSettings(AlgorithmConfig):
 
 
 @defaults(lr=1e-3, minibatch_size=64, sgd_steps_per_iteration=100)
-@fixed("an episode's return counts, the sum of its rewards", gamma=1.0, clip_rewards=None)
-@fixed("observations of a reward model are used as they are", normalize_observations=False)
+@fixed("preferences depend on an episode's undiscounted return", gamma=1.0, clip_rewards=None)
+@fixed("a reward model uses unnormalized observations", normalize_observations=False)
 class RewardModelConfig(RewardModelSettings, OfflineConfig):
     """Settings of a reward model that learns from preferences."""
 
@@ -81,9 +81,9 @@ class RewardModelConfig(RewardModelSettings, OfflineConfig):
 
 
 @defaults(gamma=1.0)
-@fixed("the rewards of rlhf are its reward model's", normalize_rewards=False, clip_rewards=None)
-@fixed("rlhf learns from its reward model alone", curiosity=None, constraint=None)
-@fixed("observations of a reward model are used as they are", normalize_observations=False)
+@fixed("rlhf's rewards come from its reward model", normalize_rewards=False, clip_rewards=None)
+@fixed("rlhf learns only from its reward model", curiosity=None, constraint=None)
+@fixed("a reward model uses unnormalized observations", normalize_observations=False)
 class RLHFConfig(RewardModelSettings, PPOConfig):
     """Settings of PPO on a reward model's scores: the settings of PPO, and the KL penalty to the reference policy."""
 
@@ -96,8 +96,8 @@ class RLHFConfig(RewardModelSettings, PPOConfig):
 
 @fixed(WHO_HAS_CURIOSITY, curiosity=None)
 @fixed(WHO_HAS_CONSTRAINTS, constraint=None)
-@fixed("an episode's return counts, the sum of its rewards", gamma=1.0, normalize_rewards=False, clip_rewards=None)
-@fixed("observations of a reference are used as they are", normalize_observations=False)
+@fixed("preferences depend on an episode's undiscounted return", gamma=1.0, normalize_rewards=False, clip_rewards=None)
+@fixed("the reference policy uses unnormalized observations", normalize_observations=False)
 @fixed(WHOLE_EPISODES, microbatch_size=None, num_learners=0, num_parameter_servers=0)
 @defaults(lr=1e-3, num_envs_per_worker=16, num_epochs=2, minibatch_size=1024)
 class DPOConfig(EpochsSettings, OnPolicyConfig):
@@ -116,8 +116,8 @@ class DPOConfig(EpochsSettings, OnPolicyConfig):
     def _whole_comparisons_in_a_minibatch(self) -> DPOConfig:
         if self.minibatch_size % (2 * self.seq_len):
             raise ValueError(
-                f"minibatch_size ({self.minibatch_size}) must be a multiple of 2 seq_len ({2 * self.seq_len}): "
-                "minibatches are whole comparisons"
+                f"minibatch_size ({self.minibatch_size}) must be a multiple of twice seq_len ({2 * self.seq_len}), "
+                "because minibatches hold whole comparisons"
             )
         return self
 

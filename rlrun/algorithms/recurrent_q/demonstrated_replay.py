@@ -105,7 +105,8 @@ class DemonstratedReplay:
         """Loads the demonstrations into a replay, with the columns of a collected fragment."""
         if self._path is None:
             raise UsageError(
-                "r2d3 learns from demonstrations: set config.demonstrations to what `rlrun demonstrate` has written"
+                "r2d3 needs demonstrations: set config.demonstrations to a file or folder written by `rlrun "
+                "demonstrate`"
             )
         found = demonstrations_at(self._path)
         config = self.config

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 @fixed(WHO_DRAWS_IN_ORDER, autoregressive=False)
 @fixed(WHO_EMBEDS_ACTIONS, action_embeddings=None)
-@fixed("there is no value network", shared_value=False)
-@fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
-@fixed("recurrent networks are built by rlrun", module=None)
+@fixed("the policy has no value network", shared_value=False)
+@fixed("actions are not drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
+@fixed("rlrun builds recurrent networks itself", module=None)
 @fixed(WHO_HAS_PRIVILEGES, actor_sees=None, critic_sees=None)
 class RecurrentModelConfig(ModelConfig):
     """Network architecture of a recurrent Q policy: dense layers, a recurrent core, and a head for the Q values."""

@@ -23,7 +23,7 @@ class R2D3Config(R2D2Config):
     """Settings of R2D3 (Paine et al., arXiv:1909.01387)."""
 
     needed: ClassVar[Mapping[str, str]] = {
-        "demonstrations": "must name what `rlrun demonstrate` has written: r2d3 learns from it"
+        "demonstrations": "must name demonstrations written by `rlrun demonstrate`; r2d3 learns from them"
     }
 
     demonstrations: str | None = None
@@ -35,7 +35,7 @@ class R2D3Config(R2D2Config):
     @model_validator(mode="after")
     def _demonstrations_hold_no_views(self) -> R2D3Config:
         if self.model.views.any:
-            raise ValueError("demonstrations hold no views: leave out model.views")
+            raise ValueError("demonstrations do not support model.views; leave it out")
         return self
 
 

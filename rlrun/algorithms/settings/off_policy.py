@@ -29,10 +29,11 @@ NoiseKind = Literal["gaussian", "ornstein_uhlenbeck"]
 
 
 @defaults(num_envs_per_worker=1, max_grad_norm=10.0)
-@fixed("minibatches from a replay buffer are learned from in one process", num_learners=0, num_parameter_servers=0)
-@fixed("a minibatch from a replay buffer is learned from as a whole", microbatch_size=None)
+@fixed("minibatches from a replay buffer are processed in one process", num_learners=0, num_parameter_servers=0)
+@fixed("a minibatch from a replay buffer is used as a whole", microbatch_size=None)
 @fixed(
-    "a replay buffer would keep each reward in the scale of its time; clip_rewards bounds them", normalize_rewards=False
+    "a replay buffer would mix rewards that were scaled at different times; use clip_rewards to bound them",
+    normalize_rewards=False,
 )
 class OffPolicyConfig(AlgorithmConfig):
     """Settings of an algorithm that learns from a replay buffer."""

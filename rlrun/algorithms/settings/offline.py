@@ -14,7 +14,7 @@ from rlrun.engine.settings.config import PositiveInt, fixed
 
 
 @fixed(
-    "no env is stepped",
+    "the algorithm does not step an env",
     num_workers=0,
     num_envs_per_worker=1,
     rollout_fragment_length=None,
@@ -22,9 +22,9 @@ from rlrun.engine.settings.config import PositiveInt, fixed
     num_cpus_per_worker=1.0,
     max_worker_restarts=0,
 )
-@fixed("minibatches of data are learned from in one process", num_learners=0, num_parameter_servers=0)
-@fixed("a minibatch of data is learned from as a whole", microbatch_size=None)
-@fixed("rewards of data have one scale from the start; clip_rewards bounds them", normalize_rewards=False)
+@fixed("minibatches of a data set are processed in one process", num_learners=0, num_parameter_servers=0)
+@fixed("a minibatch of a data set is used as a whole", microbatch_size=None)
+@fixed("rewards of a data set have a fixed scale; use clip_rewards to bound them", normalize_rewards=False)
 class OfflineConfig(DataSettings, AlgorithmConfig):
     """Settings of an algorithm that learns from recorded data alone, without stepping an env."""
 
@@ -36,7 +36,7 @@ class OfflineConfig(DataSettings, AlgorithmConfig):
     @model_validator(mode="after")
     def _learns_from_data_alone(self) -> OfflineConfig:
         if self.input is not None and total_share(self.input) < 1:
-            raise ValueError(f"the shares under input must sum to 1 without an env, not {total_share(self.input):g}")
+            raise ValueError(f"without an env, the shares under input must sum to 1, not {total_share(self.input):g}")
         return self
 
     @property

@@ -13,10 +13,10 @@ from rlrun.engine.reward_streams.settings import ConstraintConfig, CuriosityConf
 from rlrun.engine.reward_streams.streams import RewardStreams
 from rlrun.engine.settings.config import ConfigModel, PositiveInt, fixed
 
-WHO_HAS_CURIOSITY = "ppo, a2c, impala and appo have values of intrinsic rewards; take one of them"
+WHO_HAS_CURIOSITY = "only ppo, a2c, impala and appo learn values of intrinsic rewards; use one of them"
 """Error message on `curiosity` in algorithms without intrinsic value heads."""
 
-WHO_HAS_CONSTRAINTS = "ppo, a2c and pg have values of costs; take one of them"
+WHO_HAS_CONSTRAINTS = "only ppo, a2c and pg learn values of costs; use one of them"
 """Error message on `constraint` in algorithms without cost value heads."""
 
 SHAPING = ("curiosity", "constraint", "curiosity.kind", "curiosity.hiddens", "curiosity.features")
@@ -52,8 +52,8 @@ class OnPolicyConfig(AlgorithmConfig):
             raise ValueError(f"minibatch_size ({size}) must not exceed train_batch_size ({self.train_batch_size})")
         if size is not None and self.model.core is not None and size % self.seq_len:
             raise ValueError(
-                f"minibatch_size ({size}) must be a multiple of seq_len ({self.seq_len}): minibatches of a recurrent "
-                "network are whole sequences"
+                f"minibatch_size ({size}) must be a multiple of seq_len ({self.seq_len}), because minibatches "
+                "of a recurrent network hold whole sequences"
             )
         return self
 
@@ -61,7 +61,7 @@ class OnPolicyConfig(AlgorithmConfig):
     def _curiosity_of_workers(self) -> OnPolicyConfig:
         if self.curiosity is not None and self.gathered_by is not None:
             raise ValueError(
-                f"curiosity: intrinsic rewards are of the workers' own fragments; leave {self.gathered_by} out"
+                f"curiosity computes intrinsic rewards on each worker's fragments; leave out {self.gathered_by}"
             )
         return self
 

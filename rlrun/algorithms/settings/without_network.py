@@ -6,8 +6,8 @@ from rlrun.engine.algorithm_config import AlgorithmConfig
 from rlrun.engine.settings.config import fixed
 
 
-@fixed("there is no network", model={}, normalize_observations=False, precision="float32", compile=False)
-@fixed("there is no gradient", max_grad_norm=None, microbatch_size=None)
-@fixed("what is learned is learned in the trial's process", num_learners=0, num_parameter_servers=0, num_gpus=0.0)
+@fixed("the algorithm has no network", model={}, normalize_observations=False, precision="float32", compile=False)
+@fixed("the algorithm uses no gradients", max_grad_norm=None, microbatch_size=None)
+@fixed("the algorithm learns in the trial's process", num_learners=0, num_parameter_servers=0, num_gpus=0.0)
 class WithoutNetworkConfig(AlgorithmConfig):
     """Settings of algorithms without a neural network, which learn a table or nothing at all."""

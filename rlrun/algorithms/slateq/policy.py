@@ -164,25 +164,31 @@ def _checked(spaces: Spaces) -> tuple[Mapping[str, gymnasium.Space[Any]], Box]:
     items, clicked = parts.get(CANDIDATES), parts.get(CLICKED)
     if not isinstance(items, Box) or len(items.shape) != 2:
         raise UsageError(
-            f"slateq chooses from the observation's part {CANDIDATES!r}, a Box [items, features] in a Dict: it "
-            f"{'is ' + str(items) if items else 'is not there'}"
+            f"slateq needs a Dict observation whose part {CANDIDATES!r} is a Box [items, features]: "
+            f"it {'is ' + str(items) if items else 'is missing'}"
         )
     if not isinstance(action, MultiDiscrete) or action.nvec.ndim != 1 or (action.nvec != items.shape[0]).any():
         raise UsageError(
-            f"slateq shows slates of {items.shape[0]} candidates, MultiDiscrete([{items.shape[0]}] * slate_size), and "
-            f"actions are {action}"
+            f"slateq needs slates of {items.shape[0]} candidates as actions, MultiDiscrete([{items.shape[0]}] "
+            f"* slate_size), not {action}"
         )
     if len(action.nvec) > items.shape[0]:
         raise UsageError(
-            f"a slate of {len(action.nvec)} items needs as many candidates, and there are {len(items.low)}"
+            f"a slate of {len(action.nvec)} items needs at least as many candidates, but there are only "
+            f"{len(items.low)}"
         )
     if not isinstance(clicked, Discrete) or clicked.n != len(action.nvec) + 1 or clicked.start:
         raise UsageError(
-            f"slateq learns from the observation's part {CLICKED!r}, Discrete({len(action.nvec) + 1}): the position in "
-            f"the last slate, {len(action.nvec)} for no click. It {'is ' + str(clicked) if clicked else 'is not there'}"
+            f"slateq needs the observation's part {CLICKED!r}, Discrete({len(action.nvec) + 1}): the clicked "
+            f"position in the last slate, {len(action.nvec)} for no click. "
+            f"It {'is ' + str(clicked) if clicked else 'is missing'}"
         )
     if ACTION_MASK in parts:
-        raise UsageError("slateq takes no action_mask: give a candidate that must not be shown features of its own")
+        raise UsageError(
+            "slateq does not support action_mask: mark candidates that must not be shown by their features"
+        )
     if not parts.keys() - {CANDIDATES, CLICKED}:
-        raise UsageError(f"slateq needs a part of the observation that describes the user, besides {CANDIDATES!r}")
+        raise UsageError(
+            f"slateq needs a part of the observation that describes the user, in addition to {CANDIDATES!r}"
+        )
     return parts, items

@@ -9,8 +9,8 @@ from rlrun.engine.settings.config import Schedule, defaults, fixed
 
 
 @fixed(WHO_EMBEDS_ACTIONS, action_embeddings=None)
-@fixed("networks of items are built by rlrun", module=None)
-@fixed("the click that is learned from is the last one alone", views={})
+@fixed("rlrun builds the networks itself", module=None)
+@fixed("slateq learns only from the last click", views={})
 class SlateModelConfig(QModelConfig):
     """Settings of SlateQ's Q network, whose inputs are an item and the rest of the observation."""
 
@@ -18,8 +18,8 @@ class SlateModelConfig(QModelConfig):
 @defaults(
     lr=2.5e-4, minibatch_size=32, learning_starts=20_000, target_update_interval=800, replay={"sampling": "prioritized"}
 )
-@fixed("a slate's click is in the observation after it", n_step=1)
-@fixed("features of items enter as they are", normalize_observations=False)
+@fixed("the click appears only in the next observation", n_step=1)
+@fixed("item features are used unnormalized", normalize_observations=False)
 class SlateQConfig(HuberSettings, OffPolicyConfig):
     """Settings of SlateQ (Ie et al., arXiv:1905.12767); the defaults follow RLlib."""
 

@@ -39,7 +39,7 @@ class SlateQ(Algorithm[SlateQConfig]):
     learns_in_worlds = False
     learner_metrics = (
         *(metric.below("critics/") for metric in HUBER_METRICS),
-        Metric("choice/loss", "nats", "Mean negative log-probability of clicks by the choice model", mode="min"),
+        Metric("choice/loss", "nats", "Mean negative log-probability of clicks under the choice model", mode="min"),
         GRAD_NORM.below("choice/"),
     )
     operator_metrics = REPLAY_METRICS

@@ -60,8 +60,7 @@ class TabularPolicy(Policy):
     ) -> None:
         if not (isinstance(observation_space, Discrete) and isinstance(action_space, Discrete)):
             raise UsageError(
-                "a table has a row for each observation and a column for each action, which have to be Discrete; these "
-                f"are {observation_space} and {action_space}"
+                f"tabular algorithms need Discrete observations and actions, not {observation_space} and {action_space}"
             )
         self.shape = int(observation_space.n), int(action_space.n)
         self.start = int(observation_space.start)

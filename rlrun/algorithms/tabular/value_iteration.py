@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 
 @defaults(num_envs_per_worker=1)
-@fixed("no env is stepped", rollout_fragment_length=None, min_env_steps_per_iteration=0)
+@fixed("the algorithm does not step an env", rollout_fragment_length=None, min_env_steps_per_iteration=0)
 @fixed("one process sweeps over all states", num_workers=0)
-@fixed("values are backed up as they are, not by steps towards them", lr=1.0)
-@fixed("values are of rewards as they are", normalize_rewards=False, clip_rewards=None)
+@fixed("values are replaced by their backups, without a step size", lr=1.0)
+@fixed("values are of unscaled rewards", normalize_rewards=False, clip_rewards=None)
 class ValueIterationConfig(WithoutNetworkConfig):
     """Settings of value iteration (Bellman, "Dynamic Programming", 1957); with a gamma of 1, values may diverge."""
 
@@ -93,9 +93,7 @@ class LoadTable(Operator):
         self._change = item.change
         return item
 
-    declared_metrics = (
-        Metric("table/change", "", "By how much the value of a state changed in the last sweep at most", mode="min"),
-    )
+    declared_metrics = (Metric("table/change", "", "Largest change of a state's value in the last sweep", mode="min"),)
 
     @override
     def metrics(self) -> dict[str, float]:

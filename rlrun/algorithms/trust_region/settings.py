@@ -8,11 +8,11 @@ from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS, WHO_HAS_CUR
 from rlrun.engine.nn.model_config import ModelConfig
 from rlrun.engine.settings.config import Fraction, NonNegativeInt, PositiveFloat, PositiveInt, defaults, fixed
 
-ONE_PROCESS = "a step is computed from a whole batch in one process, and a mean of several steps is none"
+ONE_PROCESS = "a natural-gradient step must be computed from the whole batch in one process"
 """Error message on settings that divide a batch."""
 
 
-@fixed("the values are fitted separately, in layers of their own", shared_value=False, module=None)
+@fixed("the value network has separate layers, which are fitted separately", shared_value=False, module=None)
 class SeparateValueModelConfig(ModelConfig):
     """Settings of the networks of a policy and a value function, without shared layers."""
 

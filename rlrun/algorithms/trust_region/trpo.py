@@ -41,9 +41,9 @@ class TRPO(Algorithm[TRPOConfig]):
     Config: ClassVar[type[TRPOConfig]] = TRPOConfig
     policy_family = "rlrun.engine.policy.actor_critic:ActorCriticPolicy"
     learner_metrics = (
-        Metric("improvement", "", "Increase of the surrogate objective by the step"),
+        Metric("improvement", "", "Increase of the surrogate objective from the step"),
         KL,
-        Metric("step_length", "", "Part of the natural gradient step that was taken; 0 if the line search failed"),
+        Metric("step_length", "", "Fraction of the natural-gradient step taken; 0 if the line search failed"),
         ENTROPY,
         Metric("value_loss", "", "Mean squared error of the values", mode="min"),
         GRAD_NORM,
@@ -133,7 +133,7 @@ class TakeStep(Operator):
 
 
 @defaults(max_kl=0.05)
-@fixed("the whole step is taken; trpo searches along it", line_search_steps=0, shrink=0.8)
+@fixed("npg always takes the whole step; for a line search, use trpo", line_search_steps=0, shrink=0.8)
 class NPGConfig(TRPOConfig):
     """Settings of NPG: settings of TRPO without line search, so that `max_kl` bounds the step only to second order."""
 

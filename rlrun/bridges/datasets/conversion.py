@@ -43,9 +43,11 @@ def export(found: DataSet, target: Path) -> None:
     write = WRITERS.get(target.suffix)
     if write is None:
         known = ", ".join(filter(None, WRITERS))
-        raise UsageError(f"{target} names no format: known are {known}, and a folder without a suffix for Minari")
+        raise UsageError(
+            f"unknown format of {target}: use one of the suffixes {known}, or a folder without a suffix for Minari"
+        )
     if target.suffix and not found.num_steps:
-        raise UsageError(f"{found.folder} holds no steps to write to {target}")
+        raise UsageError(f"{found.folder} contains no steps to write to {target}")
     target.parent.mkdir(parents=True, exist_ok=True)
     write(found, target)
 
@@ -81,7 +83,7 @@ def imported(source: Path, names: TableNames, spaces: SetSpaces | None) -> tuple
         table, stored = read_parquet(source)
         about = {name: stored[name] for name in ("agents", "about") if name in stored}
         return table_source(table, names, spaces=spaces or stored.get("spaces"), **about)
-    raise UsageError(f"{source} has no known format: CSV, Parquet, npz, RLlib's JSON or a folder of Minari")
+    raise UsageError(f"unknown format of {source}: must be CSV, Parquet, npz, RLlib's JSON or a Minari folder")
 
 
 def _of_rllib(names: TableNames) -> TableNames:
@@ -98,7 +100,7 @@ def folder_at(place: str) -> SetFolder:
     if not is_uri(place):
         return LocalFolder(Path(place))
     if (found := remote_folder(place)) is None:
-        raise UsageError(f"there is no data set at {place}: name a folder with a {MANIFEST_FILE}")
+        raise UsageError(f"no data set at {place}: name a folder that contains a {MANIFEST_FILE}")
     return found
 
 
@@ -113,7 +115,7 @@ def opened(place: str) -> DataSet:
         return DataSet(folder_at(place))
     path = Path(place)
     if not is_data_set(path):
-        advice = f"; `rlrun dataset convert {path} FOLDER` makes one" if path.exists() else ""
-        what = "is no data set" if path.exists() else "does not exist"
+        advice = f"; convert it with `rlrun dataset convert {path} FOLDER`" if path.exists() else ""
+        what = "is not a data set" if path.exists() else "does not exist"
         raise UsageError(f"{path} {what}{advice}")
     return DataSet(path)

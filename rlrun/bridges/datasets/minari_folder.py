@@ -56,12 +56,12 @@ def minari_source(folder: Path, spaces: SetSpaces | None = None) -> EpisodeSourc
         layout, name = metadata["data_format"], str(metadata.get("dataset_id", ""))
         spaces = spaces or SetSpaces(*(_space(metadata[f"{kind}_space"]) for kind in SetSpaces._fields))
     except KeyError as error:
-        raise UsageError(f"{folder / METADATA_FILE} lacks {error}; spaces can be given by --spaces") from error
+        raise UsageError(f"{folder / METADATA_FILE} lacks {error}; pass the spaces with --spaces") from error
     except (ValueError, TypeError, AttributeError) as error:
-        raise UsageError(f"{folder / METADATA_FILE} cannot be understood: {error}") from error
+        raise UsageError(f"cannot parse {folder / METADATA_FILE}: {error}") from error
     readers = {"hdf5": _hdf5_episodes, "arrow": _arrow_episodes, "parquet": _arrow_episodes}
     if layout not in readers:
-        raise UsageError(f"{folder} has the layout {layout!r:.80}, and known are {', '.join(readers)}")
+        raise UsageError(f"{folder} has the unknown layout {layout!r:.80}; rlrun reads {', '.join(readers)}")
     return EpisodeSource(spaces, readers[layout](folder, spaces), about={"minari": name} if len(name) < 100 else {})
 
 
@@ -73,7 +73,7 @@ def write_minari(found: DataSet, path: Path) -> None:
     """
     h5py = _h5py()
     if path.exists():
-        raise UsageError(f"{path} exists already: name another folder")
+        raise UsageError(f"{path} already exists: choose another folder")
     (path / "data").mkdir(parents=True)
     steps = 0
     with h5py.File(path / "data" / HDF5_FILE, "w", track_order=True) as file:
@@ -155,7 +155,7 @@ def _hdf5_episodes(folder: Path, spaces: SetSpaces) -> Iterator[EpisodeRows]:
                 read["actions"] = _hdf5_tree(group, "actions", spaces.action)
                 yield _episode(read, group.attrs.get("seed"), f"{path}: {name}")
     except (OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}") from error
+        raise UsageError(f"cannot read {path}: {error}") from error
 
 
 def _member(group: Any, name: str) -> Any:
@@ -194,7 +194,7 @@ def _arrow_episodes(folder: Path, spaces: SetSpaces) -> Iterator[EpisodeRows]:
             seed = load_json(about.read_bytes()).get("seed") if about.is_file() else None
             yield _episode(read, seed, str(path))
         except (KeyError, ValueError, TypeError, AttributeError) as error:
-            raise UsageError(f"{path} cannot be read: {error}") from error
+            raise UsageError(f"cannot read {path}: {error}") from error
 
 
 def _arrow_table(folder: Path) -> Any:
@@ -210,7 +210,7 @@ def _arrow_table(folder: Path) -> Any:
         ]
         return pa.concat_tables(tables)
     except (pa.ArrowException, OSError) as error:
-        raise UsageError(f"{folder} cannot be read: {error}") from error
+        raise UsageError(f"cannot read {folder}: {error}") from error
 
 
 def _arrow_tree(column: Any, space: Space[Any], name: str) -> Any:
@@ -236,7 +236,9 @@ def _shaped(array: NDArray[Any], space: Space[Any], name: str) -> NDArray[Any]:
         ValueError: The entries are no numbers.
     """
     if array.dtype.kind not in "biuf":
-        raise ValueError(f"{name} holds no numbers, but perhaps pictures in JPEG: store them with jpeg_encoding=False")
+        raise ValueError(
+            f"{name} does not contain numbers; if it contains JPEG images, store them with jpeg_encoding=False"
+        )
     shape, dtype = known_kind(space).form(space)
     return array.reshape(len(array), *shape).astype(dtype)
 

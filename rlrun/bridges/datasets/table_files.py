@@ -24,8 +24,8 @@ from rlrun.engine.messages.errors import UsageError
 _METADATA = b"rlrun"
 """Key of a Parquet file's metadata under which its spaces, agents and notes are stored."""
 
-_PACKED = """{path}: line {line} has packed columns ({names}). They hold pickles, which run code, and are not read.
-Unpack them in the RLlib that wrote them:
+_PACKED = """{path}: line {line} has packed columns ({names}). rlrun does not read them, because they contain pickles,
+which can run code. Unpack them with the RLlib version that wrote them:
 
     from ray.rllib.offline.json_reader import JsonReader
     from ray.rllib.offline.json_writer import JsonWriter
@@ -33,7 +33,7 @@ Unpack them in the RLlib that wrote them:
     for batch in JsonReader("{path}").read_all_files():
         writer.write(batch)
 
-and convert the folder `unpacked`."""
+and then convert the folder `unpacked`."""
 
 RLLIB_NAMES = {
     "new_obs": "next_obs",
@@ -56,11 +56,11 @@ def read_spaces(path: Path) -> SetSpaces:
         own = data.get("spaces", data)
         return SetSpaces.from_json(own)
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
     except (KeyError, AttributeError) as error:
-        raise UsageError(f"{path} holds no spaces: it needs `observation` and `action`") from error
+        raise UsageError(f"{path} has no spaces: it needs `observation` and `action`") from error
     except ValueError as error:
-        raise UsageError(f"{path} holds no spaces: {error}") from error
+        raise UsageError(f"{path} has no valid spaces: {error}") from error
 
 
 def read_csv(path: Path) -> Columns:
@@ -75,7 +75,7 @@ def read_csv(path: Path) -> Columns:
     try:
         return _columns_of(pyarrow.csv.read_csv(path))
     except (pa.ArrowException, OSError) as error:
-        raise UsageError(f"{path} is no CSV file: {error}") from error
+        raise UsageError(f"{path} is not a CSV file: {error}") from error
 
 
 def write_csv(found: DataSet, path: Path) -> None:
@@ -119,7 +119,7 @@ def read_parquet(path: Path) -> tuple[Columns, Mapping[str, Any]]:
             stored["spaces"] = SetSpaces.from_json(stored["spaces"])
         return _columns_of(table), stored
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{path} is no Parquet file that can be read: {error}") from error
+        raise UsageError(f"cannot read {path} as a Parquet file: {error}") from error
 
 
 def write_parquet(found: DataSet, path: Path) -> None:
@@ -177,12 +177,12 @@ def read_rllib_json(path: Path) -> Columns:
     files = sorted(path.glob("*.json")) if path.is_dir() else [path]
     batches = [batch for file in files for batch in _rllib_batches(file)]
     if not batches:
-        raise UsageError(f"{path} holds no sample batches of RLlib")
+        raise UsageError(f"{path} contains no RLlib sample batches")
     names = [name for name in batches[0] if all(name in batch for batch in batches)]
     try:
         table = {RLLIB_NAMES.get(name, name): np.concatenate([batch[name] for batch in batches]) for name in names}
     except ValueError as error:
-        raise UsageError(f"{path}: the batches do not fit together: {error}") from error
+        raise UsageError(f"{path}: the batches do not match each other: {error}") from error
     if "terminateds" in names:  # newer batches may have `dones` as well
         table["terminateds"] = np.concatenate([batch["terminateds"] for batch in batches])
     return table
@@ -195,12 +195,12 @@ def _rllib_batches(path: Path) -> Iterator[dict[str, NDArray[Any]]]:
             kind = data.pop("type")
             if kind == "MultiAgentBatch":
                 if len(data["policy_batches"]) != 1:
-                    raise ValueError(f"batches of the policies {', '.join(data['policy_batches'])}, and one is needed")
+                    raise ValueError(f"must have batches of one policy, not of {', '.join(data['policy_batches'])}")
                 (data,) = data["policy_batches"].values()
             elif kind != "SampleBatch":
                 raise ValueError(f"type {kind!r:.80}")
         except (KeyError, ValueError, TypeError, AttributeError) as error:
-            raise UsageError(f"{path}: line {number} is no sample batch of RLlib: {error}") from error
+            raise UsageError(f"{path}: line {number} is not an RLlib sample batch: {error}") from error
         if packed := [name for name, column in data.items() if isinstance(column, str)]:
             raise UsageError(_PACKED.format(path=path, line=number, names=", ".join(packed)))
         numbers = {str(name): np.asarray(column) for name, column in data.items() if _is_numeric(column)}

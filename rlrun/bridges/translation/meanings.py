@@ -21,9 +21,9 @@ class Impact(IntEnum):
 
 
 HEADINGS = {
-    Impact.LEARNING: "Left out, although it changes what is learned:",
-    Impact.SLIGHT: "Not quite as it was:",
-    Impact.NONE: "Left out, without an effect on what is learned:",
+    Impact.LEARNING: "Left out although it affects learning:",
+    Impact.SLIGHT: "Not exactly the same:",
+    Impact.NONE: "Left out without an effect on learning:",
 }
 """Heading of the remarks with the same impact."""
 

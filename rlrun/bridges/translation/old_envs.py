@@ -53,7 +53,7 @@ def present_env(env_id: str) -> PresentEnv:
     robot = re.fullmatch(r"(\w+)-v[123]", env_id)
     if robot and robot[1] in table()["mujoco_robots"]:
         kwargs = {"use_contact_forces": True} if robot[1] == "Ant" else {}
-        return PresentEnv(f"{robot[1]}-v4", difference="the simulator is a newer one", kwargs=kwargs)
+        return PresentEnv(f"{robot[1]}-v4", difference="the simulator is newer", kwargs=kwargs)
     masked = re.fullmatch(r"(\w+)NoVel(-v\d)", env_id)
     if masked:
         shown = present_env(masked[1] + masked[2])
@@ -81,5 +81,7 @@ def _present_game(env_id: str) -> PresentEnv | None:
     kwargs = {"repeat_action_probability": 0.0 if version == "4" else 0.25, "episodic_life": True}
     if kind == "Deterministic":
         kwargs["maxpool"] = False
-    difference = "each action is held for 4 frames here, for 2 to 5 there" if not kind and version != "5" else ""
+    difference = (
+        "rlrun repeats each action for 4 frames; this env repeated it for 2 to 5" if not kind and version != "5" else ""
+    )
     return PresentEnv(f"ALE/{name}-v5", difference=difference, kwargs=kwargs, is_atari=True)

@@ -90,13 +90,13 @@ def translate_entry(entry: Mapping[str, Any], version: tuple[int, ...] | None = 
         raise Untranslatable(("run",), str(error)) from None
     if name not in default_table()["rllib"]["1.13"]:
         raise Untranslatable(
-            ("run",), f"settings of {run} are not translated; `rlrun init ENV {ours}` writes a spec of {ours}"
+            ("run",), f"settings of {run} cannot be translated; `rlrun init ENV {ours}` writes a spec for {ours}"
         )
     try:
         source = SettingOrigin("rllib", version or version_of(entry), name)
         return with_grids(entry, lambda chosen: _translate(chosen, source, ours))
     except MISFITS as error:
-        raise Untranslatable((), f"a value is not of RLlib's kind: {error}") from None
+        raise Untranslatable((), f"a value is not valid in RLlib: {error}") from None
 
 
 def _translate(entry: Mapping[str, Any], source: SettingOrigin, ours: str) -> TranslatedEntry:
@@ -161,7 +161,10 @@ def _translate_checkpoints(result: TranslatedEntry, entry: Mapping[str, Any]) ->
         result.put("failure.max_restarts", max(int(entry["max_failures"]), 0), ("max_failures",))
     if criteria := entry.get("pass_criteria"):
         result.tell(
-            ("pass_criteria",), "pass_criteria", f"such targets belong under `expect` here: {criteria}", Impact.NONE
+            ("pass_criteria",),
+            "pass_criteria",
+            f"in rlrun, such targets belong under `expect`: {criteria}",
+            Impact.NONE,
         )
     for key in (
         "local_dir",
@@ -177,7 +180,7 @@ def _translate_checkpoints(result: TranslatedEntry, entry: Mapping[str, Any]) ->
             text = meaning.text if meaning and not meaning.path else "see docs/spec_reference.md"
             result.tell((key,), key, text, Impact.NONE)
     if entry.get("restore"):
-        result.tell(("restore",), "restore", "checkpoints of RLlib cannot be read", Impact.LEARNING)
+        result.tell(("restore",), "restore", "rlrun cannot read RLlib checkpoints", Impact.LEARNING)
 
 
 GRID = "grid_search"
@@ -210,7 +213,7 @@ def with_grids(entry: Mapping[str, Any], translate: Callable[[Mapping[str, Any]]
                 continue
             result.values[path] = {GRID: list(dict.fromkeys(listed)) if _are_plain(listed) else listed}
         if not varying and len(values) > 1:
-            result.tell(location, dotted(location), "a grid without an effect here", Impact.NONE)
+            result.tell(location, dotted(location), "this grid has no effect in rlrun", Impact.NONE)
         result.remarks += [remark for other in others for remark in other.remarks]
     return result
 

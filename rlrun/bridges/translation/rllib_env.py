@@ -28,19 +28,19 @@ def translate_env(result: TranslatedEntry, entry: Mapping[str, Any], foreign: Fo
     if name is None and foreign.algorithm in OFFLINE:
         return  # the spaces are those of the data
     if name is None:
-        raise Untranslatable((), "has no env: RLlib took it from code; `rlrun translate` takes yours by --env")
+        raise Untranslatable((), "has no env, because RLlib set it in code; pass yours with `rlrun translate --env`")
     if not isinstance(name, str):
         raise Untranslatable(place, f"must be the name of an env, not {shown(name)}")
     present = present_env(name)
     if name.startswith("ray.rllib.") and present.id == name:
         raise Untranslatable(
-            place, f"{name} is an env of RLlib's own, which is not here; name one of yours as package.module:Class"
+            place, f"{name} is an env of RLlib that rlrun does not have; name your own env as package.module:Class"
         )
     foreign.is_atari, foreign.is_continuous = present.is_atari, has_continuous_actions(present.id)
     foreign.horizon = config.get("horizon") or present.max_episode_steps or present.episode_steps
     _translate_env_id(result, name, present, place, config, foreign)
     if present.difference:
-        result.tell(place, "env", f"{name} is {present.id} here: {present.difference}")
+        result.tell(place, "env", f"{name} becomes {present.id}: {present.difference}")
     _translate_env_arguments(result, present, place, config)
     _translate_limit(result, present, place, config)
 
@@ -60,20 +60,24 @@ def _translate_env_id(
     if foreign.algorithm == "AlphaZero":
         result.put("env.world", "rlrun.plugin:SearchedEnv", place)
         result.put("env.kwargs.env", found, place)
-        result.tell(place, "env", "the env needs get_state, set_state and state_of here (docs/algorithms/alphazero.md)")
+        result.tell(
+            place, "env", "rlrun needs an env with get_state, set_state and state_of (docs/algorithms/alphazero.md)"
+        )
     elif present.is_world or "multiagent" in config or foreign.algorithm in TEAMS:
         if is_unknown:
             raise Untranslatable(
-                place, f"{name!r} has one agent or was registered by code; name the world as module:factory"
+                place,
+                f"{name!r} has a single agent or was registered in code; name the multi-agent world as module:factory",
             )
         result.put("env.world", found, place)
         if not present.is_world:
-            result.tell(place, "env", "the class must be a World or of PettingZoo here (docs/multi_agent.md)")
+            result.tell(place, "env", "rlrun needs a World or a PettingZoo class (docs/multi_agent.md)")
         _translate_policies(result, config, foreign)
     elif is_unknown and "-v" not in name:
         raise Untranslatable(
             place,
-            f"{name!r} was registered by code; name the env as package.module:Class, or `rlrun translate` by --env",
+            f"{name!r} was registered in code; name the env as package.module:Class, or pass it with `rlrun "
+            "translate --env`",
         )
     else:
         result.put("env.id", found, place)
@@ -94,7 +98,7 @@ def _translate_env_arguments(
     if present.argument_names is not None:
         kwargs = dict(next((own for own in kwargs.values() if isinstance(own, Mapping)), kwargs))
         for key in kwargs.keys() - present.argument_names.keys():
-            result.tell(of_config, f"env_config.{key}", "the env has no such argument here", Impact.SLIGHT)
+            result.tell(of_config, f"env_config.{key}", "the env has no such argument in rlrun", Impact.SLIGHT)
         names = {key: own for key, own in present.argument_names.items() if own and key in kwargs}
         kwargs = {own: kwargs[key] for key, own in names.items()}
     for key, value in {**present.kwargs, **kwargs}.items():
@@ -109,14 +113,18 @@ def _translate_limit(result: TranslatedEntry, present: PresentEnv, place: Locati
     if limit is not None:
         result.put("env.max_episode_steps", limit, ("config", "horizon"), "horizon")
         if not config.get("no_done_at_end"):
-            text = "an episode that ends there is cut off and bootstraps here; there it was terminated"
+            text = "rlrun truncates an episode at its limit and bootstraps; RLlib terminated it"
             result.tell(("config", "horizon"), "horizon", text)
     elif present.max_episode_steps is not None:
         result.put("env.max_episode_steps", present.max_episode_steps, place)
     for key in ("soft_horizon", "no_done_at_end"):
         if key in config:
             is_soft = key == "soft_horizon" and config[key]
-            text = "episodes are reset at their limit here" if is_soft else "episodes are cut off at their limit here"
+            text = (
+                "rlrun resets the env when an episode reaches its limit"
+                if is_soft
+                else "rlrun truncates episodes at their limit"
+            )
             result.tell(("config", key), key, text, Impact.SLIGHT if is_soft else Impact.NONE)
 
 
@@ -128,13 +136,13 @@ def _translate_policies(result: TranslatedEntry, config: Mapping[str, Any], fore
     is_team = foreign.algorithm in TEAMS
     for policy, own in written.items():
         if _changes(own, is_team=is_team):
-            text = "settings of one policy are not translated"
+            text = "settings of a single policy are not translated"
             result.tell(place, f"multiagent.policies.{policy}", text, Impact.LEARNING)
     if not is_team:
         result.policies += map(str, written)
         _translate_mapping(result, many, place)
     elif written:
-        result.tell(place, "multiagent.policies", "one policy acts for all agents of a team here", Impact.NONE)
+        result.tell(place, "multiagent.policies", "rlrun uses one policy for all agents of a team", Impact.NONE)
 
 
 def _changes(own: Any, *, is_team: bool) -> dict[str, Any]:
@@ -152,8 +160,8 @@ def _translate_mapping(result: TranslatedEntry, many: Mapping[str, Any], place: 
     if function:
         module, _, made = str(function).rpartition(".")
         result.put("mapping", f"{module}:{made}", place, "policy_mapping_fn")
-        result.tell(place, "policy_mapping_fn", "the function is called with the agent and the episode's number here")
+        result.tell(place, "policy_mapping_fn", "rlrun calls the function with the agent and the episode number")
     if many.get("policies_to_train"):
         result.put("train", many["policies_to_train"], place, "policies_to_train")
     for key in sorted(many.keys() - {"policies", "policy_graphs", "policy_mapping_fn", "policies_to_train"}):
-        result.tell(place, f"multiagent.{key}", "there is nothing like it here", Impact.SLIGHT)
+        result.tell(place, f"multiagent.{key}", "rlrun has no counterpart", Impact.SLIGHT)

@@ -42,7 +42,7 @@ def stop(result: TranslatedEntry, entry: Mapping[str, Any], foreign: ForeignSett
         elif metric := _metric(key):
             result.put(f"stop.{metric}", value, place)
         else:
-            result.tell(place, f"stop.{key}", "no such metric is reported", Impact.LEARNING)
+            result.tell(place, f"stop.{key}", "rlrun reports no such metric", Impact.LEARNING)
 
 
 def _metric(key: str) -> str:
@@ -83,10 +83,10 @@ def _stop_without_env(result: TranslatedEntry, foreign: ForeignSettings, key: st
     if _metric(key) == "env_steps":
         each = rows_per_sgd_step(foreign)
         result.put("stop.sgd_steps", max(-(-int(value) // each), 1), place)
-        result.tell(place, f"stop.{key}", f"counted in SGD steps here, one for {each:,} rows there")
+        result.tell(place, f"stop.{key}", f"rlrun counts SGD steps; RLlib counted rows, {each:,} per step")
     else:
         result.put("stop.evaluation/episode_return_mean", value, place)
-        result.tell(place, f"stop.{key}", "that of evaluations: no env is stepped")
+        result.tell(place, f"stop.{key}", "the evaluation's metric, because training does not step an env")
 
 
 def seeds(result: TranslatedEntry, entry: Mapping[str, Any], foreign: ForeignSettings) -> None:
@@ -98,16 +98,16 @@ def seeds(result: TranslatedEntry, entry: Mapping[str, Any], foreign: ForeignSet
     if seed is None:
         if count > 1:
             result.put("seeds", count, ("num_samples",))
-            result.tell(("num_samples",), "num_samples", f"{count} seeds: nothing is drawn at random but they")
+            result.tell(("num_samples",), "num_samples", f"{count} seeds, because nothing else is random")
         result.tell(
-            ("run",), "seed (RLlib's default)", "none there, so that each run is another one; 0 here", Impact.NONE
+            ("run",), "seed (RLlib's default)", "RLlib had none, so that each run differed; rlrun uses 0", Impact.NONE
         )
         return
     if not isinstance(seed, int) or seed < 0:
         raise Untranslatable(place, f"must be a whole number >= 0, not {shown(seed)}")
     result.put("seeds", [seed + number for number in range(count)], place)
     if count > 1:
-        result.tell(("num_samples",), "num_samples", "seeds one after the other; there all had the same one")
+        result.tell(("num_samples",), "num_samples", "rlrun uses consecutive seeds; RLlib used the same seed for all")
 
 
 def evaluation(result: TranslatedEntry, entry: Mapping[str, Any], foreign: ForeignSettings) -> None:
@@ -127,14 +127,14 @@ def evaluation(result: TranslatedEntry, entry: Mapping[str, Any], foreign: Forei
         result.put(f"env.evaluation_kwargs.{key}", value, place)
     for key in own.keys() - {"num_envs_per_worker", "observation_filter"}:
         impact = Impact.NONE if key == "input" and own[key] == "sampler" else Impact.SLIGHT
-        result.tell(place, f"evaluation_config.{key}", "evaluations have the settings of training here", impact)
+        result.tell(place, f"evaluation_config.{key}", "rlrun evaluates with the settings of training", impact)
 
 
 def _no_evaluations(result: TranslatedEntry, config: Mapping[str, Any]) -> None:
     """Remarks that settings of evaluations have no effect."""
     for key in [key for key in config if key.startswith("evaluation_")]:
         result.remarks = [remark for remark in result.remarks if remark.key != key]
-        result.tell(("config", key), key, "there are no evaluations without evaluation_interval", Impact.NONE)
+        result.tell(("config", key), key, "without evaluation_interval there are no evaluations", Impact.NONE)
 
 
 def _episodes(result: TranslatedEntry, config: Mapping[str, Any]) -> None:
@@ -143,7 +143,7 @@ def _episodes(result: TranslatedEntry, config: Mapping[str, Any]) -> None:
     episodes, unit = config.get(key, 10), config.get("evaluation_duration_unit", "episodes")
     place: Location = ("config", key) if key in config else RUN
     if unit != "episodes" or episodes == "auto":
-        result.tell(place, key, "evaluations count episodes: 10", Impact.SLIGHT)
+        result.tell(place, key, "rlrun evaluates for a number of episodes: 10", Impact.SLIGHT)
         episodes = 10
     elif "evaluation_duration_unit" in config:
         result.tell(("config", "evaluation_duration_unit"), "evaluation_duration_unit", "", Impact.NONE)

@@ -70,7 +70,7 @@ class Sb3Network:
         shapes = [file.tensor(f"{layer}.weight").shape for layer in self.trunk]
         for i, (layer, shape) in enumerate(zip(self.trunk, shapes, strict=True)):
             if len(shape) != 2 or (i and shape[1] != shapes[i - 1][0]):
-                raise UsageError(f"{file.path}: its {layer}.weight has shape {shape}, which no dense layer has there")
+                raise UsageError(f"{file.path}: {layer}.weight has shape {shape}, which is not that of a dense layer")
         return [shape[0] for shape in shapes]
 
     def has_layers_of(self, other: Sb3Network, file: Sb3Zip) -> bool:
@@ -94,7 +94,9 @@ class Sb3Network:
                 names = " and ".join(f"{name}.{part}" for name in foreign)
                 arrays = [file.tensor(f"{name}.{part}") for name in foreign]
                 if not arrays[0].ndim or len({array.shape[1:] for array in arrays}) > 1:
-                    raise UsageError(f"{file.path}: its {names} have shapes {[array.shape for array in arrays]}")
+                    raise UsageError(
+                        f"{file.path}: {names} have inconsistent shapes {[array.shape for array in arrays]}"
+                    )
                 found[f"{ours}.{part}"] = NamedParameter(np.concatenate(arrays), names)
         return found
 
@@ -157,15 +159,17 @@ def _refuse_others(file: Sb3Zip) -> None:
     """Raises an error for policies without a counterpart: with gSDE, custom classes or unscaled pixels."""
     for name in ("log_std", "actor.log_std"):
         if name in file.tensors and file.tensors[name].ndim == 2:
-            raise UsageError(f"{file.path}: its policy explores by gSDE (use_sde), which is not imported")
+            raise UsageError(f"{file.path}: the policy explores with gSDE (use_sde), which cannot be imported")
     module = str(file.section("policy_class").get("__module__", "stable_baselines3."))
     kwargs = file.section("policy_kwargs")
     extractor = _class_name(kwargs.get("features_extractor_class", _EXTRACTORS[0]))
     if not module.startswith("stable_baselines3.") or extractor not in _EXTRACTORS:
         own = extractor if module.startswith("stable_baselines3.") else f"a class of {module}"
-        raise UsageError(f"{file.path}: its policy has {own:.80}, which is none of SB3's own networks")
+        raise UsageError(f"{file.path}: the policy uses {own:.80}; only SB3's own networks can be imported")
     if kwargs.get("normalize_images", True) is not True:
-        raise UsageError(f"{file.path}: its policy takes pixels as they are (normalize_images), which is not imported")
+        raise UsageError(
+            f"{file.path}: the policy uses unscaled pixels (normalize_images=False), which cannot be imported"
+        )
 
 
 def _refuse_unknown(file: Sb3Zip, networks: Iterable[Sb3Network]) -> None:
@@ -176,8 +180,8 @@ def _refuse_unknown(file: Sb3Zip, networks: Iterable[Sb3Network]) -> None:
         alias = re.fullmatch(r"(?:pi_|vf_)?features_extractor\.(.*)", layer)
         if layer not in used and name != "log_std" and not (alias and alias[1] in _ENCODER_PARTS):
             raise UsageError(
-                f"{file.path}: its {name} is in no network that is imported: those are dense nets and NatureCNN of "
-                "PPO, A2C, DQN, SAC and TD3"
+                f"{file.path}: unknown parameter {name}: only dense networks and NatureCNN of PPO, A2C, DQN, "
+                "SAC and TD3 can be imported"
             )
 
 
@@ -186,11 +190,15 @@ def _algorithm(file: Sb3Zip, asked: str | None) -> str:
     kind = next((known for prefix, known in KINDS.items() if any(name.startswith(prefix) for name in file.tensors)), ())
     if not kind:
         first = next(iter(file.tensors), "nothing")
-        raise UsageError(f"{file.path}: its policy.pth has {first}: no policy of PPO, A2C, DQN, SAC or TD3")
+        raise UsageError(
+            f"{file.path}: policy.pth contains {first}, so this is not a policy of PPO, A2C, DQN, SAC or TD3"
+        )
     if asked is not None and asked not in kind:
-        raise UsageError(f"{file.path}: a policy of {' or '.join(kind)} by the names of its parameters, not of {asked}")
+        raise UsageError(f"{file.path}: the names of the parameters are those of {' or '.join(kind)}, not {asked}")
     if asked is None and len(kind) > 1 and not file.settings:
-        raise UsageError(f"{file.path}: there is no data in it: say by --algorithm if it is of {' or '.join(kind)}")
+        raise UsageError(
+            f"{file.path}: the file does not name its algorithm: pass --algorithm with {' or '.join(kind)}"
+        )
     return asked or (kind[0] if "n_epochs" in file.settings else kind[-1])
 
 
@@ -255,8 +263,9 @@ def _common_widths(file: Sb3Zip, networks: Sequence[Sb3Network]) -> list[int]:
     for other in others:
         if other.widths(file) != first.widths(file):
             raise UsageError(
-                f"{file.path}: its networks have layers of different widths: {first.widths(file)} before "
-                f"{first.outputs[0]} and {other.widths(file)} before {other.outputs[0]}; rlrun's have the same"
+                f"{file.path}: the networks have layers of different widths: {first.widths(file)} before "
+                f"{first.outputs[0]} and {other.widths(file)} before {other.outputs[0]}; rlrun needs the same "
+                "widths for all"
             )
     return first.widths(file)
 
@@ -266,7 +275,7 @@ def _activation(file: Sb3Zip, algorithm: str) -> str:
     default = "Tanh" if algorithm in ("ppo", "a2c") else "ReLU"
     name = _class_name(file.section("policy_kwargs").get("activation_fn", default))
     if name not in ACTIVATIONS:
-        raise UsageError(f"{file.path}: its activation {name:.80} is not here; there are {', '.join(ACTIVATIONS)}")
+        raise UsageError(f"{file.path}: rlrun has no activation {name:.80}, only {', '.join(ACTIVATIONS)}")
     return ACTIVATIONS[name]
 
 

@@ -98,7 +98,7 @@ def training(foreign: ForeignSettings, key: str, value: Any) -> float:
     """Converts `gradient_steps` to minibatches per env step, and `train_freq` to the length of fragments."""
     each = foreign.get("train_freq")
     if isinstance(each, list):
-        foreign.tell("train_freq", "a minibatch follows each step here, none waits for the end of an episode")
+        foreign.tell("train_freq", "rlrun trains one minibatch after each step instead of at the end of an episode")
     elif foreign.has("rollout_fragment_length"):
         foreign.put("config.rollout_fragment_length", int(each), "train_freq")
     return minibatches_per_step(foreign)
@@ -133,7 +133,7 @@ def noise(foreign: ForeignSettings, key: str, value: Any) -> Any:
         foreign.put("config.exploration", "gaussian", key)
         return deviation
     if kind != "ornstein-uhlenbeck":
-        foreign.tell(key, f"there is no noise {kind}", Impact.LEARNING)
+        foreign.tell(key, f"rlrun has no noise {kind}", Impact.LEARNING)
         return OMIT
     foreign.put("config.exploration", "ornstein_uhlenbeck", key)
     foreign.put("config.ou_theta", 0.15 * 0.01, key)
@@ -144,7 +144,7 @@ def noise(foreign: ForeignSettings, key: str, value: Any) -> Any:
 def noise_of_sampled(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Omits noise on a stochastic policy's actions, which rlrun does not support, and adds a remark."""
     if key == "noise_type":
-        foreign.tell(key, "drawn actions have no further noise here")
+        foreign.tell(key, "rlrun adds no noise to sampled actions")
     return OMIT
 
 
@@ -162,7 +162,7 @@ def normalize(foreign: ForeignSettings, key: str, value: Any) -> Any:
         if foreign.has("normalize_rewards"):
             foreign.put("config.normalize_rewards", True, key)
         elif foreign.algorithm != "ars":
-            foreign.tell(key, "rewards in a replay buffer are not normalised here", Impact.LEARNING)
+            foreign.tell(key, "rlrun does not normalize rewards in a replay buffer", Impact.LEARNING)
     return bool(wanted.get("norm_obs", True))
 
 
@@ -184,11 +184,11 @@ def policy(foreign: ForeignSettings, key: str, value: Any) -> Any:
         minibatch, steps = batch(foreign, "batch_size", foreign.get("batch_size")), int(foreign.get("n_steps"))
         length = max(each for each in range(1, min(minibatch, steps) + 1) if not minibatch % each)
         foreign.put("config.seq_len", length, key)
-        foreign.tell(key, "dense layers are before the core here, after it there")
+        foreign.tell(key, "rlrun puts dense layers before the recurrent core; SB3 puts them after it")
         if not kwargs.get("enable_critic_lstm", True):
-            foreign.tell(key, "the value network has a core of its own here")
+            foreign.tell(key, "rlrun's value network has a separate recurrent core")
     elif value not in ("MlpPolicy", "CnnPolicy", "MultiInputPolicy"):
-        foreign.tell(key, f"there is no policy {value}", Impact.LEARNING)
+        foreign.tell(key, f"rlrun has no policy {value}", Impact.LEARNING)
     return OMIT
 
 
@@ -198,7 +198,7 @@ def _policy_kwargs(foreign: ForeignSettings) -> dict[str, Any]:
         written = known.get("policy_kwargs")
         value = (python_value(written) if isinstance(written, str) else written) or {}
         if not isinstance(value, dict):
-            raise ValueError("policy_kwargs is no dict")
+            raise ValueError("policy_kwargs is not a dict")
         merged |= value
     return merged
 
@@ -225,15 +225,19 @@ def policy_settings(foreign: ForeignSettings, key: str, value: Any) -> Any:
             if kind in ACTIVATIONS:
                 foreign.put("config.model.activation", ACTIVATIONS[kind], key)
             else:
-                foreign.tell(key, f"there is no activation {own}", Impact.LEARNING)
+                foreign.tell(key, f"rlrun has no activation {own}", Impact.LEARNING)
         elif name in names and foreign.has(names[name]):
             foreign.put(f"config.{names[name]}", own, key)
             if name == "log_std_init" and foreign.algorithm in ("ppo", "a2c", "ppo_lstm"):
-                foreign.tell(key, "log_std_init is in units of half the action range here; the same for ranges -1..1")
+                foreign.tell(
+                    key, "rlrun's log_std_init is in units of half the action range; the same for ranges -1..1"
+                )
         elif name in ("optimizer_class", "optimizer_kwargs", "use_expln"):
-            foreign.tell(key, f"there is no {name} here; the optimizer is Adam, and gSDE's deviations are exponentials")
+            foreign.tell(
+                key, f"rlrun has no {name}; the optimizer is Adam, and gSDE's standard deviations are exponentials"
+            )
         elif name not in _OF_LSTM:
-            foreign.tell(key, f"there is no {name} here", Impact.LEARNING)
+            foreign.tell(key, f"rlrun has no {name}", Impact.LEARNING)
     return OMIT
 
 
@@ -245,7 +249,7 @@ def _widths(foreign: ForeignSettings, key: str, own: Any) -> list[int]:
     if foreign.has("model.critic_hiddens"):
         foreign.put("config.model.critic_hiddens", parts["qf"], key)
     elif any(part != first for part in parts.values()):
-        foreign.tell(key, "all networks have layers of the same widths here: those of pi")
+        foreign.tell(key, "rlrun uses the layer widths of pi for all networks")
     return first
 
 
@@ -270,9 +274,9 @@ def wrappers(foreign: ForeignSettings, key: str, value: Any) -> Any:
             found.append({"id": f"minigrid.wrappers:{name.rpartition('.')[2]}", "kwargs": dict(kwargs)})
         elif name == "sb3_contrib.common.wrappers.TimeFeatureWrapper":
             found.append({"id": "TimeAwareObservation", "kwargs": {}})
-            foreign.tell(key, "the time is counted up by TimeAwareObservation, down to 0 by TimeFeatureWrapper")
+            foreign.tell(key, "TimeAwareObservation counts time up; TimeFeatureWrapper counts it down to 0")
         else:
-            foreign.tell(key, f"{name} is code that is not here", Impact.LEARNING)
+            foreign.tell(key, f"{name} is custom code, which rlrun does not have", Impact.LEARNING)
     if found:
         foreign.put("env.wrappers", [each if each["kwargs"] else each["id"] for each in found], key)
     return OMIT
@@ -304,7 +308,7 @@ def sde_interval(foreign: ForeignSettings, key: str, value: Any) -> Any:
 def note_if_true(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Adds a remark if RMSProp is set, which rlrun replaces by Adam."""
     if value:
-        foreign.tell(key, "the optimizer is Adam here")
+        foreign.tell(key, "rlrun uses Adam")
     return OMIT
 
 
@@ -314,7 +318,7 @@ def standardized(foreign: ForeignSettings, key: str, value: Any) -> Any:
     if foreign.has("standardize_advantages"):
         foreign.put("config.standardize_advantages", bool(value), key)
     elif not value:
-        foreign.tell(key, "advantages are always standardised here")
+        foreign.tell(key, "rlrun always standardizes advantages")
     return OMIT
 
 
@@ -322,7 +326,7 @@ def standardized(foreign: ForeignSettings, key: str, value: Any) -> Any:
 def hindsight(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Converts hindsight experience replay: with n goals per transition, n of n + 1 minibatch rows are relabeled."""
     if key == "replay_buffer_class" and value != "HerReplayBuffer":
-        foreign.tell(key, f"{value} is code that is not here", Impact.LEARNING)
+        foreign.tell(key, f"{value} is custom code, which rlrun does not have", Impact.LEARNING)
         return OMIT
     own = {**foreign.written, **python_value(foreign.get("replay_buffer_kwargs", "{}"))}
     goals = int(own.get("n_sampled_goal", 4))
@@ -339,7 +343,7 @@ def target_entropy(foreign: ForeignSettings, key: str, value: Any) -> Any:
 def hindsight_settings(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Omits a setting of hindsight replay, which `hindsight` has converted; adds a remark if such replay is off."""
     if not foreign.has("replay.hindsight") or not {"replay_buffer_class", "n_sampled_goal"} & foreign.written.keys():
-        foreign.tell(key, "there is no hindsight that it belongs to", Impact.NONE)
+        foreign.tell(key, "it belongs to hindsight, which is not used", Impact.NONE)
     return OMIT
 
 
@@ -347,7 +351,7 @@ def hindsight_settings(foreign: ForeignSettings, key: str, value: Any) -> Any:
 def only_whole_batches(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Omits TRPO's subsampling of a batch: rlrun computes a step from the whole batch, and a remark says so."""
     if value != 1:
-        foreign.tell(key, f"a step is computed from all steps of a batch here, from one of {value} there")
+        foreign.tell(key, f"rlrun computes an update from all steps of a batch, SB3 from one of {value}")
     return OMIT
 
 
@@ -355,7 +359,7 @@ def only_whole_batches(foreign: ForeignSettings, key: str, value: Any) -> Any:
 def only_zero(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Omits an offset of rewards, which rlrun does not support; adds a remark if it is not 0."""
     if value:
-        foreign.tell(key, "rewards have no offset here; a wrapper of the env may take it away", Impact.LEARNING)
+        foreign.tell(key, "rlrun has no reward offset; subtract it in a wrapper of the env", Impact.LEARNING)
     return OMIT
 
 
@@ -374,11 +378,11 @@ def python_value(text: str) -> Any:
         {'net_arch': [64, 64], 'activation_fn': 'nn.ReLU', 'log_std_init': -2}
     """
     if len(text) > MAX_CHARACTERS:
-        raise ValueError(f"a text of more than {MAX_CHARACTERS:,} characters")
+        raise ValueError(f"more than {MAX_CHARACTERS:,} characters")
     try:
         return _value(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, RecursionError, MemoryError):
-        raise ValueError("no Python expression") from None
+        raise ValueError("not a Python expression") from None
 
 
 def _value(node: ast.expr) -> Any:

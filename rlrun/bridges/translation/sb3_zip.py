@@ -57,7 +57,7 @@ class Sb3Zip:
             UsageError: There is no such parameter.
         """
         if name not in self.tensors:
-            raise UsageError(f"{self.path}: its policy.pth has no {name}")
+            raise UsageError(f"{self.path}: policy.pth lacks {name}")
         return self.tensors[name]
 
     def section(self, name: str) -> Mapping[str, Any]:
@@ -77,7 +77,7 @@ def read_sb3_zip(path: Path) -> Sb3Zip:
             names = archive.namelist()
             if "policy.pth" not in names:
                 raise UsageError(
-                    f"{path}: there is no policy.pth in it: not written by SB3's model.save, or it is damaged"
+                    f"{path}: contains no policy.pth: it was not written by SB3's model.save, or is damaged"
                 )
             read = {
                 name: _member(archive, name, most)
@@ -91,14 +91,14 @@ def read_sb3_zip(path: Path) -> Sb3Zip:
             settings = load_json(read["data"]) if "data" in read else {}
         parts = {name: _tensors(data, name) for name, data in read.items() if name != "data"}
     except FileNotFoundError:
-        raise UsageError(f"{path}: there is no such file") from None
+        raise UsageError(f"{path}: file not found") from None
     except UsageError as error:
         raise UsageError(f"{path}: {str(error).removeprefix(f'{path}: ')}") from None
     except Exception as error:  # of zipfile and zlib for a damaged or crafted file
         reason = str(error).partition("\n")[0]
-        raise UsageError(f"{path}: cannot be read as a zip file of SB3: {reason[:200]}") from error
+        raise UsageError(f"{path}: cannot be read as an SB3 zip file: {reason[:200]}") from error
     if not isinstance(settings, dict):
-        raise UsageError(f"{path}: its data is no mapping of settings")
+        raise UsageError(f"{path}: its data is not a mapping of settings")
     return Sb3Zip(path, parts["policy.pth"], parts.get("pytorch_variables.pth", {}), settings)
 
 
@@ -106,7 +106,7 @@ def _member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
     """Reads a file of the archive, at most as many bytes as its entry in the archive declares."""
     size = archive.getinfo(name).file_size
     if size > most:
-        raise UsageError(f"its {name} has {size:,} bytes unpacked, and at most {most:,} are read")
+        raise UsageError(f"{name} has {size:,} bytes unpacked, more than the limit of {most:,}")
     return archive.read(name)
 
 
@@ -122,22 +122,22 @@ def _tensors(data: bytes, name: str) -> dict[str, NDArray[np.float32]]:
         members = inner.infolist()
     is_packed = any(member.compress_type != zipfile.ZIP_STORED for member in members)
     if is_packed or sum(member.file_size for member in members) > len(data):
-        raise UsageError(f"its {name} unpacks to more than it is, as torch never writes")
+        raise UsageError(f"{name} is compressed, which torch never does")
     try:
         loaded = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     except Exception as error:  # many kinds, for a pickle of anything but tensors
         reason = str(error).partition("\n")[0]
-        raise UsageError(f"its {name} holds other things than tensors, or is damaged: {reason[:120]}") from error
+        raise UsageError(f"{name} contains objects other than tensors, or is damaged: {reason[:120]}") from error
     if loaded is None:
         return {}
     if not isinstance(loaded, dict) or not all(_is_plain(part) for part in loaded.values()):
-        raise UsageError(f"its {name} holds other things than tensors of numbers")
+        raise UsageError(f"{name} contains objects other than tensors of numbers")
     if sum(part.numel() * part.element_size() for part in loaded.values()) > _MOST_NAMES_PER_TENSOR * len(data):
-        raise UsageError(f"its {name} holds tensors that are larger than the file")
+        raise UsageError(f"{name} contains tensors that are larger than the file")
     arrays = {str(key): part.detach().float().numpy() for key, part in loaded.items()}
     for key, array in arrays.items():
         if not np.isfinite(array).all():
-            raise UsageError(f"its {name}: {key} has numbers that are not finite")
+            raise UsageError(f"{name}: {key} contains NaN or infinite numbers")
     return arrays
 
 

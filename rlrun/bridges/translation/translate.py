@@ -85,7 +85,9 @@ class Translation:
     def summary(self) -> str:
         """One-line summary of the translation: library, versions, and the number of keys not translated exactly."""
         count = len({remark.key for remark in self.remarks() if remark.impact is Impact.SLIGHT})
-        changes = f"{count} setting{'s are' if count > 1 else ' is'} not quite as there" if count else "nothing differs"
+        changes = (
+            f"{count} setting{'s are' if count > 1 else ' is'} not exactly the same" if count else "no differences"
+        )
         return f"read as {self.read_as()}, {changes}"
 
 
@@ -161,7 +163,7 @@ def text_of(translation: Translation, file: str, line_of: LineOf) -> str:
     for key, entry in translation.entries.items():
         name = translation.name_of(key)
         if "stop" not in nested(entry.values):
-            lines.append(f"# {name} has no stop: say when a trial ends, for instance stop: {{env_steps: 1_000_000}}")
+            lines.append(f"# {name} has no stop: set when a trial ends, such as stop: {{env_steps: 1_000_000}}")
         lines += _entry_lines(name, entry, _Comments(key, entry, DEFAULTS[translation.library], line_of))
     return "\n".join(lines) + "\n"
 

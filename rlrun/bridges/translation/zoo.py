@@ -26,7 +26,7 @@ def zoo_entry(data: Any, env: str) -> str:
         Untranslatable: The file is not from rl-zoo3, or has no settings for the env.
     """
     if not isinstance(data, Mapping) or not all(isinstance(entry, Mapping) for entry in data.values()):
-        raise Untranslatable((), "is no file of rl-zoo3: a mapping of env ids to settings")
+        raise Untranslatable((), "is not an rl-zoo3 file: must be a mapping of env ids to settings")
     if env in data:
         return env
     if present_env(env).is_atari and "atari" in data:
@@ -54,7 +54,7 @@ def translate_zoo_entry(entry: Mapping[str, Any], key: str, algorithm: str, env:
     if not ours or algorithm not in default_table()["sb3"]["2.8"]:
         other = other_algorithm(algorithm.replace("_", ""))
         why = f": {other.advice}" if other else ""
-        raise Untranslatable((), f"settings of {algorithm!r} (the file's name) are not translated{why}")
+        raise Untranslatable((), f"settings of {algorithm!r} (the file's name) cannot be translated{why}")
     source = SettingOrigin("sb3", VERSION, algorithm)
     result = TranslatedEntry(source)
     model, present = algorithm_class(ours).Config, present_env(env)
@@ -63,14 +63,14 @@ def translate_zoo_entry(entry: Mapping[str, Any], key: str, algorithm: str, env:
     if present.wrappers:
         result.put("env.wrappers", list(present.wrappers), ())
     if key != env:
-        result.tell((), "env", f"the settings of {key!r}, as there are none of {env}")
+        result.tell((), "env", f"the settings of {key!r}, because there are none for {env}")
     if present.difference:
-        result.tell((), "env", f"{env} is {present.id} here: {present.difference}")
+        result.tell((), "env", f"{env} becomes {present.id}: {present.difference}")
     foreign = ForeignSettings(source, model.has_setting, entry, defaults_of(source), is_atari=present.is_atari)
     try:
         translate_settings(foreign, CONVERSIONS)
     except MISFITS as error:
-        raise Untranslatable((), f"a value is not of rl-zoo3's kind: {error}") from None
+        raise Untranslatable((), f"a value is not valid in rl-zoo3: {error}") from None
     for path, found in foreign.ours.items():
         result.put(path, found.value, (found.key,) if found.key in entry else ("run",), found.key)
     for key, text, impact in foreign.remarks:
@@ -80,6 +80,8 @@ def translate_zoo_entry(entry: Mapping[str, Any], key: str, algorithm: str, env:
     if not isinstance(entry["n_timesteps"], int | float):
         raise Untranslatable(("n_timesteps",), f"must be a number, not {shown(entry['n_timesteps'])}")
     if "seed" not in entry:
-        result.tell((), "seed (rl-zoo3's default)", "none there, so that each run is another one; 0 here", Impact.NONE)
+        result.tell(
+            (), "seed (rl-zoo3's default)", "rl-zoo3 has none, so that each run differs; rlrun uses 0", Impact.NONE
+        )
     result.leave_out_defaults(model)
     return result

@@ -14,7 +14,7 @@ from rlrun.report.configurations import Group, Sample, groups_of
 from rlrun.report.reading import RunView
 from rlrun.report.statistics import Estimate, bootstrapped, iqm
 
-ONE_SEED = "one seed; no interval"
+ONE_SEED = "one seed, so no interval"
 """Remark on the result of a single seed, which says little about what an algorithm reaches."""
 
 
@@ -81,8 +81,8 @@ def configuration_named(run: RunView, trial: str | None) -> Group:
         return groups[0]
     names = "\n".join(f"  {run.name}/{group.trials[0].name}" for group in groups)
     raise UsageError(
-        f"{run.name} has {len(groups)} configurations, and a card is about one: name a trial of it; its other seeds "
-        f"are taken along:\n{names}"
+        f"{run.name} has {len(groups)} configurations, but a card describes only one: name one of its trials "
+        f"(the card includes the other seeds):\n{names}"
     )
 
 
@@ -116,7 +116,7 @@ def gather(
         except CheckpointError as error:
             if member.name == trial:
                 raise
-            missing.append(f"{member.name} is {member.shown_status} and has no checkpoint")
+            missing.append(f"{member.name} ({member.shown_status}) has no checkpoint")
             last = error
             continue
         seeds.append(SeedResult(member, checkpoint, evaluate(checkpoint)))

@@ -74,7 +74,9 @@ def refuse_other_files(output: Path) -> None:
     """
     own = _own_files(output)
     if own and not _is_card(output):
-        raise UsageError(f"{output} is in the way: it holds {own[0].name} and is no card; name another folder")
+        raise UsageError(
+            f"{output} contains {own[0].name} and is not a card, so it is not overwritten; choose another folder"
+        )
 
 
 def write_policy(checkpoint: Path, folder: Path) -> None:
@@ -191,8 +193,8 @@ def refuse_private_texts(folder: Path) -> None:
         for text, what in private.items():
             if text.encode() in content:
                 raise UsageError(
-                    f"no card is written, since its {file.relative_to(folder)} would hold {what}; take it out of the "
-                    "spec, of the names, or of what the env and the algorithm save"
+                    f"no card was written, because its {file.relative_to(folder)} would contain {what}; "
+                    "remove it from the spec, from names, or from what the env and the algorithm save"
                 )
 
 

@@ -27,9 +27,9 @@ FEW_SEEDS = 5
 
 _FILES = {
     SPEC: "the spec; `rlrun train -f spec.yaml` trains it",
-    CHECKPOINT: "the policy: weights as safetensors, moments of observations, spaces, sha256 of each file",
-    RESULTS: "the results, for programs",
-    CURVE: "learning curve of the training",
+    CHECKPOINT: "the policy: weights as safetensors, observation statistics, spaces, sha256 of each file",
+    RESULTS: "the results in machine-readable form",
+    CURVE: "learning curve",
     "replay.mp4": "video of the policy",
     "replay.gif": "video of the policy",
 }
@@ -109,24 +109,28 @@ def readme(subject: Subject, evidence: CardEvidence, files: Sequence[str]) -> st
         f"---\n{dump_plain_yaml(_front_matter(subject, evidence))}---",
         f"# {subject.name}",
         f"`{subject.algorithm}` on `{subject.env}`, trained with rlrun {subject.table.versions.get('rlrun', '')}.",
-        *([f"> **{ONE_SEED.capitalize()}.** Another seed may reach far more or less."] if _is_alone(evidence) else []),
+        *(
+            [f"> **{ONE_SEED.capitalize()}.** Another seed may perform much better or worse."]
+            if _is_alone(evidence)
+            else []
+        ),
         _results_table(evidence),
         "## Protocol",
         "\n".join(f"- {sentence}" for sentence in _protocol(subject, evidence)),
         _seeds_table(evidence),
         *([f"![Learning curve]({CURVE})"] if CURVE in files else []),
         *[f"![Video of the policy]({name})" for name in files if name == "replay.gif"],
-        "## Use it",
+        "## Usage",
         f"In this folder, with rlrun {subject.table.versions.get('rlrun', '')} installed:",
         f"```sh\nrlrun evaluate .{' --trust' if subject.imports_code else ''}\nrlrun train -f spec.yaml --from .\n```",
-        "The weights are data: loading them runs no code."
+        "The weights are pure data: loading them runs no code."
         + (
-            " The env or algorithm is code of its author: get it, read it, and put it here."
+            (" The env or algorithm is custom code of its author: get it, read it, and put it into this folder.")
             if subject.imports_code
             else ""
         ),
         "## Files",
-        "\n".join(f"- `{name}`: {_FILES.get(name, 'the policy for programs without rlrun')}" for name in files),
+        "\n".join(f"- `{name}`: {_FILES.get(name, 'the policy for use without rlrun')}" for name in files),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -166,7 +170,7 @@ def result_text(evidence: CardEvidence) -> str:
 def _results_table(evidence: CardEvidence) -> str:
     return "\n".join(
         [
-            "| mean return [95 % interval] | worst seed | seeds |",
+            "| mean return [95% interval] | worst seed | seeds |",
             "|---|---|---|",
             f"| {result_text(evidence)} | {_number(evidence.worst.mean)} | {len(evidence.seeds)} |",
         ]
@@ -192,11 +196,15 @@ def _protocol(subject: Subject, evidence: CardEvidence) -> list[str]:
         f"The {which} checkpoint of each seed played {subject.episodes} episodes with {subject.actions} actions, the "
         f"same episodes for all (`rlrun evaluate --episodes {subject.episodes} --seed {subject.first_seed}`).",
         _aggregation(len(evidence.seeds)),
-        f"The weights are those of seed {seed}: {how}." if len(evidence.seeds) > 1 else f"The weights: seed {seed}.",
-        *([f"The configuration is one of several of its run: {varied}."] if varied else []),
-        *(["Training began with the weights of another run."] if subject.is_warm_start else []),
+        f"The weights are from seed {seed}: {how}."
+        if len(evidence.seeds) > 1
+        else f"The weights are from seed {seed}.",
+        *([f"The run contained several configurations; this one has {varied}."] if varied else []),
+        *(["Training started from the weights of another run."] if subject.is_warm_start else []),
         *[f"Not counted: {reason}." for reason in evidence.missing],
-        f"Commit that was checked out when training began, uncommitted changes aside: {built}." if built else "",
+        f"Commit that was checked out when training started, not counting uncommitted changes: {built}."
+        if built
+        else "",
         f"Trained on {subject.table.created[:10]}, on {_machine(subject.table)}.",
     ]
     return [sentence for sentence in sentences if sentence]
@@ -204,10 +212,10 @@ def _protocol(subject: Subject, evidence: CardEvidence) -> list[str]:
 
 def _aggregation(seeds: int) -> str:
     if seeds == 1:
-        return "There is one seed, so that no interval over seeds can be given."
+        return "There is only one seed, so there is no interval over seeds."
     average = "mean" if seeds < FEWEST_OF_QUARTILES else "interquartile mean"
-    few = " Of so few seeds it tends to be too narrow." if seeds < FEW_SEEDS else ""
-    return f"The result is the {average} over seeds, with a 95 % bootstrap interval over seeds.{few}"
+    few = " With so few seeds it tends to be too narrow." if seeds < FEW_SEEDS else ""
+    return f"The result is the {average} over seeds, with a 95% bootstrap interval over seeds.{few}"
 
 
 def _machine(table: RunTable) -> str:

@@ -80,7 +80,7 @@ class _Code:
         """C type of a value."""
         kind = self.arrays[name].dtype.name
         if kind not in C_TYPES:
-            raise Untraceable(f"numbers of the type {kind} in C")
+            raise Untraceable(f"numbers of type {kind} in C")
         return C_TYPES[kind]
 
     def lines(self, node: OnnxNode) -> list[str]:
@@ -243,7 +243,7 @@ def c_source(policy: PolicyGraph, metadata: Mapping[str, str]) -> str:
     graph = policy.graph
     nodes, _ = needed(graph)
     if unwritten := sorted({node.operator for node in nodes} - {*BINARY, *UNARY, *WRITERS}):
-        raise Untraceable(f"ONNX operators that C files do not have ({', '.join(unwritten)}): use --to onnx")
+        raise Untraceable(f"ONNX operators that C files do not support ({', '.join(unwritten)}): use --to onnx")
     arrays = {node.output: node.array for node in graph.nodes} | graph.constants | graph.inputs
     code = _Code(graph, arrays)
     steps = [line for node in nodes for line in code.lines(node)]
@@ -302,7 +302,7 @@ def c_runner(source: bytes, policy: PolicyGraph) -> Runner:
         try:
             command = [compiler(), "-std=c99", "-O2", "-ffp-contract=off", "-shared", "-fPIC", str(file)]
         except NoLibrary as error:
-            raise UsageError(f"a C file is compared with the policy by compiling it, and {error}") from None
+            raise UsageError(f"a C file must be compiled to compare it with the policy, but {error}") from None
         done = subprocess.run(
             [*command, "-o", str(library), "-lm"],
             capture_output=True,
@@ -311,7 +311,7 @@ def c_runner(source: bytes, policy: PolicyGraph) -> Runner:
             check=False,
         )
         if done.returncode:
-            raise UsageError(f"the C compiler refuses the file: {(done.stderr.splitlines() or [''])[0]}")
+            raise UsageError(f"the C compiler rejected the file: {(done.stderr.splitlines() or [''])[0]}")
         act = ctypes.CDLL(str(library)).policy_act
     inputs, outputs = read_inputs(policy.graph), output_arrays(policy.graph)
 

@@ -182,7 +182,9 @@ def _check(
         distance = np.where(same, 0.0, np.abs(np.float64(numbers) - other) / np.maximum(1, np.abs(numbers)))
         found.difference = max(found.difference, float(distance.max(initial=0.0)))
         if not found.difference <= TOLERANCE:
-            raise ExportDiffers(f"{name} differs by {found.difference:.2g} at step {t}, and by at most {TOLERANCE:g}")
+            raise ExportDiffers(
+                f"{name} differs by {found.difference:.2g} at step {t}, more than the allowed {TOLERANCE:g}"
+            )
     wrong = [name for name, numbers in expected.items() if not _is_real(numbers) and (numbers != got[name]).any()]
     if not wrong:
         return

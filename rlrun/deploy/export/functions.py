@@ -40,7 +40,7 @@ def sliced(array: Traced, axis: int, chosen: range) -> Traced:
     if chosen == range(array.shape[axis]):
         return array
     if array.graph.is_batch(array.shape[axis]):
-        raise Untraceable("some of the batch's rows")
+        raise Untraceable("a selection of rows of the batch")
     if chosen.step < 1:
         raise Untraceable("a slice with a negative step")
     numbers = [[chosen.start], [chosen.stop], [axis], [chosen.step]]
@@ -68,7 +68,7 @@ def _replaced(array: Traced, ranges: list[range], value: Traced, axis: int) -> T
         return value
     chosen, size = ranges[axis], array.shape[axis]
     if chosen.step != 1:
-        raise Untraceable("numbers that are written with gaps")
+        raise Untraceable("assignment to a strided slice")
     inner = [*ranges[:axis], range(len(chosen)), *ranges[axis + 1 :]]
     parts = [
         sliced(array, axis, range(chosen.start)),
@@ -122,7 +122,7 @@ def _whole(array: Traced, key: Any) -> list[Any]:
     keys = list(key) if isinstance(key, tuple) else [key]
     for each in keys:
         if not (each is None or each is Ellipsis or isinstance(each, int | np.integer | slice)):
-            raise Untraceable(f"entries chosen by {type(each).__name__}")
+            raise Untraceable(f"indexing with {type(each).__name__}")
     rest = array.ndim - sum(each is not None and each is not Ellipsis for each in keys)
     at = next((i for i, each in enumerate(keys) if each is Ellipsis), len(keys))
     return [*keys[:at], *[slice(None)] * rest, *keys[at + 1 :]]

@@ -109,7 +109,7 @@ def _stream(rows: list[tuple[Any, float, bool]], origin: str) -> ObservationStre
     """
     length = len(rows) // SLOTS
     if not length:
-        raise UsageError(f"{origin} has {len(rows)} observations of the policy, too few to compare it with")
+        raise UsageError(f"{origin} has only {len(rows)} observations for the policy, too few for a comparison")
     rows = rows[: length * SLOTS]
     observations, rewards, starts = zip(*rows, strict=True)
 

@@ -245,7 +245,7 @@ class NoiseInputs:
         return self._drawn("uniform", shape, dtype)
 
     def __getattr__(self, name: str) -> Any:
-        raise Untraceable(f"noise of the kind {name}")
+        raise Untraceable(f"noise of kind {name}")
 
     def _drawn(self, distribution: str, shape: Sequence[int], dtype: Any) -> Traced:
         batch, number = self._recording.graph.batch, len(self.distributions)

@@ -91,11 +91,11 @@ def export(
         recorded = recorded_policy(trainee.policy, behavior, trainee.spaces, acting.privileged, to=to, actions=actions)
         content, runner = WRITERS[to](recorded, metadata)
     except Untraceable as error:
-        raise UsageError(f"{found} cannot be exported, because of {error}") from error
+        raise UsageError(f"{found} cannot be exported, because it uses {error}") from error
     try:
         return Export(content, recorded, compare(behavior, recorded, runner, observations(), seed=seed))
     except ExportDiffers as error:
-        raise ExportDiffers(f"{found} is not exported, since the file would act otherwise: {error}") from None
+        raise ExportDiffers(f"{found} was not exported, because the file would act differently: {error}") from None
 
 
 def recorded_policy(
@@ -114,9 +114,9 @@ def recorded_policy(
     """
     kind = type(behavior)
     if kind.search is not BehaviorPolicy.search:
-        raise Untraceable("actions that are planned by tree search")
+        raise Untraceable("tree search")
     if any(getattr(kind, method) is not getattr(BehaviorPolicy, method) for method in ACTS_OTHERWISE):
-        raise Untraceable(f"code of its own that chooses actions ({kind.__name__})")
+        raise Untraceable(f"custom code for choosing actions ({kind.__name__})")
     scores = _scores(policy, spaces)
     return policy_graph(behavior, spaces, privileged, actions=actions, scores=scores, any_batch=to != "c")
 

@@ -233,7 +233,7 @@ def _sigmoid(call: TracedCall, x: Any) -> Any:
 
 def _gelu(call: TracedCall, x: Traced, approximate: str = "none") -> Any:
     if approximate != "none":
-        raise Untraceable(f"GELU in the form {approximate}")
+        raise Untraceable(f"the GELU approximation {approximate}")
     scaled = x * np.float32(math.sqrt(0.5))
     erf = scaled.made("Erf", [scaled.name], torch.erf(torch.from_numpy(scaled.array)).numpy())
     return x * np.float32(0.5) * (erf + np.float32(1))
@@ -245,7 +245,7 @@ def _elu(call: TracedCall, x: Traced, alpha: float = 1, scale: float = 1, input_
 
 def _layer_norm(call: TracedCall, x: Traced, sizes: Sequence[int], weight: Any, bias: Any, epsilon: float) -> Any:
     if len(sizes) != 1:
-        raise Untraceable("a layer normalisation over several dimensions")
+        raise Untraceable("layer normalization over several dimensions")
     centered = x - x.mean(-1, keepdims=True)
     variance = (centered * centered).mean(-1, keepdims=True)
     normalized: Any = centered / np.sqrt(variance + np.float32(epsilon))
@@ -261,7 +261,7 @@ def _attention(
     call: TracedCall, q: Any, k: Any, v: Any, dropout: float = 0.0, causal: bool = False, **settings: Any
 ) -> Any:
     if settings.get("attn_mask") is not None or settings.get("scale") is not None:
-        raise Untraceable("attention with a mask or a scale of its own")
+        raise Untraceable("attention with a mask or a custom scale")
     scores = q @ _swapped(call, k, -2, -1) / np.float32(math.sqrt(q.shape[-1]))
     if causal:
         hidden = np.triu(np.full(scores.shape[-2:], -np.inf, np.float32), 1)
@@ -282,7 +282,7 @@ def _convolution(
 ) -> Any:
     *_, groups = rest
     if transposed or x.ndim != 4:
-        raise Untraceable("a convolution that is transposed, or not over images")
+        raise Untraceable("a transposed convolution, or one that is not two-dimensional")
     given = [each for each in (weight, bias) if each is not None]
     image, kernels = torch.from_numpy(x.array), torch.from_numpy(np.array(weight))
     shifts = None if bias is None else torch.from_numpy(np.array(bias))
@@ -294,7 +294,7 @@ def _convolution(
 
 def _max_pool(call: TracedCall, x: Traced, kernel: Any, stride: Any = (), padding: Any = (0, 0), *rest: Any) -> Any:
     if rest and (list(rest[0]) != [1, 1] or any(rest[1:])):
-        raise Untraceable("a pooling that is dilated or rounds up")
+        raise Untraceable("pooling with dilation or ceil_mode")
     steps = list(stride) or list(kernel)
     result = torch.max_pool2d(torch.from_numpy(x.array), kernel, steps, padding).numpy()
     pads = [*padding, *padding]
@@ -305,7 +305,7 @@ def _gather(call: TracedCall, x: Any, dim: int, index: Any) -> Any:
     indices: Any = call.traced(index)
     sizes = tuple(x.shape[axis] if axis == dim % x.ndim else size for axis, size in enumerate(indices.shape))
     if sizes != x.shape:
-        raise Untraceable("a choice along an axis from a part of an array")
+        raise Untraceable("a gather along an axis from a part of an array")
     return np.take_along_axis(call.traced(x), indices, dim % x.ndim)
 
 

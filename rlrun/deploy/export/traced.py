@@ -149,7 +149,7 @@ class Traced(NDArrayOperatorsMixin):
             return result
         (target,) = out
         if not isinstance(target, Traced):
-            raise Untraceable(f"numpy.{ufunc.__name__} that writes to an array that was not made from the inputs")
+            raise Untraceable(f"numpy.{ufunc.__name__} with an output array that does not depend on the inputs")
         target.assign(result)
         return target
 
@@ -159,13 +159,13 @@ class Traced(NDArrayOperatorsMixin):
         return self.graph.functions[function](self.graph, *inputs, **settings)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
-        raise Untraceable("numbers that are copied into an array that was not made from the inputs")
+        raise Untraceable("assignment to an array that does not depend on the inputs")
 
     def __bool__(self) -> NoReturn:
-        raise Untraceable("a choice by the numbers of an array")
+        raise Untraceable("a Python condition on the values of an array")
 
     def __iter__(self) -> NoReturn:
-        raise Untraceable("a loop over an array")
+        raise Untraceable("a Python loop over an array")
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -298,7 +298,7 @@ def operand(graph: Graph, value: Any, dtype: np.dtype[Any]) -> str:
         if graph.is_batch(size):
             first = array.take([0], axis)
             if not np.array_equal(np.broadcast_to(first, array.shape), array):
-                raise Untraceable("numbers that depend on a row's place in the batch")
+                raise Untraceable("values that depend on a row's position in the batch")
             array = first
     return graph.constant(array)
 
@@ -308,7 +308,7 @@ def _repeated(graph: Graph, array: Array) -> Traced:
     first = array[: len(array) // graph.batch]
     shape = (graph.batch, *first.shape)
     if not np.array_equal(np.broadcast_to(first, shape).reshape(array.shape), array):
-        raise Untraceable("numbers that depend on a row's place in the batch")
+        raise Untraceable("values that depend on a row's position in the batch")
     return reshaped(broadcast(graph, first, shape, array.dtype), array.shape)
 
 
@@ -324,7 +324,7 @@ def reshaped(value: Traced, sizes: Shape) -> Traced:
     graph = value.graph
     free = [axis for axis, size in enumerate(sizes) if graph.is_batch(size)]
     if len(free) > 1:
-        raise Untraceable(f"a shape with the batch in several dimensions: {sizes}")
+        raise Untraceable(f"a shape with the batch size in several dimensions: {sizes}")
     target = np.array([-1 if axis in free else size for axis, size in enumerate(sizes)], np.int64)
     return value.made("Reshape", [value.name, graph.constant(target)], value.array.reshape(sizes))
 

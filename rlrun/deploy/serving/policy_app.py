@@ -107,12 +107,12 @@ class PolicyApp:
         """Answers one observation, or several that do not depend on each other."""
         data = _with_keys(await json_object(request), "observation", "observations", "details")
         if self.decisions.served.has_memory:
-            raise HTTPException(409, "this policy remembers its episode: ask at /session")
+            raise HTTPException(409, "this policy has memory: send requests to /session")
         if ("observation" in data) == ("observations" in data):
-            raise HTTPException(400, "say either `observation`, or `observations` for a list of them")
+            raise HTTPException(400, "send either `observation`, or `observations` with a list")
         many = data.get("observations")
         if "observations" in data and not (isinstance(many, list) and 0 < len(many) <= MOST_OBSERVATIONS):
-            raise HTTPException(400, f"`observations` is a list of 1 to {MOST_OBSERVATIONS:,} observations")
+            raise HTTPException(400, f"`observations` must be a list of 1 to {MOST_OBSERVATIONS:,} observations")
         rows = [data["observation"]] if many is None else many
         answer = await self._answer(Asked(self._observations(rows), len(rows), details=_flag(data, "details")))
         return _json(_as_one(answer) if many is None else answer)
@@ -151,7 +151,7 @@ class PolicyApp:
         with _refused_misfits():
             batch = batch_from_json(self._spaces.observation, rows)
         if self._firsts and not np.logical_or.reduceat(batch[ACTION_MASK], self._firsts, axis=1).all():
-            raise HTTPException(400, "the action_mask of an observation allows no action")
+            raise HTTPException(400, "the action_mask of an observation allows no action; it must allow at least one")
         return self.decisions.served.privileged.completed(batch, len(rows))
 
     async def _schema(self, request: Request) -> Response:
@@ -177,14 +177,16 @@ class PolicyApp:
 def _with_keys(data: dict[str, Any], *keys: str) -> dict[str, Any]:
     for key in data:
         if key not in keys:
-            raise HTTPException(400, f"unknown key {key!r:.80}{did_you_mean(key, keys)}; known are {', '.join(keys)}")
+            raise HTTPException(
+                400, f"unknown key {key!r:.80}, must be one of: {', '.join(keys)}{did_you_mean(key, keys)}"
+            )
     return data
 
 
 def _flag(data: Mapping[str, Any], key: str) -> bool:
     flag = data.get(key, False)
     if not isinstance(flag, bool):
-        raise HTTPException(400, f"`{key}` is true or false, not {flag!r:.40}")
+        raise HTTPException(400, f"`{key}` must be true or false, not {flag!r:.40}")
     return flag
 
 
@@ -192,7 +194,9 @@ def _reward(data: Mapping[str, Any]) -> float:
     given = data.get("reward", 0.0)
     number = None if isinstance(given, bool) else finite_number(given)
     if number is None or abs(number) > LARGEST_REWARD:
-        raise HTTPException(400, f"`reward` is a number of at most {LARGEST_REWARD:g}, not {given!r:.40}")
+        raise HTTPException(
+            400, f"`reward` must be a number with an absolute value of at most {LARGEST_REWARD:g}, not {given!r:.40}"
+        )
     return number
 
 
@@ -200,7 +204,7 @@ def _json(answer: Answer) -> JSONResponse:
     try:
         return JSONResponse(answer)
     except ValueError:  # JSON has no such numbers
-        raise HTTPException(400, "the policy's network computes infinite numbers or NaN for the observation") from None
+        raise HTTPException(400, "the policy's network returned NaN or infinite numbers for the observation") from None
 
 
 @contextmanager

@@ -76,7 +76,7 @@ class Reloader:
             return False
         self._decisions.served = served
         self._metrics.reloads += 1
-        self._say(f"serves {served.checkpoint}, {served.env_steps:,} env steps")
+        self._say(f"now serving {served.checkpoint}, {served.env_steps:,} env steps")
         return True
 
     def _newer(self, before: ServedPolicy) -> ServedPolicy | None:
@@ -94,7 +94,7 @@ class Reloader:
         if read_manifest(checkpoint).digest != before.digest:
             served = self._load(checkpoint)
             if served.spaces != before.spaces:
-                raise RlrunError(f"{checkpoint}: its spaces differ from those that are served")
+                raise RlrunError(f"{checkpoint}: its spaces differ from the served policy's")
         self._failures, self._complaint, self._metrics.is_reload_failing = 0, "", False
         return served
 
@@ -105,7 +105,7 @@ class Reloader:
         self._metrics.failed_reloads += 1
         self._metrics.is_reload_failing = True
         reason = str(error) if isinstance(error, RlrunError) else f"{type(error).__name__}: {error}"
-        complaint = f"still serves {before.checkpoint}, and tries again: {reason}"
+        complaint = f"still serving {before.checkpoint}; will try again: {reason}"
         if complaint != self._complaint:
             self._complaint = complaint
             self._say(complaint)

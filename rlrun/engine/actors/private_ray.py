@@ -86,13 +86,14 @@ def start(num_cpus: int, object_store_bytes: int, *, quiet: bool, say: Callable[
             if type(error) is not Exception and not isinstance(error, ConnectionError | TimeoutError):
                 raise  # a full disk, for example; for a node that is late Ray raises a plain Exception
             stop()
-            told = f"Ray did not come up on this machine ({str(error).strip().partition('. ')[0]})"
+            told = f"Ray failed to start on this machine ({str(error).strip().partition('. ')[0]})"
             if attempt == START_ATTEMPTS:
                 raise EnvironmentUnusable(
-                    f"{told}, {START_ATTEMPTS} times: see that the machine is less busy and has memory, processes and "
-                    "files left; what needs no Ray runs with --executor local"
+                    f"{told}, {START_ATTEMPTS} times: reduce the load on the machine, and check memory and "
+                    "the limits on processes and open files. Trials that do not need Ray run with --executor "
+                    "local"
                 ) from error
-            say(f"{told}, as on a busy machine: trying again")
+            say(f"{told}, perhaps because the machine is busy: trying again")
 
 
 def _start(num_cpus: int, object_store_bytes: int, *, quiet: bool) -> None:

@@ -82,8 +82,8 @@ class SupervisedActors:
         self._timeout_s = timeout_s
         self._start_timeout_s = max(timeout_s, START_TIMEOUT_S)
         self._max_restarts = max_restarts
-        allowed = f"the {max_restarts} restarts that max_worker_restarts allows are used up"
-        self._without_it = without_it or (allowed if max_restarts else "max_worker_restarts allows no restart")
+        allowed = f"max_worker_restarts ({max_restarts}) is exhausted"
+        self._without_it = without_it or (allowed if max_restarts else "max_worker_restarts is 0")
         self._ended_in = ended_in
         self.restarts = 0
         self._told = BroadcastValues()
@@ -291,14 +291,15 @@ class SupervisedActors:
 
     def _give_up(self, place: ActorPlace) -> None:
         if place.ready is None:
-            self._renew(place, f"gave no answer within {place.calls[0].allowed_s:g} s (worker_timeout_s)")
+            self._renew(place, f"did not answer within {place.calls[0].allowed_s:g} s (worker_timeout_s)")
         elif _awaits_placement():
             raise TrainingFailed(
-                f"{self._what} {place.index}: its machine is gone, and for {self._start_timeout_s:g} s no other had "
-                "room for it; with failure.max_restarts the trial lets go of what it has and waits for its turn"
+                f"{self._what} {place.index}: its machine is gone, and no other machine had room for it "
+                f"within {self._start_timeout_s:g} s; set failure.max_restarts to let the trial release its "
+                "resources and wait for its turn"
             )
         else:
-            self._renew(place, f"did not start within {self._start_timeout_s:g} s, perhaps for want of CPUs,")
+            self._renew(place, f"did not start within {self._start_timeout_s:g} s, perhaps because no CPUs are free,")
 
     def _renew(self, place: ActorPlace, reason: str) -> None:
         """Restarts an actor: at once after a first failure, with exponential back-off after further ones."""

@@ -162,15 +162,15 @@ def explained_full_disk(path: Path, bytes_needed: Callable[[], int]) -> Iterator
         yield
     except OSError as error:
         if error.errno in READ_ONLY_ERRNOS:
-            raise OutOfResources(f"{path}: cannot be written: {error.strerror}") from error
+            raise OutOfResources(f"{path}: cannot write: {error.strerror}") from error
         if error.errno not in FULL_DISK_ERRNOS:
             raise
         if error.errno == errno.EFBIG:
-            limit = f"about {megabytes(bytes_needed())} are needed, more than a file may hold here: raise `ulimit -f`"
+            limit = f"about {megabytes(bytes_needed())} are needed, more than the file size limit: raise `ulimit -f`"
             raise DiskFull(f"{path}: {error.strerror}: {limit}") from error
         free = shutil.disk_usage(next(folder for folder in path.absolute().parents if folder.exists())).free
-        sizes = f"about {megabytes(bytes_needed())} are needed, {megabytes(free)} are free there"
-        raise DiskFull(f"{path}: {error.strerror}: {sizes}: make room") from error
+        sizes = f"about {megabytes(bytes_needed())} are needed, but only {megabytes(free)} are free"
+        raise DiskFull(f"{path}: {error.strerror}: {sizes}: free some space") from error
 
 
 def megabytes(size: int) -> str:

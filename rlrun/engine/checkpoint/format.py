@@ -133,9 +133,9 @@ def stage_checkpoint(directory: Path, content: Content, spec: str) -> StagedChec
     names = [f"{stem}{TENSORS_SUFFIX}" for stem in content.tensors]
     for name in names:
         if not is_file_name(name):
-            raise ValueError(f"{name!r} is no name for a file of a checkpoint")
+            raise ValueError(f"{name!r} is not a valid file name in a checkpoint")
     if len({name.casefold() for name in names}) < len(names):  # some file systems ignore case
-        raise ValueError(f"names that differ only in upper and lower case: {sorted(names)}")
+        raise ValueError(f"names that differ only in case: {sorted(names)}")
     tensors = [array for named in content.tensors.values() for array in named.values()]
     size = sum(map(len, texts.values())) + sum(array.nbytes for array in (*arrays, *tensors))
 
@@ -177,7 +177,7 @@ def read_checkpoint(directory: Path) -> Content:
                 if name.endswith(TENSORS_SUFFIX):
                     tensors[name.removesuffix(TENSORS_SUFFIX)] = _read_tensors(files[name])
         except Exception as error:  # the digests are right: a bug, or a crafted file
-            raise CheckpointCorrupt(f"{directory}: {name} cannot be understood: {error}") from error
+            raise CheckpointCorrupt(f"{directory}: cannot parse {name}: {error}") from error
     return Content(manifest.about, spec, tensors, state)
 
 
@@ -205,9 +205,11 @@ def is_checkpoint(directory: Path) -> bool:
 
 def _refuse_foreign_files(directory: Path) -> None:
     if directory.is_symlink() or (directory.exists() and not directory.is_dir()):
-        raise CheckpointError(f"{directory}: is in the way and is no checkpoint")
+        raise CheckpointError(f"{directory}: already exists and is not a checkpoint, so it is not overwritten")
     if directory.is_dir() and any(directory.iterdir()) and not is_checkpoint(directory):
-        raise CheckpointError(f"{directory}: is in the way: a directory with files in it that is no checkpoint")
+        raise CheckpointError(
+            f"{directory}: already exists, contains files and is not a checkpoint, so it is not overwritten"
+        )
 
 
 @contextmanager
@@ -222,7 +224,7 @@ def _removing_on_failure(partial: Path) -> Iterator[None]:
     except FileNotFoundError as error:
         shutil.rmtree(partial, ignore_errors=True)
         raise CheckpointError(
-            f"{error.filename} was removed while it was written: leave the checkpoints of a running training alone"
+            f"{error.filename} was removed while it was being written: do not touch the checkpoints of a running trial"
         ) from None
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
@@ -270,11 +272,11 @@ def _verified(directory: Path, stack: ExitStack) -> tuple[Manifest, dict[str, Bu
     try:
         present = _sizes(directory)
         problems = [f"{name} is missing" for name in manifest.files if name not in present]
-        problems += [f"{name} is not part of it" for name in present if name not in manifest.files]
+        problems += [f"{name} does not belong to the checkpoint" for name in present if name not in manifest.files]
         problems += [
-            f"{name} is truncated: {present[name]} of {entry.size} bytes"
+            f"{name} is truncated: it has {present[name]} of {entry.size} bytes"
             if present[name] < entry.size
-            else f"{name} is too long: {present[name]} bytes, not {entry.size}"
+            else f"{name} is too long: it has {present[name]} bytes instead of {entry.size}"
             for name, entry in manifest.files.items()
             if name in present and present[name] != entry.size
         ]
@@ -285,13 +287,13 @@ def _verified(directory: Path, stack: ExitStack) -> tuple[Manifest, dict[str, Bu
             descriptor = os.open(directory / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
             files[name] = stack.enter_context(os.fdopen(descriptor, "rb"))
             if entry.size > MOST_SPARSE_BYTES + SPARSE_FACTOR * _bytes_on_disk(descriptor, entry.size):
-                problems.append(f"{name} is sparse: of its {megabytes(entry.size)} hardly any are on the disk")
+                problems.append(f"{name} is a sparse file: most of its {megabytes(entry.size)} are not on disk")
                 continue
             if hashlib.file_digest(files[name], "sha256").hexdigest() != entry.sha256:
-                problems.append(f"{name} is altered: its sha256 is not the one in {MANIFEST_FILE}")
+                problems.append(f"{name} was altered: its sha256 differs from the one in {MANIFEST_FILE}")
             files[name].seek(0)
     except OSError as error:
-        raise CheckpointError(f"{error.filename or directory}: cannot be read: {error.strerror}") from error
+        raise CheckpointError(f"{error.filename or directory}: cannot read: {error.strerror}") from error
     if problems:
         raise CheckpointCorrupt(f"{directory}: {'; '.join(problems)}")
     return manifest, files
@@ -329,7 +331,7 @@ def _sizes(directory: Path, prefix: str = "") -> dict[str, int]:
         elif stat.S_ISREG(status.st_mode):
             sizes[name] = status.st_size
         else:
-            raise CheckpointCorrupt(f"{directory}: {name} is a link or a device, not a plain file")
+            raise CheckpointCorrupt(f"{directory}: {name} is a link or a device, not a regular file")
     return sizes
 
 
@@ -351,7 +353,7 @@ def _read_arrays(file: BufferedReader) -> list[np.ndarray[Any, Any]]:
             raise ValueError("unexpected members")
         # Members may overlap in a crafted file, and expand to more than its size.
         if sum(max(member.file_size, member.compress_size) for member in members) > size:
-            raise ValueError("its members are larger than the file")
+            raise ValueError("members that are larger than the file")
         arrays = []
         for index in range(len(members)):
             with archive.open(f"{index}.npy") as member:

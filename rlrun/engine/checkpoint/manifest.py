@@ -75,7 +75,7 @@ def manifest_bytes(about: dict[str, Any], files: dict[str, FileDigest]) -> bytes
     """
     taken = sorted(set(about) & set(OWN_KEYS))
     if taken:
-        raise ValueError(f"the keys {taken} of a manifest are written by the format itself")
+        raise ValueError(f"the manifest keys {taken} are reserved")
     content = {
         "manifest_sha256": "0" * 64,
         "format": FORMAT,
@@ -100,12 +100,12 @@ def read_manifest(directory: Path) -> Manifest:
     raw = _raw_manifest(directory)
     if not digest_is_right(raw, _HEAD):
         if not raw.startswith(_HEAD) and not _looks_like_checkpoint(directory):
-            raise CheckpointError(f"{directory}: not a checkpoint: its {MANIFEST_FILE} is something else")
+            raise CheckpointError(f"{directory}: not a checkpoint: its {MANIFEST_FILE} is not a checkpoint's manifest")
         raise CheckpointCorrupt(f"{directory}: {MANIFEST_FILE} is truncated or altered")
     try:
         return _parsed(directory, json.loads(raw))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise CheckpointCorrupt(f"{directory}: {MANIFEST_FILE} cannot be understood: {error}") from error
+        raise CheckpointCorrupt(f"{directory}: cannot parse {MANIFEST_FILE}: {error}") from error
 
 
 @cache
@@ -131,17 +131,17 @@ def _raw_manifest(directory: Path) -> bytes:
             raise CheckpointCorrupt(f"{directory}: {MANIFEST_FILE} is missing") from None
         raise CheckpointError(f"{directory}: not a checkpoint: it has no {MANIFEST_FILE}") from None
     except OSError as error:
-        raise CheckpointError(f"{path}: cannot be read: {error.strerror}") from error
+        raise CheckpointError(f"{path}: cannot read: {error.strerror}") from error
     if not stat.S_ISREG(status.st_mode):
-        raise CheckpointCorrupt(f"{directory}: {MANIFEST_FILE} is not a plain file")
+        raise CheckpointCorrupt(f"{directory}: {MANIFEST_FILE} is not a regular file")
     if status.st_size > _MAX_BYTES:
-        raise CheckpointCorrupt(f"{directory}: {MANIFEST_FILE} is absurdly long: {status.st_size} bytes")
+        raise CheckpointCorrupt(f"{directory}: {MANIFEST_FILE} is too large: {status.st_size} bytes")
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
             return file.read()
     except OSError as error:
-        raise CheckpointError(f"{path}: cannot be read: {error.strerror}") from error
+        raise CheckpointError(f"{path}: cannot read: {error.strerror}") from error
 
 
 def _looks_like_checkpoint(directory: Path) -> bool:
@@ -154,16 +154,16 @@ def _parsed(directory: Path, data: dict[str, Any]) -> Manifest:
         raise CheckpointError(f"{directory}: not a checkpoint: {MANIFEST_FILE} has the format {data['format']!r:.80}")
     if data["format_version"] != FORMAT_VERSION:
         raise CheckpointError(
-            f"{directory}: was written by rlrun {data['rlrun_version']} in format version {data['format_version']}; "
-            f"this is rlrun {rlrun_version()}, which reads format version {FORMAT_VERSION}"
+            f"{directory}: written by rlrun {data['rlrun_version']} in format version {data['format_version']}, "
+            f"but this rlrun {rlrun_version()} reads only format version {FORMAT_VERSION}"
         )
     files = {}
     for name, entry in data["files"].items():
         size, digest = entry["bytes"], entry["sha256"]
         if not is_file_name(name) or name == MANIFEST_FILE:
-            raise ValueError(f"{name!r:.80} is no name for a file of a checkpoint")
+            raise ValueError(f"{name!r:.80} is not a valid file name in a checkpoint")
         if type(size) is not int or size < 0 or not _SHA256.fullmatch(digest):
-            raise ValueError(f"the size or sha256 of {name!r} is none")
+            raise ValueError(f"{name!r} has an invalid size or sha256")
         files[name] = FileDigest(size, digest)
     return Manifest(
         about=decode({key: value for key, value in data.items() if key not in OWN_KEYS}, ()),

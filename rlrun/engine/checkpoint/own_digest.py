@@ -46,10 +46,10 @@ def read_verified(path: Path) -> bytes:
     with path.open("rb") as file:
         raw = file.read(MAX_BYTES + 1)
     if len(raw) > MAX_BYTES:
-        raise ValueError(f"it is longer than {MAX_BYTES:,} bytes")
+        raise ValueError(f"it is larger than {MAX_BYTES:,} bytes")
     for head in (_JSON_HEAD, _YAML_HEAD):
         if raw.startswith(head) and not digest_is_right(raw, head):
-            raise ValueError("it was altered: its sha256 is another one than its first lines say")
+            raise ValueError("it was altered: its sha256 differs from the one in its first lines")
     return raw
 
 

@@ -25,7 +25,7 @@ def load_json(text: str | bytes) -> Any:
     try:
         return json.loads(text)
     except RecursionError:
-        raise ValueError("nested too deep") from None
+        raise ValueError("nested too deeply") from None
 
 
 def read_lines(path: Path, kind: TypeAdapter[T]) -> list[T]:

@@ -65,7 +65,7 @@ def dump_plain_yaml(data: Any) -> str:
     try:
         return yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
     except yaml.YAMLError as error:
-        raise ValueError(f"only plain data can be written as YAML: {error}") from error
+        raise ValueError(f"only plain data can be written to YAML: {error}") from error
 
 
 def load_plain_yaml(text: str) -> Any:
@@ -80,10 +80,10 @@ def load_plain_yaml(text: str) -> Any:
         depth = scalars = 0
         for token in yaml.scan(text, Loader=yaml.SafeLoader):
             if isinstance(token, yaml.AliasToken | yaml.AnchorToken | yaml.TagToken):
-                raise ValueError(f"references and tags are not plain data (line {token.start_mark.line + 1})")
+                raise ValueError(f"aliases and tags are not allowed (line {token.start_mark.line + 1})")
             depth += isinstance(token, _OPENING) - isinstance(token, _CLOSING)
             if depth > MAX_DEPTH:  # checked while scanning, since scanning slows down with the depth
-                raise ValueError(f"nested more than {MAX_DEPTH} deep (line {token.start_mark.line + 1})")
+                raise ValueError(f"nested more than {MAX_DEPTH} levels deep (line {token.start_mark.line + 1})")
             scalars += isinstance(token, yaml.ScalarToken)
             if scalars > MAX_SCALARS:
                 raise ValueError(_TOO_MANY)

@@ -52,7 +52,7 @@ def encode(value: Any, arrays: list[np.ndarray[Any, Any]] | None, path: str = "s
         arrays.append(_checked_array(np.asarray(value), path))
         return {"$array" if isinstance(value, np.ndarray) else "$scalar": len(arrays) - 1}
     kind = type(value)
-    raise CheckpointError(f"{path} is a {kind.__module__}.{kind.__qualname__}; a checkpoint can hold {_STORABLE}")
+    raise CheckpointError(f"{path} is a {kind.__module__}.{kind.__qualname__}; checkpoints can store only {_STORABLE}")
 
 
 def decode(data: Any, arrays: Sequence[np.ndarray[Any, Any]]) -> Any:
@@ -85,7 +85,7 @@ def decode(data: Any, arrays: Sequence[np.ndarray[Any, Any]]) -> Any:
 def _encode_dict(value: dict[Any, Any], arrays: list[np.ndarray[Any, Any]] | None, path: str) -> Any:
     for key in value:
         if type(key) is not str:
-            raise CheckpointError(f"{path} has the key {key!r}: keys in a checkpoint are strings")
+            raise CheckpointError(f"{path} has the key {key!r}: keys in a checkpoint must be strings")
     encoded = {key: encode(item, arrays, f"{path}.{key}") for key, item in value.items()}
     return {"$dict": encoded} if any(key.startswith("$") for key in encoded) else encoded
 

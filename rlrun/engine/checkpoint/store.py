@@ -145,7 +145,7 @@ class CheckpointStore:
             return *found, skipped
         if skipped:
             reasons = "\n".join(f"  {checkpoint.reason}" for checkpoint in skipped)
-            raise CheckpointError(f"{self.directory}: no checkpoint here can be used:\n{reasons}")
+            raise CheckpointError(f"{self.directory}: no usable checkpoint:\n{reasons}")
         return None
 
     def best(self, metric: str | None = None) -> Path | None:

@@ -49,8 +49,8 @@ def masked_choices(action_space: gymnasium.Space[Any]) -> tuple[int, ...]:
     choices = _choices(action_space)
     if not choices:
         raise UsageError(
-            f"an action mask is for Discrete and MultiDiscrete actions, alone or in a Tuple or Dict, not for "
-            f"{action_space}"
+            "action masks work only with Discrete and MultiDiscrete actions, alone or in a Tuple or Dict, "
+            f"not with {action_space}"
         )
     return choices
 
@@ -72,10 +72,10 @@ def check_action_mask(observation_space: gymnasium.Space[Any], action_space: gym
     space, width = observation_space[ACTION_MASK], sum(masked_choices(action_space))
     if not isinstance(space, Box | MultiBinary) or space.shape != (width,):
         raise UsageError(
-            f"the observation's {ACTION_MASK} is {space}, but {action_space} needs a Box or MultiBinary of shape "
-            f"({width},): a number for each action of each choice, 1 where it is allowed and else 0"
+            f"the observation's {ACTION_MASK} is {space}, but {action_space} needs a Box or MultiBinary of "
+            f"shape ({width},): one number per action of each choice, 1 if it is allowed, else 0"
         )
     if len(observation_space.spaces) == 1:
         raise UsageError(
-            f"the observation holds nothing but its {ACTION_MASK}, which no network sees: add a part for the network"
+            f"the observation contains only {ACTION_MASK}, which networks do not see: add a part for the network"
         )

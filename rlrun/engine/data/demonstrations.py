@@ -82,8 +82,8 @@ class Demonstrations:
             if found is None or found.shape[1:] != leaf.shape[2:]:
                 shape = "none" if found is None else f"{found.shape[1:]}"
                 raise UsageError(
-                    f"the demonstrations' observations do not fit the env: '{paths[id(leaf)]}' has the shape "
-                    f"{leaf.shape[2:]} there, and {shape} in the demonstrations"
+                    f"the demonstrations' observations do not match the env: '{paths[id(leaf)]}' has shape "
+                    f"{leaf.shape[2:]} in the env, but {shape} in the demonstrations"
                 )
             return np.concatenate([found, found[-1:]]).astype(leaf.dtype)[:, None]
 
@@ -109,8 +109,8 @@ def load_demonstrations(path: str) -> Demonstrations:
     found = next((place / path for place in places if (place / path).is_file()), None)
     if found is None:
         raise UsageError(
-            f"there are no demonstrations at {path}, neither in the current directory nor next to the spec; "
-            "`rlrun demonstrate` makes some"
+            f"no demonstrations at {path}, in the current directory or next to the spec; create them with "
+            "`rlrun demonstrate`"
         )
     try:
         with np.load(found, allow_pickle=False) as archive:
@@ -123,8 +123,8 @@ def load_demonstrations(path: str) -> Demonstrations:
         for name, numbers in {**columns, **arrays}.items():
             if numbers.dtype.kind == "f" and not np.isfinite(numbers).all():
                 row = int(np.argwhere(~np.isfinite(numbers))[0][0])
-                raise ValueError(f"row {row} of '{name}' holds NaN or infinite numbers")
+                raise ValueError(f"row {row} of '{name}' contains NaN or infinite numbers")
     except (OSError, KeyError, TypeError, ValueError, IndexError, zipfile.BadZipFile) as error:
-        raise UsageError(f"{found} is no file of demonstrations: {error}") from error
+        raise UsageError(f"{found} is not a file of demonstrations: {error}") from error
     observations = {name.removeprefix("obs").removeprefix("/"): leaf for name, leaf in arrays.items()}
     return Demonstrations(columns, observations, about)

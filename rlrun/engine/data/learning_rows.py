@@ -32,8 +32,8 @@ def learning_rows(batch: SampleBatch, *, seq_len: int | None, whole_fragments: b
         return sequence_rows(batch.steps(), min(seq_len, len(batch["valid"])))
     if "state" in batch:
         raise UsageError(
-            "a recurrent network learns from sequences: leave model.core out, or have the operator that learns say "
-            "seq_len=..., or whole_fragments=True"
+            "a recurrent network learns from sequences: leave out model.core, or pass seq_len=... or "
+            "whole_fragments=True to the operator that learns"
         )
     return batch.steps().zero_invalid().rows(1)
 

@@ -47,11 +47,11 @@ class RestoredRows:
             try:
                 found = self._layout(held)
             except (LookupError, TypeError, AttributeError) as error:
-                raise CheckpointError(f"the checkpoint's rows that wait for others are no rows: {error}") from error
+                raise CheckpointError(f"the checkpoint's waiting rows are invalid: {error}") from error
             for name in sorted({*found, *own}):
                 if found.get(name) != own.get(name):
                     difference = f"{name}: {found.get(name, 'none')}, not {own.get(name, 'none')}"
-                    raise CheckpointError(f"the checkpoint's rows do not fit the rows that follow: {difference}")
+                    raise CheckpointError(f"the checkpoint's rows do not match new rows: {difference}")
 
     def _layout(self, rows: Mapping[str, Any]) -> dict[str, str]:
         """Dtype and shape of each column, as text; the free axis is measured relative to `valid`."""

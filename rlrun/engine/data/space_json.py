@@ -53,7 +53,7 @@ def space_to_json(space: Space[Any]) -> dict[str, Any]:
     for kind, (write, _) in _KINDS.items():
         if isinstance(space, kind):
             return {"type": kind.__name__, **write(space)}
-    raise ValueError(f"{space} has no form in JSON: rlrun knows {kinds_in_words()}")
+    raise ValueError(f"{space} cannot be written as JSON: rlrun supports {kinds_in_words()}")
 
 
 def space_from_json(data: Any) -> Space[Any]:
@@ -63,13 +63,13 @@ def space_from_json(data: Any) -> Space[Any]:
         ValueError: The data is not the JSON form of a space; the message names the location of the mistake.
     """
     if not isinstance(data, Mapping) or data.get("type") not in _READERS:
-        raise ValueError(f"{data!r:.80} is no space: its type is one of {', '.join(_READERS)}")
+        raise ValueError(f"{data!r:.80} is not a space: its type must be one of {', '.join(_READERS)}")
     try:
         return _READERS[data["type"]](data)
     except KeyError as error:
         raise ValueError(f"the {data['type']} lacks {error}") from None
     except (TypeError, AttributeError, AssertionError, OverflowError, RecursionError) as error:
-        raise ValueError(f"the {data['type']} cannot be read: {error}") from None
+        raise ValueError(f"invalid {data['type']}: {error}") from None
 
 
 def dtype_named(name: Any) -> np.dtype[Any]:
@@ -79,7 +79,7 @@ def dtype_named(name: Any) -> np.dtype[Any]:
         ValueError: The name is not in `DTYPES`.
     """
     if name not in DTYPES:
-        raise ValueError(f"{name!r:.80} is none of the dtypes {', '.join(sorted(DTYPES))}")
+        raise ValueError(f"{name!r:.80} must be one of the dtypes {', '.join(sorted(DTYPES))}")
     dtype: np.dtype[Any] = np.dtype(name)
     return dtype
 
@@ -91,9 +91,9 @@ def shape_listed(shape: Any) -> tuple[int, ...]:
         ValueError: The list is not a shape, or the array would have more than `MOST_NUMBERS` numbers.
     """
     if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
-        raise ValueError(f"{shape!r:.80} is no shape")
+        raise ValueError(f"{shape!r:.80} is not a shape")
     if math.prod(shape) > MOST_NUMBERS:
-        raise ValueError(f"the shape {shape} holds more than {MOST_NUMBERS:,} numbers")
+        raise ValueError(f"the shape {shape} has more than {MOST_NUMBERS:,} elements")
     return tuple(shape)
 
 
@@ -123,7 +123,7 @@ def _with_infinity_as_text(value: Any) -> Any:
 def _bounds_from_json(value: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:
     found = np.asarray(_numbers(value), dtype)
     if found.shape not in ((), shape):
-        raise ValueError(f"bounds of the shape {found.shape} are no bounds of a Box of the shape {shape}")
+        raise ValueError(f"bounds of shape {found.shape} do not match a Box of shape {shape}")
     return np.broadcast_to(found, shape).copy()
 
 
@@ -133,14 +133,14 @@ def _numbers(value: Any) -> Any:
     if value in ("inf", "-inf"):
         return float(value)
     if type(value) not in (int, float, bool) or not math.isfinite(value):
-        raise ValueError(f"{value!r:.80} is no bound")
+        raise ValueError(f"{value!r:.80} is not a valid bound")
     return value
 
 
 def _discrete_from_json(data: Mapping[str, Any]) -> Space[Any]:
     n, start = data["n"], data.get("start", 0)
     if type(n) is not int or type(start) is not int:
-        raise ValueError(f"a Discrete of n {n!r:.80} and start {start!r:.80} holds no whole numbers")
+        raise ValueError(f"a Discrete with n {n!r:.80} and start {start!r:.80} is not valid")
     return Discrete(n, start=start, dtype=dtype_named(data.get("dtype", "int64")).type)
 
 
@@ -148,7 +148,7 @@ def _multi_discrete_from_json(data: Mapping[str, Any]) -> Space[Any]:
     dtype, nvec = dtype_named(data.get("dtype", "int64")), np.asarray(data["nvec"])
     start = np.asarray(data["start"]) if "start" in data else np.zeros_like(nvec)
     if nvec.dtype.kind != "i" or start.dtype.kind != "i":
-        raise ValueError("nvec and start of a MultiDiscrete are lists of whole numbers")
+        raise ValueError("nvec and start of a MultiDiscrete must be lists of whole numbers")
     return MultiDiscrete(nvec, dtype=dtype.type, start=start)
 
 
@@ -160,7 +160,7 @@ def _multi_binary_from_json(data: Mapping[str, Any]) -> Space[Any]:
 
 def _dict_to_json(space: Dict) -> dict[str, Any]:
     if any(not isinstance(key, str) for key in space.spaces):
-        raise ValueError(f"the keys {list(space.spaces)} of a Dict space are not all texts")
+        raise ValueError(f"the keys of a Dict space must be strings, not {list(space.spaces)}")
     return {"spaces": {key: space_to_json(part) for key, part in space.spaces.items()}}
 
 

@@ -79,7 +79,7 @@ def known_kind(space: Space[Any]) -> SpaceKind:
 
 def kinds_in_words() -> str:
     """Returns a text that lists all supported types of spaces, for messages."""
-    return f"{', '.join(kind.__name__ for kind in KINDS)} and Dict and Tuple of these"
+    return f"{', '.join(kind.__name__ for kind in KINDS)}, and Dict and Tuple of these"
 
 
 def action_kinds(space: Space[Any]) -> tuple[ActionKind, ...]:

@@ -75,11 +75,11 @@ def mapped_columns(path: Path, forms: Mapping[str, ColumnForm], rows: int) -> Co
                 raise DataSetError(f"{path}: {_difference(reader.schema, _schema(forms))}")
             batch = reader.get_batch(0)
             if reader.num_record_batches != 1 or batch.num_rows != rows:
-                raise DataSetError(f"{path} has {batch.num_rows} rows, and by the manifest it has {rows}")
+                raise DataSetError(f"{path} has {batch.num_rows} rows, but the manifest lists {rows}")
             batch.validate()
             return {name: _to_numpy(batch.column(name), form) for name, form in forms.items()}
     except (pa.ArrowException, OSError, ValueError, IndexError) as error:
-        raise DataSetError(f"{path} cannot be read: {error}") from error
+        raise DataSetError(f"cannot read {path}: {error}") from error
 
 
 def _mapping(path: Path) -> Any:
@@ -133,5 +133,5 @@ def _difference(found: Any, expected: Any) -> str:
     for name in names:
         own, other = (schema.field(name).type if name in schema.names else "none" for schema in (expected, found))
         if own != other:
-            return f"its column '{name}' is {other}, and by the manifest {own}"
-    return f"its columns are {', '.join(found.names)}, and by the manifest {', '.join(expected.names)}"
+            return f"its column '{name}' is {other}, but the manifest lists {own}"
+    return f"its columns are {', '.join(found.names)}, but the manifest lists {', '.join(expected.names)}"

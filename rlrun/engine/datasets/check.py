@@ -72,9 +72,9 @@ def _foreign_files(folder: SetFolder) -> Iterator[DataFinding]:
     known = IGNORED | {entry.name for entry in folder.manifest.files}
     for name in sorted(folder.names()):
         if is_leftover(Path(name)):
-            yield DataFinding(name, "is left of a write that was interrupted; remove it", is_wrong=False)
+            yield DataFinding(name, "is left over from an interrupted write; remove it", is_wrong=False)
         elif name not in known:
-            yield DataFinding(name, "does not belong to the set: it is not in the manifest")
+            yield DataFinding(name, "does not belong to the data set: it is not in the manifest")
 
 
 def _in_file(entry: FileEntry, columns: Columns, manifest: Manifest) -> Iterator[DataFinding]:
@@ -86,13 +86,16 @@ def _in_file(entry: FileEntry, columns: Columns, manifest: Manifest) -> Iterator
             others = f", and {number - 1:,} more such row{'s' * (number > 2)} in the file" if number > 1 else ""
             yield DataFinding(f"{entry.name}: episode {columns['episode'][row]}, row {row}", f"{text}{others}")
     if int(valid.sum()) != entry.steps:
-        yield DataFinding(entry.name, f"it has {valid.sum():,} steps, and by the manifest {entry.steps:,}")
+        yield DataFinding(entry.name, f"it has {valid.sum():,} steps, but the manifest lists {entry.steps:,}")
     if not np.array_equal(entry.lengths, lengths_of(valid)):
-        yield DataFinding(entry.name, "its episodes have other lengths than by the manifest")
+        yield DataFinding(entry.name, "the lengths of its episodes differ from the manifest")
     ends = columns["terminateds"] | columns["truncateds"]
     cut = int((valid[:-1] & ~valid[1:] & ~ends[:-1]).sum())
     if cut:
-        text = f"{cut:,} of {entry.episodes:,} episodes are cut: their last step has neither flag, and bootstraps"
+        text = (
+            f"{cut:,} of {entry.episodes:,} episodes are cut off: their last step is neither terminated nor "
+            "truncated, so it is bootstrapped"
+        )
         yield DataFinding(entry.name, text, is_wrong=False)
 
 
@@ -100,12 +103,15 @@ def _misaligned(columns: Columns) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     """Yields each kind of misalignment, with the mask of its rows, [N]."""
     valid, ends = columns["valid"], columns["terminateds"] | columns["truncateds"]
     follows, episode = np.append(valid[1:], False), columns["episode"]
-    yield "an episode has a final observation and no step", ~valid & ~np.insert(valid[:-1], 0, False)
+    yield "an episode has a final observation but no step", ~valid & ~np.insert(valid[:-1], 0, False)
     yield "the file ends within an episode, without its final observation", _last(valid) & valid
-    yield "a step ends the episode, and another step follows: flags are misaligned with steps", ends & valid & follows
+    yield (
+        "a step that ends the episode is followed by another step: flags are misaligned with steps",
+        ends & valid & follows,
+    )
     yield "a final observation has the flags of a step: flags are misaligned with steps", ends & ~valid
     begins = np.insert(~valid[:-1], 0, True)
-    yield "the number of the episode changes within it", np.insert(np.diff(episode) != 0, 0, False) & ~begins
+    yield "the episode number changes within an episode", np.insert(np.diff(episode) != 0, 0, False) & ~begins
 
 
 def _last(valid: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -117,7 +123,7 @@ def _bad_numbers(columns: Columns, manifest: Manifest) -> Iterator[tuple[str, ND
     """Yields each kind of number that is not finite or outside its space, with the mask of its rows, [N]."""
     for name, column in columns.items():
         if column.dtype.kind == "f":
-            yield f"'{name}' holds NaN or infinite numbers", _any(~np.isfinite(column))
+            yield f"'{name}' contains NaN or infinite numbers", _any(~np.isfinite(column))
     valid, spaces = columns["valid"], manifest.spaces
     for prefix, space in (("obs", spaces.observation), ("actions", spaces.action)):
         for name, part in named_leaves(space_tree(space), prefix):
@@ -125,7 +131,7 @@ def _bad_numbers(columns: Columns, manifest: Manifest) -> Iterator[tuple[str, ND
             if prefix == "actions" or known_kind(part).meaning != "numbers":
                 outside = _outside(columns[name], part)
                 yield f"'{name}' is outside {part}", outside & valid if prefix == "actions" else outside
-    yield "'agent' is no position in the manifest's list of agents", _no_agent(columns["agent"], manifest)
+    yield "'agent' is not a valid index into the manifest's list of agents", _no_agent(columns["agent"], manifest)
 
 
 def _outside(column: NDArray[Any], space: Any) -> NDArray[np.bool_]:
@@ -169,7 +175,7 @@ class AcrossFiles:
             if number in self._seen:
                 yield DataFinding(f"{place}, row {start}", "another episode has this number")
             elif self._next is not None and number != self._next:
-                yield DataFinding(f"{place}, row {start}", f"a gap: episode {self._next} should be here")
+                yield DataFinding(f"{place}, row {start}", f"a gap: expected episode {self._next}")
             self._seen.add(number)
             self._next = number + 1
             digest = hashlib.sha1(usedforsecurity=False)
@@ -178,7 +184,7 @@ class AcrossFiles:
             seed = int(columns["seed"][start])
             key = digest.digest() + seed.to_bytes(8, "little", signed=True)
             if (earlier := self._contents.setdefault(key, place)) != place:
-                text = f"holds the same observations and actions as {earlier}"
+                text = f"contains the same observations and actions as {earlier}"
                 yield DataFinding(f"{place}, row {start}", text, is_wrong=seed >= 0)
 
 

@@ -42,7 +42,7 @@ def limit_bytes() -> int:
     with suppress(ValueError, OverflowError):
         if (limit := math.ceil(float(text) * 1e9)) > 0:
             return limit
-    raise UsageError(f"{LIMIT_VARIABLE} is {text!r}: set it to a positive number of gigabytes")
+    raise UsageError(f"{LIMIT_VARIABLE} must be a positive number of gigabytes, not {text!r}")
 
 
 _compared: dict[Path, tuple[int, int, int]] = {}
@@ -64,7 +64,9 @@ class CachedSet:
         self._folder = cache_directory() / "datasets" / digest
         with explained_full_disk(self._folder, lambda: 0):
             if reason := make_private(self._folder.parent):
-                raise UsageError(f"{reason}: chmod go-w, or set RLRUN_CACHE to a directory of your own")
+                raise UsageError(
+                    f"{reason}: run chmod go-w, or set RLRUN_CACHE to a directory that only you can write to"
+                )
             used = _opened(self._folder)
             weakref.finalize(self, os.close, used)
             fcntl.flock(used, fcntl.LOCK_SH)

@@ -164,7 +164,9 @@ class DataSet:
             DataSetError: A file cannot be read, or differs from the manifest.
         """
         if len(indices) and not 0 <= indices.min() <= indices.max() < self.num_rows:
-            raise IndexError(f"rows {indices.min()} to {indices.max()} are not all among {self.num_rows}")
+            raise IndexError(
+                f"rows {indices.min()} to {indices.max()} are out of range: the data set has {self.num_rows} rows"
+            )
         leaves = {
             name: np.empty((len(indices), *form.shape), form.dtype)
             for name, form in self.manifest.columns.items()

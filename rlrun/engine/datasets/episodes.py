@@ -50,7 +50,7 @@ class EpisodeSource:
             UsageError: The folder exists, or the rows of an episode do not fit the spaces.
         """
         if folder.exists():
-            raise UsageError(f"{folder} exists already: name another folder for the new data set")
+            raise UsageError(f"{folder} already exists: choose another folder for the new data set")
         partial = partial_name(folder)
         try:
             with SetWriter(partial, *self.spaces, further=self.further, about=self.about) as writer:
@@ -58,7 +58,7 @@ class EpisodeSource:
                     try:
                         writer.add_episode(episode.rows, agent=episode.agent)
                     except (TypeError, ValueError) as error:
-                        raise UsageError(f"episode {number} does not fit its spaces: {error}") from error
+                        raise UsageError(f"episode {number} does not match its spaces: {error}") from error
             partial.rename(folder)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
@@ -97,7 +97,7 @@ def copy_of(sets: Sequence[DataSet], chosen: Sequence[Mask | None]) -> EpisodeSo
     first = sets[0].manifest
     for other in sets[1:]:
         if (other.manifest.spaces, other.manifest.columns) != (first.spaces, first.columns):
-            raise UsageError(f"{other.folder} has other spaces or columns than {sets[0].folder}: they cannot be merged")
+            raise UsageError(f"{other.folder} and {sets[0].folder} cannot be merged: their spaces or columns differ")
     episodes = (episode for found, mask in zip(sets, chosen, strict=True) for episode in episodes_of(found, mask))
     about = first.about if all(found.manifest.about == first.about for found in sets) else {}
     return EpisodeSource(first.spaces, episodes, first.further, about)
@@ -110,7 +110,7 @@ def drawn(found: DataSet, number: int, seed: int) -> Mask:
         UsageError: The set has fewer episodes.
     """
     if number > found.num_episodes:
-        raise UsageError(f"{found.folder} has {found.num_episodes:,} episodes, and {number:,} are to be drawn")
+        raise UsageError(f"{found.folder} has only {found.num_episodes:,} episodes, fewer than the {number:,} to draw")
     mask: Mask = np.zeros(found.num_episodes, np.bool_)
     mask[np.random.default_rng(seed).permutation(found.num_episodes)[:number]] = True
     return mask

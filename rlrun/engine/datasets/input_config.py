@@ -21,7 +21,7 @@ _PASSWORD = re.compile(r"://[^/?#]*:[^/?#]*@")
 
 def _without_password(path: str) -> str:
     if _PASSWORD.search(path):
-        raise ValueError("it holds a password, which would be saved with the run: leave it to environment variables")
+        raise ValueError("it contains a password, which would be saved with the run: use environment variables instead")
     return path
 
 
@@ -44,7 +44,7 @@ def _within_a_minibatch(parts: tuple[InputConfig, ...]) -> tuple[InputConfig, ..
     if not parts:
         raise ValueError("name at least one data set")
     if (total := total_share(parts)) > 1:
-        raise ValueError(f"the shares must not exceed 1 in all, and they are {total:g}")
+        raise ValueError(f"the shares must not sum to more than 1, but sum to {total:g}")
     return parts
 
 
@@ -103,7 +103,7 @@ class DataSettings(ConfigModel):
     def _further_columns_are_recorded(self) -> Self:
         if self.further_columns and not self.is_offline:
             raise ValueError(
-                f"these settings read {' and '.join(self.further_columns)}, which only data has and no replay buffer: "
-                "set input to data whose shares sum to 1"
+                f"these settings need {' and '.join(self.further_columns)}, which a replay buffer does not "
+                "have: set input to data sets whose shares sum to 1"
             )
         return self

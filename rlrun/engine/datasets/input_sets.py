@@ -48,10 +48,10 @@ def opened(part: InputConfig) -> DataSet:
     """
     data = data_at(part.path)
     if data is None:
-        searched = "" if is_uri(part.path) else ", neither in the current directory nor next to the spec"
-        raise UsageError(f"there is no data set at {part.path}{searched}: name a folder with a {MANIFEST_FILE}")
+        searched = "" if is_uri(part.path) else ", in the current directory or next to the spec"
+        raise UsageError(f"no data set at {part.path}{searched}: name a folder that contains a {MANIFEST_FILE}")
     if not data.num_steps:
-        raise UsageError(f"{data.folder} holds no steps to learn from")
+        raise UsageError(f"{data.folder} contains no steps to learn from")
     return data
 
 
@@ -77,8 +77,8 @@ def require_same(sets: Sequence[DataSet], identities: Sequence[Mapping[str, Any]
         names = [*files, *(name for name in now if name not in files)]
         altered = next((name for name in names if files.get(name) != now.get(name)), MANIFEST_FILE)
         raise DataSetError(
-            f"{data.folder}/{altered} is not as in the data set that the checkpoint's run has learned from: restore "
-            "it, or begin a new run"
+            f"{data.folder}/{altered} has changed since the checkpoint's run learned from it: restore the "
+            "file, or start a new run"
         )
 
 
@@ -119,10 +119,12 @@ def demonstrations_of(found: DataSet) -> Demonstrations:
         DataSetError: A file of the data set cannot be read.
     """
     if not found.num_steps:
-        raise UsageError(f"{found.folder} holds no steps to learn from")
+        raise UsageError(f"{found.folder} contains no steps to learn from")
     rows = found.rows(np.arange(found.num_rows))
     if isinstance(rows["actions"], dict | tuple):
-        raise UsageError(f"{found.folder} holds nested actions, and demonstrations hold single numbers or vectors")
+        raise UsageError(
+            f"{found.folder} contains nested actions, but demonstrations must be single numbers or vectors"
+        )
     names = ("actions", "rewards", "terminateds", "truncateds", "valid")
     start = int(found.action_space.start) if isinstance(found.action_space, gymnasium.spaces.Discrete) else 0
     about = {**found.manifest.about, **({"first_action": start} if start else {})}

@@ -106,7 +106,7 @@ def column_forms(spaces: SetSpaces, further: Mapping[str, ColumnForm]) -> dict[s
     if len(forms) < len(named):
         names = [name for name, _ in named]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"two columns of the data set have the name '{twice}'")
+        raise ValueError(f"the data set has two columns named '{twice}'")
     return forms
 
 

@@ -123,9 +123,9 @@ def require_files(folder: Path, entries: Sequence[FileEntry]) -> None:
         try:
             size = path.stat().st_size
         except OSError as error:
-            raise DataSetError(f"{path} is missing, or cannot be read: {error.strerror}") from error
+            raise DataSetError(f"{path} is missing or unreadable: {error.strerror}") from error
         if size != entry.size:
-            raise DataSetError(f"{path} has {size:,} bytes, and by the manifest it has {entry.size:,}")
+            raise DataSetError(f"{path} has {size:,} bytes, but the manifest lists {entry.size:,}")
 
 
 def is_data_set(folder: Path) -> bool:
@@ -143,7 +143,7 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         raw = path.read_bytes()
     except OSError as error:
-        raise DataSetError(f"{folder} is no data set: its {MANIFEST_FILE} cannot be read: {error.strerror}") from error
+        raise DataSetError(f"{folder} is not a data set: cannot read its {MANIFEST_FILE}: {error.strerror}") from error
     return parsed_manifest(raw, str(folder))
 
 
@@ -162,14 +162,16 @@ def parsed_manifest(raw: bytes, folder: str) -> Manifest:
         data = load_json(raw)
         found = data["format"]
         if type(found) is int and found > FORMAT:
-            raise DataSetError(f"{folder} has format {found}, and this rlrun reads data sets up to {FORMAT}: update it")
+            raise DataSetError(
+                f"{folder} has format {found}, but this rlrun reads formats up to {FORMAT}: update rlrun"
+            )
         if found != FORMAT:
             raise ValueError(f"format {found!r:.80}")
         return _parsed(data, hashlib.sha256(raw).hexdigest())
     except KeyError as error:
-        raise DataSetError(f"{path} is no manifest of a data set: it lacks {error}") from error
+        raise DataSetError(f"{path} is not a data set manifest: it lacks {error}") from error
     except (ValueError, TypeError, AttributeError) as error:
-        raise DataSetError(f"{path} is no manifest of a data set: {error}") from error
+        raise DataSetError(f"{path} is not a data set manifest: {error}") from error
 
 
 def _parsed(data: Mapping[str, Any], digest: str) -> Manifest:
@@ -180,9 +182,11 @@ def _parsed(data: Mapping[str, Any], digest: str) -> Manifest:
     }
     for name, form in column_forms(spaces, {}).items():
         if columns.get(name) != form:
-            raise ValueError(f"the column '{name}' is {columns.get(name)}, and by the spaces it is {form}")
+            raise ValueError(
+                f"the column '{name}' is {columns.get(name)}, but according to the spaces it must be {form}"
+            )
     if not all(isinstance(agent, str) for agent in data["agents"]):
-        raise ValueError("the agents' names are no texts")
+        raise ValueError("the agents' names must be strings")
     files = tuple(_entry_from_json(entry) for entry in data["files"])
     if len({entry.name for entry in files}) < len(files):
         raise ValueError("a file is listed twice")
@@ -208,14 +212,14 @@ def _entry_to_json(entry: FileEntry) -> dict[str, Any]:
 def _entry_from_json(data: Mapping[str, Any]) -> FileEntry:
     name, digest = str(data["name"]), str(data["sha256"])
     if not FILE_NAME.fullmatch(name) or not _SHA256.fullmatch(digest):
-        raise ValueError(f"{name!r:.80} with the sha256 {digest!r:.80} is no file of a data set")
+        raise ValueError(f"{name!r:.80} with the sha256 {digest!r:.80} is not a valid entry")
     rows, steps, size = (as_count(data[key]) for key in ("rows", "steps", "bytes"))
     if not rows or steps >= rows:
         raise ValueError(f"{name} cannot have {steps} steps in {rows} rows")
     moments = {str(column): Moments.from_state(own) for column, own in data["moments"].items()}
     lengths = np.array([as_count(length) for length in data["lengths"]], np.int64)
     if (len(lengths), int(lengths.sum())) != (rows - steps, steps):
-        raise ValueError(f"{name} has {steps} steps in {rows - steps} episodes, and its lengths are not of these")
+        raise ValueError(f"{name} has {steps} steps in {rows - steps} episodes, which its list of lengths contradicts")
     return FileEntry(name, rows, steps, size, digest, moments, lengths)
 
 

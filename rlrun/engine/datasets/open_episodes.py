@@ -151,7 +151,7 @@ class OpenEpisodes:
         for name, number in (("valid", True), *((name, UNKNOWN) for name in CARRIED)):
             given.setdefault(name, np.full((length, slots), number, self._forms[name].dtype))
         if given.keys() != self._forms.keys():
-            raise ValueError(f"rows have the columns {', '.join(given)}, and the data set {', '.join(self._forms)}")
+            raise ValueError(f"rows have the columns {', '.join(given)}, but the data set has {', '.join(self._forms)}")
         columns = {}
         for name, form in self._forms.items():
             column, expected = given[name], (length + (name in self._observed), slots, *form.shape)
@@ -228,5 +228,5 @@ def checked(columns: Mapping[str, Any], forms: Mapping[str, ColumnForm]) -> Colu
     own = {name: ColumnForm(column.dtype, column.shape[1:]) for name, column in found.items() if column.ndim}
     rows = {len(column) for column in found.values() if column.ndim}
     if own != dict(forms) or len(rows) != 1 or rows == {0}:
-        raise ValueError(f"rows of a data set with the columns {own} do not fit those of {dict(forms)}")
+        raise ValueError(f"saved rows with the columns {own} do not match the data set's columns {dict(forms)}")
     return found

@@ -82,9 +82,9 @@ class RemoteFolder(SetFolder):
                 digest.update(piece)
                 yield piece
         except OSError as error:
-            raise DataSetError(f"{place} is missing, or cannot be read: {error}") from error
+            raise DataSetError(f"{place} is missing or unreadable: {error}") from error
         if digest.hexdigest() != entry.sha256:
-            raise DataSetError(f"{place} was altered: it has another sha256 than by the manifest")
+            raise DataSetError(f"{place} was altered: its sha256 differs from the manifest")
 
 
 def remote_folder(uri: str) -> RemoteFolder | None:
@@ -101,5 +101,5 @@ def remote_folder(uri: str) -> RemoteFolder | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise UsageError(f"storage {place}: cannot be read: {error}") from error
+        raise UsageError(f"cannot read storage {place}: {error}") from error
     return RemoteFolder(place, files, root, manifest)

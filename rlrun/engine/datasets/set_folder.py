@@ -79,7 +79,7 @@ class LocalFolder(SetFolder):
         require_files(self.path, [entry])
         with path.open("rb") as file:
             if hashlib.file_digest(file, "sha256").hexdigest() != entry.sha256:
-                raise DataSetError(f"{path} was altered: it has another sha256 than by the manifest")
+                raise DataSetError(f"{path} was altered: its sha256 differs from the manifest")
         return self.columns(entry)
 
     @override

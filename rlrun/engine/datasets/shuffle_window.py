@@ -91,4 +91,6 @@ class ShuffleWindow:
         blocks, number = [*self._blocks, *self._next], len(self._data.manifest.files)
         is_known = len(set(blocks)) == len(blocks) and max(blocks, default=0) < number
         if not (is_known and len(self._blocks) <= self._size and 0 < self._size < number):
-            raise ValueError(f"no window of {number} blocks has the size {self._size} and the blocks {self._blocks}")
+            raise ValueError(
+                f"a saved window of {number} blocks does not match size {self._size} and blocks {self._blocks}"
+            )

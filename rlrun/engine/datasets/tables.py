@@ -89,21 +89,21 @@ def table_source(
     actions = _leaves(table, "actions", names.actions, None if spaces is None else spaces.action)
     if spaces is None:
         spaces = SetSpaces(_inferred(obs, "obs", _observation_space), _inferred(actions, "actions", _action_space))
-        notes.append(f"spaces are inferred: observations {spaces.observation}, actions {spaces.action}")
+        notes.append(f"inferred spaces: observations {spaces.observation}, actions {spaces.action}")
     rows: Columns = {**obs, **actions, "rewards": _column(table, names.rewards).astype(np.float64)}
     for name, own in (("terminateds", names.terminateds), ("truncateds", names.truncateds)):
         rows[name] = table[own].astype(np.bool_) if own in table else np.zeros(len(rows["rewards"]), np.bool_)
     used = {*names.obs, *names.actions, *names.next_obs, *obs, *actions, names.rewards, names.terminateds}
     further, left_out = _further({name: column for name, column in table.items() if name not in used}, names)
     if left_out:
-        notes.append(f"columns without numbers, or with a name that is taken, are left out: {', '.join(left_out)}")
+        notes.append(f"left out columns without numbers or with a reserved name: {', '.join(left_out)}")
     rows |= {name: table[name].astype(form.dtype) for name, form in further.items()}
     rows |= {name: table[name].astype(np.int64) for name in ("seed", "weights_version") if name in table}
     finals = _leaves(table, "obs", names.next_obs, spaces.observation) if names.next_obs else None
     if finals is None and "valid" not in table:
         notes.append(
-            "there are no final observations: the last step of an episode that did not terminate is dropped, and its "
-            "observation is the final one"
+            "the table has no final observations: for an episode that did not terminate, the last step is "
+            "dropped and its observation becomes the final one"
         )
     bounds = _bounds(table, rows, names)
     agent_of = _agents(table, agents, bounds)
@@ -184,13 +184,13 @@ def _leaves(table: Columns, root: str, names: Sequence[str], space: Space[Any] |
         found = {name: column for name, column in table.items() if name.partition("/")[0] == root}
         if not found:
             raise UsageError(
-                f"the table has no column '{root}', and none like '{root}[0]'; name the columns, of {', '.join(table)}"
+                f"the table has no column '{root}' or '{root}[0]'; name the columns to use, out of {', '.join(table)}"
             )
     if space is None:
         return found
     forms = named_forms(root, space)
     if found.keys() != forms.keys():
-        raise UsageError(f"the table has {', '.join(found)}, and the space {space} has {', '.join(forms)}")
+        raise UsageError(f"the table has {', '.join(found)}, but the space {space} needs {', '.join(forms)}")
     return {name: _shaped(name, found[name], form) for name, form in forms.items()}
 
 
@@ -199,15 +199,17 @@ def _shaped(name: str, column: NDArray[Any], form: ColumnForm) -> NDArray[Any]:
         shaped = column.reshape(len(column), *form.shape)
         cast = shaped.astype(form.dtype)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"the column '{name}' does not fit {form.dtype} {form.shape}: {error}") from error
+        raise UsageError(f"the column '{name}' cannot be converted to {form.dtype} {form.shape}: {error}") from error
     if form.dtype.kind != "f" and not np.array_equal(cast, shaped):
-        raise UsageError(f"the column '{name}' does not fit {form.dtype}: it has fractions, or is out of range")
+        raise UsageError(
+            f"the column '{name}' cannot be converted to {form.dtype}: it has fractions or is out of range"
+        )
     return cast
 
 
 def _column(table: Columns, name: str) -> NDArray[Any]:
     if name not in table:
-        raise UsageError(f"the table has no column '{name}'{did_you_mean(name, table)}; it has {', '.join(table)}")
+        raise UsageError(f"the table has no column '{name}', only {', '.join(table)}{did_you_mean(name, table)}")
     return table[name]
 
 

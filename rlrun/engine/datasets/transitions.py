@@ -115,8 +115,9 @@ class Transitions:
         goes_on = ~data.rows(starts + lengths - 1, ("terminateds",))["terminateds"]
         if goes_on.any() and returns[starts[goes_on]].mean() < 0:
             warnings.warn(
-                f"{data.folder}: episodes with negative returns do not terminate, so what is recorded of these returns "
-                "is too high a bound for calibrated values; set config.calibrated: false for this data set",
+                f"{data.folder}: episodes with negative returns do not terminate, so their recorded returns "
+                "overestimate the true returns and cannot calibrate values; set config.calibrated: false for "
+                "this data set",
                 stacklevel=2,
             )
         return returns

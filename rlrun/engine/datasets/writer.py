@@ -243,12 +243,12 @@ class SetWriter:
         """Removes the files that came after those with the given digests."""
         found = read_manifest(self.folder)
         if (found.columns, found.spaces) != (self._manifest.columns, self._manifest.spaces):
-            raise DataSetError(f"{self.folder} has other spaces or columns than the run that writes it")
+            raise DataSetError(f"the spaces or columns of {self.folder} differ from those of the run that writes to it")
         for number, digest in enumerate(digests):
             entry = found.files[number] if number < len(found.files) else None
             if entry is None or entry.sha256 != digest:
                 name = f"{number:06d}.arrow"
-                raise DataSetError(f"{self.folder / name} is not the file that the checkpoint's run wrote")
+                raise DataSetError(f"{self.folder / name} differs from the file written by the checkpoint's run")
         kept = found.files[: len(digests)]
         require_files(self.folder, kept)
         self._manifest = replace(self._manifest, agents=tuple(self._agents), files=kept)
@@ -273,5 +273,5 @@ def require_empty(folder: Path) -> None:
         UsageError: The folder has other contents.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        what = "a data set" if is_data_set(folder) else "something else"
-        raise UsageError(f"{folder} holds {what} already: name another folder for the new data set")
+        what = "a data set" if is_data_set(folder) else "other files"
+        raise UsageError(f"{folder} already contains {what}: choose another folder for the new data set")

@@ -157,7 +157,8 @@ class MaskedVectorEnv:
         if not (allowed | ~acting).all():
             slot = int(np.flatnonzero(acting & ~allowed)[0])
             raise BadReturn(
-                f"env {self._env_id}: its {ACTION_MASK} allows no action (worker {self._worker_index}, env {slot}, "
-                f"{self.places()[slot]}). Have it allow at least one action of each choice, or end the episode there"
+                f"env {self._env_id}: {ACTION_MASK} allows no action (worker {self._worker_index}, env {slot}, "
+                f"{self.places()[slot]}). The mask must allow at least one action of each choice, or the env "
+                "must end the episode"
             )
         return observations

@@ -55,6 +55,6 @@ def _atari(config: EnvConfig) -> tuple[Any, str, Any]:
     check_installed(spec)
     found = version("ale-py")
     if tuple(int(number) for number in found.split(".")[:2]) < (0, 12):  # earlier ones cannot reset single env slots
-        raise EnvironmentUnusable(f"env {config.id} needs ale-py 0.12, and {found} is installed: {pip_command(spec)}")
+        raise EnvironmentUnusable(f"env {config.id} needs ale-py 0.12, but {found} is installed: {pip_command(spec)}")
     atari = importlib.import_module("rlrun.engine.envs.atari_vector_env")
     return atari, spec.kwargs["game"], atari.atari_settings(config, spec)

@@ -166,7 +166,7 @@ class SeededAtari:
     def begin(self, slots: Sequence[int], seeds: Sequence[int]) -> Tree:
         """Starts new episodes with given seeds in some env slots; see `VectorEnv.begin`."""
         if not self.seeds_episodes:
-            raise begin_unsupported(self._game, "with episodic_life a game continues across episodes")
+            raise begin_unsupported(self._game, "with episodic_life, a game continues across episodes")
         chosen = zip(slots, seeds, strict=True)
         return self.start_at({slot: self._ledger.chosen(slot, seed) for slot, seed in chosen})
 
@@ -230,7 +230,7 @@ class SeededAtari:
         """Validates the first batch of actions after a reset; later batches come from the same policy."""
         reason = action_mismatch(self.action_space, actions, self.num_envs)
         if reason:
-            raise EnvError(f"{self._game} cannot be given these actions: {reason}")
+            raise EnvError(f"{self._game}: invalid actions: {reason}")
         self._unchecked = False
 
 

@@ -111,8 +111,8 @@ def backend_of(config: EnvConfig) -> str:
     if is_factory(config.id) and makes_vector_env(factory_of(config)):
         if asks_single or config.max_episode_steps is not None or config.backend == "loop":
             raise UsageError(
-                f"env {config.id} makes a gymnasium.vector env: wrappers, reset_options, columns, tasks, curriculum, "
-                "max_episode_steps and backend loop are for single environments"
+                f"env {config.id} is a gymnasium.vector env, which does not support wrappers, reset_options, "
+                "columns, tasks, curriculum, max_episode_steps or backend: loop; leave them out"
             )
         return "gymnasium"
     if config.backend == "loop":
@@ -121,9 +121,7 @@ def backend_of(config: EnvConfig) -> str:
     is_plain = spec is not None and not (asks_single or spec.additional_wrappers)
     vector = _vector_form(spec, config) if is_plain else ""
     if config.backend == "vector" and not vector:
-        raise UsageError(
-            f"env {config.id} has no vector form of its own with these arguments: use backend loop, or auto"
-        )
+        raise UsageError(f"env {config.id} has no native vector env with these arguments: use backend: loop or auto")
     return vector or "loop"
 
 

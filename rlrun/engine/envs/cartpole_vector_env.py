@@ -157,7 +157,7 @@ class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is n
         """Validates the first batch of actions after a reset; later batches come from the same policy."""
         reason = action_mismatch(self.action_space, actions, self.num_envs)
         if reason:
-            raise EnvError(f"CartPole cannot be given these actions: {reason}")
+            raise EnvError(f"CartPole: invalid actions: {reason}")
         self._unchecked = False
 
 

@@ -83,7 +83,7 @@ def _openenv_in_full(data: Any) -> Any:
         return data
     further = {key: value for key, value in data.items() if key != "openenv"}
     if taken := further.keys() & {"id", "kwargs"}:
-        raise ValueError(f"openenv stands for an env and its arguments: leave out {', '.join(sorted(taken))}")
+        raise ValueError(f"openenv already defines the env and its arguments: leave out {', '.join(sorted(taken))}")
     try:
         settings = OpenEnvConfig.model_validate(data["openenv"])
     except ValidationError as error:
@@ -150,9 +150,11 @@ def check_columns(columns: Sequence[str]) -> None:
     """
     for name in columns:
         if columns.count(name) > 1:
-            raise ValueError(f"columns has {name!r} twice")
+            raise ValueError(f"columns: {name!r} appears twice")
         if name in OWN_COLUMNS:
-            raise ValueError(f"columns: a batch has a column {name!r} already; call the number in the info otherwise")
+            raise ValueError(
+                f"columns: {name!r} is already the name of a batch column; give the number in the info another name"
+            )
 
 
 def missing_column(columns: Sequence[str], learned_from: Iterable[str]) -> str:
@@ -161,7 +163,7 @@ def missing_column(columns: Sequence[str], learned_from: Iterable[str]) -> str:
     "" if none is missing.
     """
     if missing := [name for name in learned_from if name not in columns]:
-        return f"columns must name {missing[0]!r}, a number in every step's info, which the algorithm learns from"
+        return f"columns must name {missing[0]!r}, a number in every step's info that the algorithm learns from"
     return ""
 
 
@@ -172,7 +174,7 @@ def check_tasks(tasks: tuple[TaskConfig, ...] | str | None, *, is_shown: bool) -
         ValueError: The list of tasks is empty, or missing although observations include the task.
     """
     if is_shown and tasks is None:
-        raise ValueError("task_in_observation: there are no tasks to show; say which in tasks")
+        raise ValueError("task_in_observation: there are no tasks to show; list them in tasks")
     if tasks == ():
         raise ValueError("tasks: name at least one")
 
@@ -242,10 +244,10 @@ class ExternalConfig(ConfigModel):
             return spaces
         try:
             if not Path(spaces).is_file():
-                raise ValueError("there is no such file")
+                raise ValueError("file not found")
             return json.loads(Path(spaces).read_text("utf-8"))
         except (OSError, ValueError, RecursionError) as error:
-            raise ValueError(f"{spaces} cannot be read: {error}") from None
+            raise ValueError(f"cannot read {spaces}: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -410,8 +412,8 @@ class EnvConfig(ConfigModel):
         worlds = (self.world, self.pettingzoo, self.external)
         if names_world(self.model_fields_set) and sum(world is not None for world in worlds) != 1:
             raise ValueError(
-                "say which world, by one of the three: `world`, a factory of one's own (package.module:factory), "
-                "`pettingzoo`, a module such as mpe2.simple_spread_v3, or `external`, a server for simulators"
+                "name the world with one of three keys: `world`, your own factory (package.module:factory); "
+                "`pettingzoo`, a module such as mpe2.simple_spread_v3; or `external`, a server for simulators"
             )
         return self
 
@@ -425,20 +427,20 @@ class EnvConfig(ConfigModel):
                 if name in self.model_fields_set and getattr(self, name) != field.get_default(call_default_factory=True)
             ]
             if changed:
-                raise ValueError(f"the clients of an external env make its episodes: leave out {', '.join(changed)}")
+                raise ValueError(f"the clients of an external env run its episodes: leave out {', '.join(changed)}")
         return self
 
     @model_validator(mode="after")
     def _backend_supports_settings(self) -> Self:
         asked = {
-            "wrappers go around single environments": self.wrappers,
-            "reset_options are for the reset of single environments": self.reset_options,
-            "columns are read from the infos of single environments": self.columns,
-            "tasks and curricula are for single environments": self.varies,
+            "wrappers apply only to single environments": self.wrappers,
+            "reset_options apply only to single environments": self.reset_options,
+            "columns can be read only from single environments": self.columns,
+            "tasks and curricula apply only to single environments": self.varies,
         }
         if self.backend in ("vector", "envpool"):
             for told in (told for told, is_asked in asked.items() if is_asked):
-                raise ValueError(f"{told}, which backend {self.backend} has none of; use backend loop, or auto")
+                raise ValueError(f"{told}, not to backend: {self.backend}; use backend: loop or auto")
         return self
 
     @model_validator(mode="after")
@@ -447,7 +449,7 @@ class EnvConfig(ConfigModel):
         check_tasks(self.tasks, is_shown=self.task_in_observation)
         listed = self.tasks if self.has_many_agents and isinstance(self.tasks, tuple) else ()
         if any(task.reset_options for task in listed):
-            raise ValueError("tasks: a world's reset takes no options; say what differs in kwargs")
+            raise ValueError("tasks: a world's reset takes no options; define tasks by kwargs")
         return self
 
     @property

@@ -60,8 +60,8 @@ class EnvFinding:
 
 def refusal_finding(refusal: str) -> EnvFinding:
     """Returns the finding for an invalid return value of an env or world."""
-    reason = "training ends there with exit code 4; other findings are of the steps before"
-    return EnvFinding("returns", "wrong", refusal, reason, "mend what it returns")
+    reason = "training would stop there with exit code 4; the other findings cover the steps before"
+    return EnvFinding("returns", "wrong", refusal, reason, "fix what the env returns")
 
 
 def type_findings(config: EnvConfig, spaces: Spaces, seed: int) -> Iterator[EnvFinding]:
@@ -84,8 +84,8 @@ def type_findings(config: EnvConfig, spaces: Spaces, seed: int) -> Iterator[EnvF
     finally:
         close_or_warn(env.close, config.id, str(place))
     for path, told in found.items():
-        reason = "it is cast at each step, which takes time, and other libraries refuse it"
-        yield EnvFinding("observations", "note", f"{path or 'one'} is {told}", reason, "return the type that holds")
+        reason = "rlrun casts it at each step, which takes time; other libraries reject it"
+        yield EnvFinding("observations", "note", f"{path or 'one'} is {told}", reason, "return the dtype of the space")
 
 
 def _note_types(found: dict[str, str], space: gymnasium.Space[Any], observation: Any) -> None:
@@ -93,7 +93,7 @@ def _note_types(found: dict[str, str], space: gymnasium.Space[Any], observation:
     for path, leaf in named_leaves(observation):
         own, dtype = _leaf_space(space, path), np.asarray(leaf).dtype
         if isinstance(own, Box) and dtype != own.dtype:
-            found.setdefault(path, f"{dtype}, and its space has {own.dtype}")
+            found.setdefault(path, f"{dtype}, but its space has {own.dtype}")
 
 
 def space_findings(spaces: Spaces) -> Iterator[EnvFinding]:
@@ -101,7 +101,7 @@ def space_findings(spaces: Spaces) -> Iterator[EnvFinding]:
     yield EnvFinding("observation space", "ok", str(spaces.observation))
     space = spaces.action
     if isinstance(space, Box) and not space.is_bounded():
-        reason = "a policy's actions are in units of half the range between bounds; sac, td3 and ddpg cannot act at all"
+        reason = "actions are scaled to half the range between the bounds; sac, td3 and ddpg do not work without bounds"
         yield EnvFinding("action space", "note", f"{space} has no bounds", reason, "declare bounds")
     else:
         yield EnvFinding("action space", "ok", str(space))
@@ -122,7 +122,7 @@ def observation_findings(
     if bad is not None:
         place, mismatch = bad
         found = f"{mismatch} ({where(*place)})"
-        yield EnvFinding("observations", "wrong", found, "training stops at the first of them", "mend the env")
+        yield EnvFinding("observations", "wrong", found, "training would stop at the first one", "fix the env")
         return
     outside = [*_outside(space, rows)]
     yield from outside
@@ -139,10 +139,10 @@ def observation_findings(
     elif not outside:
         yield EnvFinding("observations", "ok", f"{steps:,} steps: shape and bounds as declared")
     still = [path for path, leaf in named_leaves(rows) if (leaf == leaf[:1]).all()]
-    constant = [path or "all of it" for path in still if path != ACTION_MASK]
+    constant = [path or "the whole observation" for path in still if path != ACTION_MASK]
     if constant:
-        reason = "what never changes under random actions has no information for a policy"
-        yield EnvFinding("observations", "note", f"constant: {', '.join(constant)}", reason, "leave it out")
+        reason = "parts that never change under random actions carry no information for the policy"
+        yield EnvFinding("observations", "note", f"constant: {', '.join(constant)}", reason, "leave them out")
 
 
 def _outside(space: gymnasium.Space[Any], rows: Any) -> Iterator[EnvFinding]:
@@ -151,9 +151,12 @@ def _outside(space: gymnasium.Space[Any], rows: Any) -> Iterator[EnvFinding]:
         if isinstance(leaf, Box):
             outside = (values < leaf.low) | (values > leaf.high)
             if outside.any():
-                found = f"{path or 'one'} holds {values[outside].ravel()[0]:.6g}, which is outside {leaf}"
-                reason = "rlrun relies on bounds of whole numbers and images alone, other libraries may scale by all"
-                yield EnvFinding("observations", "note", found, reason, "declare the bounds that hold")
+                found = f"{path or 'one'} contains {values[outside].ravel()[0]:.6g}, which is outside {leaf}"
+                reason = (
+                    "rlrun uses only the bounds of whole numbers and images, but other libraries may scale by "
+                    "all bounds"
+                )
+                yield EnvFinding("observations", "note", found, reason, "declare the true bounds")
 
 
 def _leaf_space(space: gymnasium.Space[Any], path: str) -> gymnasium.Space[Any]:
@@ -168,16 +171,16 @@ def reward_findings(rewards: NDArray[np.float64]) -> Iterator[EnvFinding]:
     size, least, most = float(np.abs(rewards).mean()), float(rewards.min()), float(rewards.max())
     found = f"{least:.4g} to {most:.4g}, mean absolute {size:.4g}"
     if not rewards.any():
-        reason = "random actions never meet a reward, and nothing is learned before one is met"
-        yield EnvFinding("rewards", "note", "all 0", reason, "help exploration, or shape the reward")
+        reason = "random actions never earned a reward, and an agent cannot learn before it finds one"
+        yield EnvFinding("rewards", "note", "all 0", reason, "improve exploration, or shape the reward")
     elif size > LARGE_REWARD:
         reason, advice = (
-            "values and gradients grow with it",
-            "config.normalize_rewards: true on-policy, else scale",
+            "values and gradients grow with the reward",
+            "set config.normalize_rewards: true for on-policy algorithms, else scale the reward",
         )
         yield EnvFinding("rewards", "note", found, reason, advice)
     elif size < SMALL_REWARD and max(-least, most) < SMALL_REWARD:
-        yield EnvFinding("rewards", "note", found, "errors of values are then tiny", "scale rewards to about 1")
+        yield EnvFinding("rewards", "note", found, "value errors are then tiny", "scale rewards to about 1")
     else:
         yield EnvFinding("rewards", "ok", found)
 
@@ -191,15 +194,15 @@ def seed_finding(step: int | None, of_other_seeds: Callable[[], int | None], *, 
         is_world: Whether the seeds are those of a multi-agent world.
     """
     if step is not None:
-        found = f"the same seeds and actions came to something else after {step} steps"
-        source = "a generator that reset(seed) makes" if is_world else "self.np_random, which reset(seed=...) seeds"
-        reason = "runs can neither be repeated nor resumed exactly"
+        found = f"the same seeds and actions led to a different state after {step} steps"
+        source = "a generator that reset(seed) creates" if is_world else "self.np_random, which reset(seed=...) seeds"
+        reason = "runs cannot be reproduced or resumed exactly"
         return EnvFinding("seeds", "wrong", found, reason, f"draw all randomness from {source}")
     if of_other_seeds() is None:
-        found = f"other seeds come to the same episodes: the {'world' if is_world else 'env'} is deterministic"
-        reason = "episodes differ by actions alone, so that an evaluation without exploring repeats a single one"
-        return EnvFinding("seeds", "note", found, reason, "let reset(seed) draw the first state, if it may vary")
-    return EnvFinding("seeds", "ok", "the same seeds repeat episodes, others differ")
+        found = f"different seeds lead to the same episodes: the {'world' if is_world else 'env'} is deterministic"
+        reason = "episodes differ only by their actions, so a greedy evaluation repeats a single episode"
+        return EnvFinding("seeds", "note", found, reason, "if the initial state may vary, have reset(seed) draw it")
+    return EnvFinding("seeds", "ok", "the same seeds repeat the same episodes, and different seeds differ")
 
 
 def speed_finding(steps: int, seconds: float, how: str) -> EnvFinding:
@@ -214,5 +217,7 @@ def speed_finding(steps: int, seconds: float, how: str) -> EnvFinding:
     found = f"{rate:,.0f} steps/s {how}"
     if rate >= SLOW_STEPS_S or seconds < SLOW_AFTER_S:
         return EnvFinding("speed", "ok", found)
-    reason = f"a million steps take {1e6 / rate / 3600:,.1f} hours, whatever learns from them"
-    return EnvFinding("speed", "note", found, reason, "config.num_workers: 2 or more, an algorithm with a replay")
+    reason = f"a million steps take {1e6 / rate / 3600:,.1f} hours with any algorithm"
+    return EnvFinding(
+        "speed", "note", found, reason, "set config.num_workers: 2 or more, or use an algorithm with a replay buffer"
+    )

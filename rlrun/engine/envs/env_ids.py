@@ -74,12 +74,12 @@ def factory_of(config: EnvConfig, what: str = "env factory") -> Callable[..., An
         return config.given.factory
     if is_unnamed(config.id):
         raise UsageError(
-            f"env {config.id} was passed as a Python object that has no import name: pass it again, as `env` (or "
-            "`eval_env`) of Training.restore"
+            f"env {config.id} was passed as a Python object without an import path: pass it again as `env` "
+            "(or `eval_env`) to Training.restore"
         )
     factory = load_object(config.id, what)
     if not callable(factory):
-        raise UsageError(f"the {what} '{config.id}' cannot be called: it is a {type(factory).__name__}")
+        raise UsageError(f"the {what} '{config.id}' must be callable, got a {type(factory).__name__}")
     return factory  # type: ignore[no-any-return]
 
 
@@ -113,7 +113,7 @@ def find_spec(env_id: str) -> EnvSpec:
         raise _lacks("ale_py", env_id)
     if name not in gymnasium.registry:
         hint = nearest_id(name, gymnasium.registry) if colon else _unimported(name)
-        raise UsageError(f"there is no env '{env_id}'{hint or nearest_id(name, gymnasium.registry) or _other(env_id)}")
+        raise UsageError(f"unknown env '{env_id}'{hint or nearest_id(name, gymnasium.registry) or _other(env_id)}")
     spec: EnvSpec = gymnasium.registry[name]
     return spec
 
@@ -184,24 +184,24 @@ def _unimported(env_id: str) -> str:
     """
     if package := load_internal(FOREIGN_NAMES["package"])(env_id):
         install = "" if _is_installed(package) else f"`pip install {package}` and "
-        return f" before its package is imported; {install}write {package}:{env_id}"
+        return f", because its package has not been imported; {install}write {package}:{env_id}"
     package = re.split("[-/]", env_id)[0].lower()
     if not package.isidentifier() or package in sys.stdlib_module_names or package in sys.modules:
         return ""
     if not _is_installed(package):
         return ""
-    return f" before its package is imported; write {package}:{env_id}"
+    return f", because its package has not been imported; write {package}:{env_id}"
 
 
 def _other(env_id: str) -> str:
     """Hint for an id that is a PettingZoo module, or a dotted path without a factory; "" for other ids."""
     if load_internal(FOREIGN_NAMES["world"])(env_id):
         module = load_internal(FOREIGN_NAMES["moved module"])(env_id) or env_id
-        return f"; a world of many agents is env: {{pettingzoo: {module}}}"
+        return f"; for a multi-agent world, write env: {{pettingzoo: {module}}}"
     if re.fullmatch(r"\w+(\.\w+)+", env_id):
         module, _, name = env_id.rpartition(".")
         is_there = importlib.util.find_spec(module.partition(".")[0]) is not None  # imports nothing
-        return f"; did you mean '{module}:{name}'?" if is_there else "; an env of your own is package.module:factory"
+        return f"; did you mean '{module}:{name}'?" if is_there else "; for your own env, write package.module:factory"
     return ""
 
 

@@ -42,11 +42,13 @@ def finite_mdp(config: EnvConfig) -> FiniteMDP:
     where = f"env {config.id}: no exact values"
     changed = [name for name in ("wrappers", "reset_options", "tasks", "curriculum") if getattr(config, name)]
     if changed:
-        raise UsageError(f"{where}, as {changed[0]} may change its transition probabilities")
+        raise UsageError(f"{where}, because {changed[0]} may change its transition probabilities")
     model, limit = provided_model(config, where)
     states, actions = int(model.observation_space.n), int(model.action_space.n)
     if states**2 * actions > MOST_NUMBERS:
-        raise UsageError(f"{where} of {states:,} states and {actions:,} actions: at most {MOST_NUMBERS:,} numbers")
+        raise UsageError(
+            f"{where}, because its {states:,} states and {actions:,} actions need more than {MOST_NUMBERS:,} numbers"
+        )
     return _dense(model, states, actions, limit)
 
 
@@ -67,11 +69,11 @@ def provided_model(config: EnvConfig, where: str) -> tuple[Any, int | None]:
         close_or_warn(env.close, config.id, "before any episode")
     states, actions = model.observation_space, model.action_space
     if not (isinstance(states, Discrete) and isinstance(actions, Discrete)):
-        raise UsageError(f"{where}, which need Discrete observations and actions; it has {states} and {actions}")
+        raise UsageError(f"{where}, because they need Discrete observations and actions, not {states} and {actions}")
     if not isinstance(model, ProvidesModel):
         raise UsageError(
-            f"{where}, as it does not tell its model: `P[state][action]`, a list of (probability, next state, reward, "
-            "terminated), and `initial_state_distrib`"
+            f"{where}, because the env does not define its model: `P[state][action]`, a list of (probability, "
+            "next state, reward, terminated), and `initial_state_distrib`"
         )
     return model, config.max_episode_steps or limit
 

@@ -133,7 +133,10 @@ class Watched:
         """Ends hung code after an interrupt by the user or after the timeout."""
         is_wanted = interrupt_wanted.is_set()
         if overdue_s >= GRACE_S:
-            text = f"{self._name}: it hangs and cannot be ended, so the process ends; `rlrun resume` continues"
+            text = (
+                f"{self._name}: the env hangs and cannot be interrupted, so rlrun ends the process; `rlrun "
+                "resume` continues the run"
+            )
             print(text, file=sys.stderr, flush=True)
             end_process(Interrupted(text) if is_wanted else TrainingFailed(text))
         if is_wanted:
@@ -158,7 +161,7 @@ class Watched:
         code = "".join(traceback.format_stack(frame, limit=1)).rstrip()
         where = f" ({place})" if place else ""
         took = " has taken" if self._find_places is None else ": has taken no step for"
-        return f"{self._name}{took} {waited_s:.0f} s{where}; it is in\n{code}"
+        return f"{self._name}{took} {waited_s:.0f} s{where}; it is currently in\n{code}"
 
 
 _under_way: dict[int, list[Watched]] = {}

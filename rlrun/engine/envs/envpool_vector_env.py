@@ -46,7 +46,7 @@ class EnvPoolBackend(EnvBackend):
 
     @override
     def make_single(self, config: EnvConfig, render_mode: str | None, seed: int) -> gymnasium.Env[Any, Any]:
-        unusable = EnvironmentUnusable(f"env {config.id} of EnvPool has no single env with the same spaces")
+        unusable = EnvironmentUnusable(f"EnvPool's env {config.id} has no single-env version with the same spaces")
         try:
             alike = EnvConfig(id=config.id, max_episode_steps=config.max_episode_steps)
             env = backend(backend_of(alike)).make_single(alike, render_mode, seed)
@@ -125,7 +125,7 @@ def check_envpool(config: EnvConfig) -> None:
         known = set(envpool.make_spec(task).config._fields)
     for name in config.kwargs:
         if name in _OURS:
-            raise UsageError(f"env {config.id}: EnvPool's {name} is set by rlrun and cannot be a keyword argument")
+            raise UsageError(f"env {config.id}: rlrun sets EnvPool's {name}; remove it from kwargs")
         if name not in known:
             raise UsageError(f"env {config.id}: EnvPool's {task} has no setting '{name}'{did_you_mean(name, known)}")
 

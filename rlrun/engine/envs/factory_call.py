@@ -41,13 +41,13 @@ def check_call(called: Callable[..., Any], args: tuple[Any, ...], kwargs: Mappin
     if not parameters:
         return
     if "render_mode" in kwargs and not {"render_mode", _any_keyword(called)} & {*parameters}:
-        raise EnvironmentUnusable(f"{what} cannot be drawn: it has no parameter render_mode")
+        raise EnvironmentUnusable(f"{what} cannot render: it has no parameter render_mode")
     try:
         inspect.signature(called).bind(*args, **kwargs)
     except TypeError as error:
         unknown = [name for name in kwargs if name not in parameters]
         hint = did_you_mean(unknown[0], parameters) if unknown else ""
-        raise UsageError(f"{what}: its keyword arguments do not fit: {error}{hint}") from None
+        raise UsageError(f"{what}: wrong keyword arguments: {error}{hint}") from None
 
 
 def parameters_of(called: Callable[..., Any]) -> list[str]:

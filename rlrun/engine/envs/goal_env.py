@@ -36,7 +36,10 @@ class GoalEnv:
 
     def __init__(self, config: EnvConfig) -> None:
         if config.varies:
-            raise UsageError("replay.hindsight: rewards of an env with tasks or a curriculum depend on more than goals")
+            raise UsageError(
+                "replay.hindsight cannot be combined with tasks or a curriculum, because rewards then depend on "
+                "more than goals; leave it out"
+            )
         self._id = config.id
         env = make_single_env(config)
         self._compute_reward = _attribute(env, "compute_reward")
@@ -44,8 +47,8 @@ class GoalEnv:
         self._is_checked = False
         if self._compute_reward is None:
             raise UsageError(
-                f"replay.hindsight: env {config.id} has no compute_reward(achieved_goal, desired_goal, info); leave "
-                "hindsight out, or add it to the env"
+                f"replay.hindsight: env {config.id} has no compute_reward(achieved_goal, desired_goal, info); "
+                "add it to the env, or leave out hindsight"
             )
 
     def rewards(self, achieved: Array, desired: Array) -> NDArray[np.float32]:

@@ -100,9 +100,9 @@ class GymnasiumVectorEnv:
         if self._unchecked:
             reason = action_mismatch(self.action_space, actions, self.num_envs)
             if reason:
-                raise EnvError(f"env {self._env_id} cannot be given these actions: {reason}")
+                raise EnvError(f"env {self._env_id}: invalid actions: {reason}")
             self._unchecked = False
-        assert self._env is not None, "reset comes before step"
+        assert self._env is not None, "call reset before step"
         self._marks.slot[0] = ALL_SLOTS
         try:
             observations, rewards, terminateds, truncateds, infos = self._env.step(actions)
@@ -134,7 +134,9 @@ class GymnasiumVectorEnv:
 
     def begin(self, slots: Sequence[int], seeds: Sequence[int]) -> Tree:
         """Raises a UsageError, since single env slots cannot be seeded."""
-        raise begin_unsupported(self._env_id, f"backend {self.name} seeds all env slots at once; use backend loop")
+        raise begin_unsupported(
+            self._env_id, f"backend: {self.name} can seed only all env slots together; use backend: loop"
+        )
 
     def places(self) -> list[EpisodePosition]:
         """Returns the current position of each env slot: episode number, seed and episode length so far."""
@@ -188,14 +190,14 @@ class GymnasiumVectorEnv:
         given = np.asarray(values)
         if given.dtype.kind not in ("biu" if dtype is np.bool_ else "biuf"):
             kinds = "True or False" if dtype is np.bool_ else "numbers"
-            self._refuse("step()", self._where(), f"{what} must be {kinds}, not of dtype {given.dtype}")
+            self._refuse("step()", self._where(), f"{what} must be {kinds}, not {given.dtype}")
         array = np.array(given, dtype)
         if array.shape != (self.num_envs,):
-            self._refuse("step()", self._where(), f"{what} have shape {array.shape}, not {(self.num_envs,)}")
+            self._refuse("step()", self._where(), f"{what} must have shape {(self.num_envs,)}, not {array.shape}")
         return array
 
     def _refuse(self, doing: str, where: str, reason: str) -> NoReturn:
-        raise BadReturn(f"env {self._env_id} returned from {doing} what it may not ({where}): {reason}")
+        raise BadReturn(f"env {self._env_id} returned an invalid result from {doing} ({where}): {reason}")
 
     def _where(self) -> str:
         return f"worker {self._seeds.worker_index}, {describe_positions('env', self.places())}"
@@ -221,14 +223,12 @@ def make_gymnasium(
     if not isinstance(env, gymnasium.vector.VectorEnv) or env.num_envs != num_envs:
         found = f"{env.num_envs} envs" if isinstance(env, gymnasium.vector.VectorEnv) else f"a {type(env).__name__}"
         raise EnvironmentUnusable(
-            f"env {config.id}: its factory, called with num_envs={num_envs}, must return a gymnasium.vector.VectorEnv "
-            f"with as many envs, not {found}"
+            f"env {config.id}: its factory, called with num_envs={num_envs}, must return a "
+            f"gymnasium.vector.VectorEnv with that many envs, not {found}"
         )
     if env.metadata.get("autoreset_mode") is not gymnasium.vector.AutoresetMode.NEXT_STEP:
-        remedy = "declare AutoresetMode.NEXT_STEP in its metadata" if is_factory(config.id) else "use backend loop"
-        raise EnvironmentUnusable(
-            f"env {config.id}: its vector form does not declare that it autoresets on the next step; {remedy}"
-        )
+        remedy = "declare AutoresetMode.NEXT_STEP in its metadata" if is_factory(config.id) else "use backend: loop"
+        raise EnvironmentUnusable(f"env {config.id}: its vector env does not declare next-step autoreset; {remedy}")
     check_spaces(config.id, env.single_observation_space, env.single_action_space)
     env = with_vector_action_masks(env)
     spaces = env.single_observation_space, env.single_action_space
@@ -261,7 +261,7 @@ class GymnasiumBackend(EnvBackend):
     @override
     def make_single(self, config: EnvConfig, render_mode: str | None, seed: int) -> gymnasium.Env[Any, Any]:
         if is_factory(config.id):
-            raise EnvironmentUnusable(f"env {config.id} is a gymnasium.vector env, which has no single env")
+            raise EnvironmentUnusable(f"env {config.id} is a gymnasium.vector env, which has no single-env version")
         return backend("loop").make_single(config, render_mode, seed)
 
     @override

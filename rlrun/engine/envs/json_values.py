@@ -40,7 +40,7 @@ def batch_from_json(space: Space[Any], elements: Sequence[Any], subject: str = _
         except SpaceMismatch as error:
             raise SpaceMismatch(str(error).replace(_SUBJECT, named, 1)) from None
         except (FloatingPointError, OverflowError):
-            raise SpaceMismatch(f"{named} holds a number that is too large for {space}") from None
+            raise SpaceMismatch(f"{named} contains a number that is too large for {space}") from None
     return batch
 
 
@@ -52,7 +52,7 @@ def action_batch_from_json(space: Space[Any], actions: Sequence[Any]) -> Tree:
     """
     batch = batch_from_json(space, actions, "the action")
     if any(_has_flag_as_choice(space, action) for action in actions):
-        raise SpaceMismatch(f"the action holds true or false where {space} takes whole numbers")
+        raise SpaceMismatch(f"the action contains true or false, but {space} needs whole numbers")
     return batch
 
 

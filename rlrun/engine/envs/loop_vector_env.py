@@ -217,7 +217,7 @@ class LoopVectorEnv:
         """Steps all env slots with full validation of actions and return values."""
         reason = action_mismatch(self.action_space, actions, self.num_envs)
         if reason:
-            raise EnvError(f"env {self._env_id} cannot be given these actions: {reason}")
+            raise EnvError(f"env {self._env_id}: invalid actions: {reason}")
         self._unchecked = False
         plain = self._steps
         self._steps = [self._checked(slot, env_step) for slot, env_step in enumerate(plain)]
@@ -259,7 +259,7 @@ class LoopVectorEnv:
             self._refuse(doing, slot, reason)
 
     def _refuse(self, doing: str, slot: int, reason: str) -> NoReturn:
-        raise BadReturn(f"env {self._env_id} returned from {doing} what it may not ({self._where(slot)}): {reason}")
+        raise BadReturn(f"env {self._env_id} returned an invalid result from {doing} ({self._where(slot)}): {reason}")
 
     def _where(self, slot: int) -> str:
         return f"worker {self._worker_index}, env {slot}, {self._ledger.place(slot, self._lengths[slot])}"
@@ -296,7 +296,7 @@ class LoopBackend(EnvBackend):
         for slot, env in enumerate(envs):
             if (env.observation_space, env.action_space) != (envs[0].observation_space, envs[0].action_space):
                 raise EnvironmentUnusable(
-                    f"env {config.id}: env slot {slot} has other spaces than env slot 0: "
+                    f"env {config.id}: the spaces of env slot {slot} differ from those of env slot 0: "
                     f"{env.observation_space}, {env.action_space}"
                 )
         return LoopVectorEnv(config.id, envs, seeds, first_episodes, config.columns)

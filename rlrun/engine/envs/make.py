@@ -43,7 +43,7 @@ def check_env(config: EnvConfig) -> None:
     """
     name = backend_of(config)
     if config.preset == "atari" and name != "atari":
-        raise UsageError(f"preset atari is for ALE's games in their vector form, not {config.id}")
+        raise UsageError(f"preset: atari supports only ALE's vector envs, not {config.id}")
     backend(name).check(config)
 
 
@@ -86,8 +86,8 @@ def check_num_envs(config: EnvConfig, num_envs: int) -> None:
     own = config.fixed_num_envs
     if own is not None and own != num_envs:
         raise UsageError(
-            f"env {config.id} is an instance with {own} env slot{'s' if own > 1 else ''}, and {num_envs} are needed: "
-            f"set num_envs_per_worker={own}, or pass a class or function that makes as many envs as are needed"
+            f"env {config.id} is an instance with {own} env slot{'s' if own > 1 else ''}, but {num_envs} are "
+            f"needed: set num_envs_per_worker={own}, or pass a class or function that creates the envs"
         )
 
 
@@ -133,7 +133,7 @@ def check_same_spaces(whose: str, spaces: Spaces, trained: Spaces) -> None:
     kinds = zip(("observations", "actions"), spaces, trained, strict=True)
     for what, space, expected in kinds:
         if _form(space) != _form(expected):
-            raise UsageError(f"{whose}: its {what} are {space}; the policy was trained with {expected}")
+            raise UsageError(f"{whose}: the {what} are {space}, but the policy was trained with {expected}")
 
 
 def _form(space: gymnasium.Space[Any]) -> Any:

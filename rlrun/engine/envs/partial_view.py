@@ -120,8 +120,8 @@ class HideVelocities(PartialView):
         shown = [i for i, name in enumerate(names) if not any(velocity in name for velocity in VELOCITIES)]
         if len(shown) == len(names):
             raise ValueError(
-                f"HideVelocities: which numbers of {env} are velocities is not known; say with PartialView which "
-                "ones are shown"
+                f"HideVelocities does not know which numbers of {env} are velocities; use PartialView to "
+                "choose the numbers to show"
             )
         super().__init__(env, shown)
 
@@ -132,15 +132,15 @@ def _selection(
     """Places of some entries in an env's observation vector, and the space of these entries."""
     space = env.observation_space
     if not isinstance(space, gymnasium.spaces.Box) or len(space.shape) != 1:
-        raise ValueError(f"{wrapper} shows some numbers of a vector; {space} is none")
+        raise ValueError(f"{wrapper} needs vector observations, not {space}")
     names = number_names(env)
     if unknown := [number for number in numbers if isinstance(number, str) and number not in names]:
         told = ", ".join(dict.fromkeys(names)) or "none"
-        raise ValueError(f"{wrapper}: there is no number {unknown[0]!r}; those with a name are {told}")
+        raise ValueError(f"{wrapper}: unknown number {unknown[0]!r}; the named numbers are {told}")
     # A part of a MuJoCo env's observations is several numbers.
     shown = [i for own in numbers for i in ([own] if isinstance(own, int) else _places(names, own))]
     if not shown or min(shown) < 0 or max(shown) >= space.shape[0]:
-        raise ValueError(f"{wrapper}: an observation has the numbers 0 to {space.shape[0] - 1}, not {numbers}")
+        raise ValueError(f"{wrapper}: numbers must be from 0 to {space.shape[0] - 1}, not {numbers}")
     places = np.array(shown)
     return places, gymnasium.spaces.Box(space.low[places], space.high[places], dtype=space.dtype)
 
@@ -164,10 +164,10 @@ class Flicker(gymnasium.Wrapper[NDArray[Any], Any, NDArray[Any], Any]):  # type:
     def __init__(self, env: gymnasium.Env[Any, Any], probability: float = 0.5) -> None:
         super().__init__(env)
         if not 0.0 <= probability <= 1.0:
-            raise ValueError(f"Flicker: a probability lies between 0 and 1, not at {probability}")
+            raise ValueError(f"Flicker: the probability must be between 0 and 1, not {probability}")
         space = env.observation_space
         if not isinstance(space, gymnasium.spaces.Box):
-            raise ValueError(f"Flicker hides observations of a Box; {space} is none")
+            raise ValueError(f"Flicker needs Box observations, not {space}")
         self.observation_space = gymnasium.spaces.Box(
             np.minimum(space.low, 0), np.maximum(space.high, 0), dtype=space.dtype
         )

@@ -166,7 +166,7 @@ def _usable_spec(env_id: str) -> EnvSpec:
         raise EnvironmentUnusable(f"env {env_id} is no longer part of Gymnasium{nearest_id(env_id, newer)}")
     check_installed(spec)
     if spec.entry_point is None:
-        raise UsageError(f"env {env_id} is registered as a vector env only: use backend vector, without wrappers")
+        raise UsageError(f"env {env_id} is registered only as a vector env: use backend: vector, without wrappers")
     return spec
 
 
@@ -191,8 +191,8 @@ def _wrapper_class(wrapper: WrapperConfig) -> Callable[..., Any]:
         return load_object(wrapper.id, "env wrapper")  # type: ignore[no-any-return]
     names = [name for name in gymnasium.wrappers.__all__ if name != "vector"]
     if wrapper.id not in names:
-        hint = did_you_mean(wrapper.id, names) or "; one of your own is written package.module:Class"
-        raise UsageError(f"there is no wrapper '{wrapper.id}' in gymnasium.wrappers{hint}")
+        hint = did_you_mean(wrapper.id, names) or "; for your own wrapper, write package.module:Class"
+        raise UsageError(f"gymnasium.wrappers has no wrapper '{wrapper.id}'{hint}")
     try:
         return getattr(gymnasium.wrappers, wrapper.id)  # type: ignore[no-any-return]
     except (ImportError, gymnasium.error.DependencyNotInstalled) as error:  # some are imported when they are asked for
@@ -205,9 +205,9 @@ def _not_an_env(found: Any, factory: str) -> str:
     bases = [base.__module__ for base in type(found).__mro__]
     packages = [module.partition(".")[0] for module in bases]
     if "gym" in packages:
-        return "but it returned one of the old gym package: derive it from gymnasium.Env"
+        return "but it returned an env of the old gym package: derive it from gymnasium.Env"
     if "pettingzoo" in packages or "rlrun.engine.worlds.world" in bases:
-        return f"but it returned a world of many agents, a {type(found).__name__}: write env: {{world: {factory}}}"
+        return f"but it returned a multi-agent world, a {type(found).__name__}: write env: {{world: {factory}}}"
     return f"but it returned a {type(found).__name__}"
 
 
@@ -224,8 +224,8 @@ def _check_model_file(spec: EnvSpec, kwargs: Mapping[str, Any]) -> None:
         importlib.import_module("gymnasium.envs.mujoco.mujoco_env").expand_model_path(file)
     except OSError as error:
         raise UsageError(
-            f"env {spec.id}: kwargs.xml_file: {error}; Gymnasium looks for '{file}' among its own models unless it "
-            f"begins with / or ./, which is this folder: {Path.cwd()}"
+            f"env {spec.id}: kwargs.xml_file: {error}; Gymnasium looks for '{file}' among its own models "
+            f"unless the path starts with / or ./ (the current folder, {Path.cwd()})"
         ) from None
 
 
@@ -247,7 +247,7 @@ def _without_model_warnings(spec: EnvSpec) -> Iterator[None]:
 
     def hear(text: str) -> None:
         if "settotalmass" not in text:
-            warnings.warn(f"MuJoCo on the model of {spec.id}: {text}", stacklevel=2)
+            warnings.warn(f"MuJoCo warning about the model of {spec.id}: {text}", stacklevel=2)
 
     before = mujoco.get_mju_user_warning()
     mujoco.set_mju_user_warning(hear)

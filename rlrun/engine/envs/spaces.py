@@ -18,7 +18,7 @@ from rlrun.engine.messages.errors import EnvironmentUnusable
 Tree = Any
 
 
-WITHOUT_KIND = {"MissionSpace": '; env.wrappers: ["minigrid.wrappers:ImgObsWrapper"] keeps the image alone'}
+WITHOUT_KIND = {"MissionSpace": '; env.wrappers: ["minigrid.wrappers:ImgObsWrapper"] keeps only the image'}
 """Advice on parts of observations that have an unsupported kind of space, by the kind's name."""
 
 
@@ -45,13 +45,15 @@ def check_spaces(env_id: str, observation_space: Any, action_space: Any) -> None
             if kind_of(part) is not None:
                 continue
             if not isinstance(part, Space):
-                what = "is not set" if part is None else f"is no space but {type(part).__name__}"
+                what = "is not set" if part is None else f"must be a space, got {type(part).__name__}"
                 raise EnvironmentUnusable(
-                    f"env {env_id}: its {path} {what}; every env declares one in gymnasium.spaces"
+                    f"env {env_id}: its {path} {what}; an env must declare its spaces with gymnasium.spaces"
                 )
-            what = "holds no spaces" if isinstance(part, Dict | Tuple) else f"is of kind {type(part).__name__}"
+            what = "contains no spaces" if isinstance(part, Dict | Tuple) else f"is a {type(part).__name__}"
             remedy = WITHOUT_KIND.get(type(part).__name__, "")
-            raise EnvironmentUnusable(f"env {env_id}: its {path} {what}, and rlrun knows {kinds_in_words()}{remedy}")
+            raise EnvironmentUnusable(
+                f"env {env_id}: its {path} {what}, but rlrun supports only {kinds_in_words()}{remedy}"
+            )
 
 
 def empty_batch(space: Space[Any], num_envs: int) -> Tree:
@@ -165,7 +167,7 @@ def mismatch(space: Space[Any], observation: Any, path: str = "") -> str | None:
         return _dict_mismatch(space, observation, path, at)
     if isinstance(space, Tuple):
         if not isinstance(observation, tuple | list) or len(observation) != len(space.spaces):
-            return f"the observation{at} must be a tuple of {len(space.spaces)}, not {_shown(observation)}"
+            return f"the observation{at} must be a tuple of length {len(space.spaces)}, not {_shown(observation)}"
         found = (mismatch(part, value, _join(path, i)) for i, (part, value) in enumerate(zip(space, observation)))  # noqa: B905
         return next((reason for reason in found if reason), None)
     try:
@@ -187,7 +189,7 @@ def _element(space: Space[Any], kind: SpaceKind, observation: Any, at: str) -> N
     try:
         array = kind.array(space, observation)
     except ValueError as error:
-        raise SpaceMismatch(f"the observation{at} is {error}, and its space is {space}") from None
+        raise SpaceMismatch(f"the observation{at} is {error}, but its space is {space}") from None
     if array.dtype.kind not in "biuf":  # texts, None, ragged lists, complex numbers
         shape, _ = kind.form(space)
         raise SpaceMismatch(f"the observation{at} must be an array of shape {shape}, not {_shown(observation)}")
@@ -215,7 +217,7 @@ def _form_mismatch(space: Space[Any], kind: SpaceKind, array: NDArray[Any], at: 
     if np.issubdtype(array.dtype, np.integer) or array.dtype == bool:
         return None
     if kind.meaning != "numbers":
-        return f"the observation{at} has dtype {array.dtype}, but {space} holds whole numbers"
+        return f"the observation{at} has dtype {array.dtype}, but {space} needs whole numbers"
     if np.issubdtype(dtype, np.integer):
         return f"the observation{at} has dtype {array.dtype}, but its space has {dtype}"
     return None
@@ -225,9 +227,9 @@ def _dict_mismatch(space: Dict, observation: Any, path: str, at: str) -> str | N
     if not isinstance(observation, Mapping):
         return f"the observation{at} must be a dict with keys {sorted(space.spaces)}, not {_shown(observation)}"
     if missing := sorted(set(space.spaces) - set(observation)):
-        return f"the observation{at} lacks {missing}, which its space has"
+        return f"the observation{at} lacks the key {missing} of its space"
     if unknown := sorted(set(observation) - set(space.spaces)):
-        return f"the observation{at} has {unknown}, which its space has not"
+        return f"the observation{at} has the key {unknown}, which its space lacks"
     found = (mismatch(part, observation[key], _join(path, key)) for key, part in space.items())
     return next((reason for reason in found if reason), None)
 
@@ -252,7 +254,7 @@ def _value_mismatch(space: Space[Any], values: NDArray[Any], at: str) -> str | N
     outside = (values < low) | (values > high)
     if not outside.any():
         return None
-    return f"the observation{at} holds {values[outside].ravel()[0]}, which is outside {space}"
+    return f"the observation{at} contains {values[outside].ravel()[0]}, which is outside {space}"
 
 
 def first_bad_row(space: Space[Any], rows: Tree, path: str = "") -> tuple[tuple[int, int], str] | None:
@@ -295,11 +297,11 @@ def action_mismatch(space: Space[Any], actions: Tree, num_envs: int) -> str | No
     array, kind = np.asarray(actions), known_kind(space)
     shape = (num_envs, *(space.shape or ()))
     if array.shape != shape:
-        return f"actions have shape {array.shape}, but {num_envs} env slots of {space} take {shape}"
+        return f"actions have shape {array.shape}, but {num_envs} env slots with {space} need {shape}"
     if kind.meaning == "numbers":
         return None
     if not np.issubdtype(array.dtype, np.integer):
-        return f"actions have dtype {array.dtype}, but {space} takes whole numbers"
+        return f"actions have dtype {array.dtype}, but {space} needs whole numbers"
     low, high = kind.bounds(space)
     if np.all((array >= low) & (array <= high)):
         return None

@@ -46,7 +46,7 @@ def column_number(info: Mapping[str, Any], name: str) -> float:
     """
     number = finite_number(info.get(name))
     if number is None:
-        found = repr(info[name]) if name in info else f"there is none; the info has {sorted(map(str, info))}"
+        found = repr(info[name]) if name in info else f"it is missing; the info has {sorted(map(str, info))}"
         raise SpaceMismatch(f"env.columns names {name!r}, which must be a finite number in every step's info: {found}")
     return number
 

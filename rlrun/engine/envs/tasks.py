@@ -62,11 +62,11 @@ class Task:
         elif self.values:
             own = Box(-np.inf, np.inf, (len(self.values),), np.float32)
         else:
-            raise UsageError("env.task_in_observation: the tasks of env.tasks hold no numbers that could be shown")
+            raise UsageError("env.task_in_observation: the tasks in env.tasks contain no numbers to show")
         if not isinstance(inner, Dict):
             return Dict({"observation": inner, TASK: own})
         if TASK in inner.spaces:
-            raise UsageError(f"env.task_in_observation: observations have a part {TASK!r} already")
+            raise UsageError(f"env.task_in_observation: observations already have a part {TASK!r}")
         return Dict({**inner.spaces, TASK: own})
 
     def add_to_observation(self, observation: Any, inner: gymnasium.Space[Any]) -> dict[str, Any]:
@@ -103,7 +103,7 @@ class Tasks:
         try:
             config = TaskConfig.parse(returned, path=f"the task of {self._path}")
         except SpecError as error:
-            raise UsageError(f"{error}; a task is a dict with kwargs, reset_options or both") from error
+            raise UsageError(f"{error}; a task must be a dict with kwargs, reset_options or both") from error
         return Task(config, None, numbers_of({**config.kwargs, **config.reset_options}))
 
 
@@ -279,8 +279,8 @@ class TaskEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is no
         seen = self._space() if self._shows_task else spaces[0]
         if seen != shown or spaces[1] != self.action_space:
             raise ValueError(
-                f"with {dict(kwargs)} the env has other spaces than before: {seen}, {spaces[1]}, not "
-                f"{shown}, {self.action_space}"
+                f"with {dict(kwargs)} the env changes its spaces to {seen}, {spaces[1]} from {shown}, "
+                f"{self.action_space}; all tasks must have the same spaces"
             )
 
     def _shown(self, observation: Any) -> Any:

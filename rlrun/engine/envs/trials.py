@@ -40,7 +40,7 @@ class Trials(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # gy
     def __init__(self, env: gymnasium.Env[Any, Any], episodes: int = 2) -> None:
         super().__init__(env)
         if episodes < 1:
-            raise ValueError(f"Trials: a trial has at least 1 episode, not {episodes}")
+            raise ValueError(f"Trials: a trial must have at least 1 episode, not {episodes}")
         self.observation_space = Dict({"done": Discrete(2), "observation": env.observation_space})
         self._episodes = episodes
         self._seeds = np.random.default_rng()
@@ -99,7 +99,7 @@ class TrialsWithValues(Trials):
     def __init__(self, env: gymnasium.Env[Any, Any], episodes: int = 2, gamma: float = 0.95) -> None:
         states, actions = env.observation_space, env.action_space
         if not isinstance(states, Discrete) or not isinstance(actions, Discrete):
-            raise ValueError(f"TrialsWithValues: states and actions are Discrete, not {states} and {actions}")
+            raise ValueError(f"TrialsWithValues: states and actions must be Discrete, not {states} and {actions}")
         self._estimate = _EstimatedMDP(env, states, actions, gamma)
         super().__init__(self._estimate, episodes)
         number = (int(actions.n),)

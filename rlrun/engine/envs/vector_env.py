@@ -169,7 +169,7 @@ def first_not_finite(numbers: NDArray[np.float64]) -> tuple[int, ...] | None:
 
 def begin_unsupported(env_id: str, reason: str) -> UsageError:
     """Creates the error for a vector env that does not support `VectorEnv.begin`."""
-    return UsageError(f"env {env_id}: no chosen episode can be begun in a single env slot: {reason}")
+    return UsageError(f"env {env_id}: cannot start a chosen episode in a single env slot: {reason}")
 
 
 _CALLERS_OF_WORLDS = (
@@ -266,5 +266,5 @@ def require_separate(env_id: str, made: Sequence[Any]) -> None:
     """
     if len({id(env) for env in made}) < len(made):
         raise EnvironmentUnusable(
-            f"env {env_id}: its factory returned the same object twice; it must make a new env at each call"
+            f"env {env_id}: its factory returned the same object twice; it must create a new env on each call"
         )

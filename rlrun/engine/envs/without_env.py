@@ -33,7 +33,7 @@ class WithoutEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is
         Raises:
             UsageError: Always.
         """
-        raise UsageError("this run learns from data, without an env: name one to act in")
+        raise UsageError("this run learned from data, without an env: name an env to act in")
 
 
 def without_env(spaces: Spaces) -> EnvConfig:

@@ -246,8 +246,8 @@ class Client:
             except ssl.SSLCertVerificationError as error:
                 raise Refused(
                     "certificate_untrusted",
-                    f"the server's certificate is not trusted ({error.verify_message}): name its file, or that of who "
-                    "issued it, as Client(address, cafile='cert.pem')",
+                    f"the server's certificate is not trusted ({error.verify_message}): pass the file of the "
+                    "certificate, or of its issuer, as Client(address, cafile='cert.pem')",
                 ) from error
             except (OSError, http.client.HTTPException) as error:
                 if self._closed.is_set() or time.monotonic() - last_answer > self._patience_s:
@@ -308,7 +308,7 @@ def _plain(value: Any) -> Any:
     """Converts arrays, and numbers of NumPy or others, to plain lists and numbers."""
     if hasattr(value, "tolist"):
         return value.tolist()
-    raise TypeError(f"{type(value).__name__} has no form in JSON")
+    raise TypeError(f"{type(value).__name__} cannot be sent as JSON")
 
 
 __all__: list[str] = ["Client", "EpisodeUnknown", "Refused", "ServerGone"]

@@ -83,7 +83,7 @@ class ClientEpisodes:
     def _taken(self, message: Message) -> Future[Answer]:
         try:
             if self._is_closed:
-                raise MessageRefused("closing", "the server ends: ask again later")
+                raise MessageRefused("closing", "the server is shutting down: try again later")
             return self._requests.take(message)
         except MessageRefused as refused:
             return answered(refused.answer)
@@ -157,4 +157,4 @@ class ClientEpisodes:
         with self._changed:
             self._is_closed = True
             for answer in self._running.unanswered():
-                answer.set_result({"error": "closing", "message": "the server ends: ask again later"})
+                answer.set_result({"error": "closing", "message": "the server is shutting down: try again later"})

@@ -81,7 +81,9 @@ class ClientRequests:
         """
         verb = self._verbs.get(text_of(message, "verb"))
         if verb is None:
-            raise MessageRefused("bad_message", f"there is no verb {message['verb']!r:.40}: {', '.join(self._verbs)}")
+            raise MessageRefused(
+                "bad_message", f"unknown verb {message['verb']!r:.40}: must be one of {', '.join(self._verbs)}"
+            )
         return verb(message)
 
     def _hello(self, message: Message) -> Future[Answer]:
@@ -90,7 +92,7 @@ class ClientRequests:
         theirs = message.get("agents")
         if theirs is not None and theirs != own:
             raise MessageRefused(
-                "spaces_mismatch", f"the client has the agents {theirs!r:.400}, and the server {own!r:.400}"
+                "spaces_mismatch", f"the client has the agents {theirs!r:.400}, but the server has {own!r:.400}"
             )
         client = self._running.connect()
         return answered({"protocol": PROTOCOL, "client": client.id, "agents": own, "client_timeout_s": self._timeout_s})
@@ -138,7 +140,7 @@ class ClientRequests:
         self._client_of(message)
         published = self._published.get(self._agent_named(message))
         if published is None:
-            raise MessageRefused("no_weights", "this server gives no weights: ask for actions by get_action")
+            raise MessageRefused("no_weights", "this server does not send weights: request actions with get_action")
         version, policy = published
         if version_of(message) == version:
             return answered({"version": version})
@@ -191,14 +193,16 @@ class ClientRequests:
         else:
             found = message.get("observations", {})
         if not isinstance(found, Mapping) or not all(name in self._spaces for name in found):
-            raise MessageRefused("bad_message", f"observations must be an object by agent: {', '.join(self._spaces)}")
+            raise MessageRefused(
+                "bad_message", f"observations must be an object with a key per agent: {', '.join(self._spaces)}"
+            )
         return {name: observation_of(self._spaces[name], own, is_final=True) for name, own in found.items()}
 
     def _client_of(self, message: Message) -> ConnectedClient:
         client = self._running.clients.get(text_of(message, "client"))
         if client is None:
             raise MessageRefused(
-                "client_unknown", "there is no such client, perhaps since the server began again: say hello"
+                "client_unknown", "unknown client, perhaps because the server restarted: send `hello` first"
             )
         client.last_message_s = self._clock()
         return client
@@ -208,8 +212,8 @@ class ClientRequests:
         if episode is None:
             raise MessageRefused(
                 "episode_unknown",
-                "there is no such running episode: it has ended, its client was silent for too long, or the server "
-                "began again. Begin a new episode",
+                "unknown episode: it has ended, its client was inactive for too long, or the server "
+                "restarted. Start a new episode",
             )
         episode.client.last_message_s = self._clock()
         return episode
@@ -229,13 +233,13 @@ class ClientRequests:
 
 def _check_lives(agent: Agent) -> None:
     if agent.has_ended:
-        raise MessageRefused("agent_ended", "the agent has ended in this episode: begin a new one")
+        raise MessageRefused("agent_ended", "the agent has already ended in this episode: start a new episode")
 
 
 def _check_is_to_move(agent: Agent) -> None:
     _check_lives(agent)
     if agent.asking is not None:
-        raise MessageRefused("out_of_order", "the agent's last request is not answered yet: wait for its answer")
+        raise MessageRefused("out_of_order", "the agent's last request has not been answered yet: wait for the answer")
 
 
 def _add_reward(episode: ClientEpisode, name: str, reward: float) -> None:

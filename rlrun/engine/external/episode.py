@@ -42,7 +42,7 @@ class Requests:
             return self._last
         raise MessageRefused(
             "out_of_order",
-            f"seq must be {self._expected}, the next number, or the one before for a repetition, not {number!r:.40}",
+            f"seq must be {self._expected}, or one less to repeat a request, not {number!r:.40}",
             expected=self._expected,
         )
 
@@ -153,7 +153,9 @@ class ClientEpisode:
         """
         agent, pending_step = self.agents[name], self.pending_step
         if agent.asking is not None and not agent.asking.done():
-            agent.asking.set_result({"error": "episode_ended", "message": "the agent's episode ended meanwhile"})
+            agent.asking.set_result(
+                {"error": "episode_ended", "message": "the agent's episode has ended in the meantime"}
+            )
         agent.asking = None
         if agent.is_living and not agent.has_ended:
             (pending_step.terminateds if terminated else pending_step.truncateds)[name] = True

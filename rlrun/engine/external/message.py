@@ -53,8 +53,9 @@ def check_protocol(version: object) -> None:
     if not isinstance(version, str) or version.partition(".")[0] != PROTOCOL.partition(".")[0]:
         raise MessageRefused(
             "protocol_mismatch",
-            f"the client speaks protocol {version!r:.40}, and this server speaks {PROTOCOL}; their first numbers must "
-            "be equal: copy the client of this server's version (rlrun client --print)",
+            f"the client uses protocol {version!r:.40}, but this server uses {PROTOCOL}, and their major "
+            "versions must match: replace the client with the one of this server's version (rlrun client "
+            "--print)",
             protocol=PROTOCOL,
         )
 
@@ -67,7 +68,7 @@ def text_of(message: Message, name: str) -> str:
     """
     value = message.get(name)
     if not isinstance(value, str):
-        raise MessageRefused("bad_message", f"{name} must be a text, not {value!r:.80}")
+        raise MessageRefused("bad_message", f"{name} must be a string, not {value!r:.80}")
     return value
 
 
@@ -103,7 +104,10 @@ def reward_of(message: Message) -> float:
     """
     value = message.get("reward", 0.0)
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST_REWARD:
-        raise MessageRefused("bad_reward", f"reward must be a number of at most {LARGEST_REWARD:g}, not {value!r:.80}")
+        raise MessageRefused(
+            "bad_reward",
+            f"reward must be a number with an absolute value of at most {LARGEST_REWARD:g}, not {value!r:.80}",
+        )
     return float(value)
 
 
@@ -115,19 +119,16 @@ def info_of(message: Message) -> dict[str, float]:
     """
     info = message.get("info", {})
     if not isinstance(info, Mapping):
-        raise MessageRefused("bad_message", f"info must be an object of numbers by name, not {info!r:.80}")
+        raise MessageRefused("bad_message", f"info must be an object that maps names to numbers, not {info!r:.80}")
     found: dict[str, float] = {}
     for name, value in info.items():
         number = finite_number(value)
         if number is None:
-            raise MessageRefused(
-                "bad_message", f"info holds {name!r:.40}, which must be a finite number, not {value!r:.40}"
-            )
+            raise MessageRefused("bad_message", f"info: {name!r:.40} must be a finite number, not {value!r:.40}")
         if not is_name(name):
             raise MessageRefused(
                 "bad_message",
-                f"info holds a number named {name!r:.40}: a name is 1 to {MOST_NAME_CHARACTERS} printable characters "
-                "in one line",
+                f"info: the name {name!r:.40} must be 1 to {MOST_NAME_CHARACTERS} printable characters on one line",
             )
         found[name] = number
     return found
@@ -148,7 +149,9 @@ def observation_of(spaces: Spaces, data: Any, *, is_final: bool = False) -> Any:
     if has_action_mask(spaces.observation) and not is_final:
         firsts = np.cumsum([0, *masked_choices(spaces.action)[:-1]])
         if not np.logical_or.reduceat(observation[ACTION_MASK], firsts).all():
-            raise MessageRefused("bad_observation", f"its {ACTION_MASK} allows no action: end the episode there")
+            raise MessageRefused(
+                "bad_observation", f"{ACTION_MASK} allows no action: allow at least one, or end the episode"
+            )
     return observation
 
 
@@ -187,7 +190,9 @@ def action_of(spaces: Spaces, data: Any, *, is_drawn: bool) -> Any:
             continue
         margin = (MOST_HALF_RANGES - 1) * (space.high.astype(np.float64) - space.low) / 2 if is_drawn else 0.0
         if ((numbers < space.low - margin) | (numbers > space.high + margin)).any():
-            raise MessageRefused("bad_action", f"the action {data!r:.80} is outside {space}: log what was carried out")
+            raise MessageRefused(
+                "bad_action", f"the action {data!r:.80} is outside {space}: log the action that was executed"
+            )
     return action
 
 

@@ -65,7 +65,7 @@ class RunningEpisodes:
             MessageRefused: There are too many clients.
         """
         if len(self.clients) >= MOST_CLIENTS:
-            raise MessageRefused("busy", f"there are {MOST_CLIENTS:,} clients already")
+            raise MessageRefused("busy", f"the limit of {MOST_CLIENTS:,} clients is reached")
         client = ConnectedClient(secrets.token_hex(8), self._clock())
         self.clients[client.id] = client
         return client
@@ -77,7 +77,9 @@ class RunningEpisodes:
             MessageRefused: Too many episodes are already waiting for a world.
         """
         if len(self._waiting) >= MOST_WAITING:
-            raise MessageRefused("busy", f"{MOST_WAITING:,} episodes wait for a free world already: ask again later")
+            raise MessageRefused(
+                "busy", f"{MOST_WAITING:,} episodes are already waiting for a free world: try again later"
+            )
         answer = client.requests.accept(Future())
         self._waiting.append((client, answer))
         self._begin_waiting()

@@ -53,10 +53,12 @@ def concurrently(
         raise UsageError(f"concurrently needs at least two flows, not {len(flows)}")
     turns = tuple(weights) if weights is not None else (1,) * len(flows)
     if len(turns) != len(flows) or any(type(weight) is not int or weight < 1 for weight in turns):
-        raise UsageError(f"concurrently needs a whole weight above 0 for each of its {len(flows)} flows, not {weights}")
+        raise UsageError(
+            f"concurrently needs a positive integer weight for each of its {len(flows)} flows, not {weights}"
+        )
     chosen = flows if output is None else (output,) if isinstance(output, Flow) else tuple(output)
     if not chosen or any(flow not in flows for flow in chosen):
-        raise UsageError("the output of concurrently must be one or several of its flows")
+        raise UsageError("the output of concurrently must be one or more of its flows")
     return Flow(Concurrently([flow.node for flow in flows], turns, [flow in chosen for flow in flows]))
 
 

@@ -272,7 +272,7 @@ class Flow(Iterator[T_co]):
                 continue
             items = sum(node.items for node in self._places()) if not _is_awaitable(polled) else -1
             if items == items_before >= 0:
-                raise FlowStalled(f"the flow cannot continue: {'; '.join(polled.reasons) or 'every branch waits'}")
+                raise FlowStalled("the flow cannot continue: {'; '.join(polled.reasons) or 'all branches are waiting'}")
             items_before = items
             self._wait(polled)
 
@@ -302,7 +302,7 @@ class Flow(Iterator[T_co]):
         saved, own = list(state["plan"]), list(places.values())
         if saved != own:
             raise CheckpointError(
-                f"the dataflow was saved by another plan: {' -> '.join(saved)}; this one is {' -> '.join(own)}"
+                f"the checkpoint was saved with a different dataflow: {' -> '.join(saved)}, not {' -> '.join(own)}"
             )
         for node, path in places.items():
             if node.stateful:

@@ -228,9 +228,9 @@ class OperatorNode(Node):
         try:
             return self.apply(item)
         except StopIteration as error:  # it would look like the end of the stream
-            raise RuntimeError(f"the operator {self.name} raised StopIteration") from error
+            raise RuntimeError(f"operator {self.name} raised StopIteration") from error
         except Exception as error:
-            error.add_note(f"raised by the operator {self.name}")
+            error.add_note(f"raised by operator {self.name}")
             raise
         finally:
             self.spend(began)
@@ -385,7 +385,7 @@ class Duplicate(Node):
     @override
     def poll(self) -> Polled:
         """Always raises AssertionError, since items are pulled by `poll_copy` instead."""
-        raise AssertionError("a duplicate is pulled through its copies")
+        raise AssertionError("pull items from the copies of a duplicated flow, not from the original")
 
     def poll_copy(self, copy: int) -> Polled:
         """Returns the next item for one of the copies, or `Pending` if it is `lead` items ahead of another copy."""
@@ -393,7 +393,11 @@ class Duplicate(Node):
         if own:
             return own.popleft()
         if max(map(len, self._waiting)) >= self.lead:
-            return Pending(reasons=(f"a copy made by duplicate is {self.lead} items ahead of one that is not pulled",))
+            return Pending(
+                reasons=(
+                    f"a copy made by duplicate() is {self.lead} items ahead of another copy that is not being pulled",
+                )
+            )
         polled = self.inputs[0].poll()
         if isinstance(polled, Delivered):
             self.items += 1

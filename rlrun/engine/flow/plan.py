@@ -85,7 +85,7 @@ def _branch_lines(info: OperatorInfo, duplicates: dict[str, str]) -> Iterator[st
         corner, edge = ("└─ ", "   ") if number == len(info.branches) - 1 else ("├─ ", "│  ")
         lines = list(_lines(branch, duplicates))
         if number not in info.settings["output"]:
-            lines.append("-> (goes no further)")
+            lines.append("-> (ends here)")
         yield corner + lines[0]
         yield from (edge + line for line in lines[1:])
 
@@ -122,7 +122,7 @@ class _Flowchart:
                 arrows = {last: "-->"} if last else {}
                 for number, branch in enumerate(info.branches):
                     goes_on = number in info.settings["output"]
-                    arrows[self.add_chain(branch)] = "-->" if goes_on else "-. goes no further .->"
+                    arrows[self.add_chain(branch)] = "-->" if goes_on else "-. ends here .->"
                 self._by_path[info.path] = self._add_step(info, arrows)
             last = self._by_path[info.path]
         return last

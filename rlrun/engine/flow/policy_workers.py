@@ -91,8 +91,8 @@ class PolicyWorkers:
         """
         if self.has_source:
             raise UsageError(
-                f"the fragments of policy {self.policy!r} go to one stream already: a second one would get a share. "
-                "Call duplicate() on the first to have every item in several places"
+                f"the fragments of policy {self.policy!r} already go to one stream, and a second one would "
+                "take a share of them. To use every item in several places, call duplicate() on the first"
             )
         self.has_source = True
         operators: list[Callable[[Any], Any]] = [*on_worker]
@@ -104,7 +104,7 @@ class PolicyWorkers:
             self._workers.postprocess(self.policy, chain)
         if mode == "sync":
             if self.learns_on_workers and self._workers.fragments_per_round < len(self.indices):
-                raise UsageError("min_share_of_fragments: workers that learn wait for each other; leave it out")
+                raise UsageError("min_share_of_fragments: workers that learn must wait for each other; leave it out")
             if not self.learns_on_workers:  # its state would be as large as the learner, in every fragment
                 self._workers.keep_states()
             return Flow(SyncRollouts(self._workers, self.policy, chain.described()))
@@ -168,7 +168,7 @@ class OperatorChain:
             try:
                 item = operator(item)
             except Exception as error:
-                error.add_note(f"raised by the operator {operator_label(operator)[0]} on the worker")
+                error.add_note(f"raised by operator {operator_label(operator)[0]} on the worker")
                 raise
             if learns(operator):
                 self._sgd_s += time.perf_counter() - began

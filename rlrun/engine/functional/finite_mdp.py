@@ -78,7 +78,7 @@ class FiniteMDP:
 
     def _limit(self, gamma: float, value_of: Callable[[Doubles], Doubles]) -> Doubles:
         if gamma == 1.0 and self.time_limit is None:
-            raise ValueError("with gamma 1 values are finite only where episodes have a time limit")
+            raise ValueError("with gamma 1, values are finite only if episodes have a time limit")
         sweeps = self.time_limit if gamma == 1.0 else None
         values = np.zeros(len(self.starts))
         done = 0

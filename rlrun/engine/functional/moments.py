@@ -79,5 +79,5 @@ class Moments:
         count = float(state["count"])  # type: ignore[arg-type]
         mean, squares = np.asarray(state["mean"], np.float64), np.asarray(state["squares"], np.float64)
         if mean.shape != squares.shape or not (count >= 0 and np.isfinite(mean).all() and (squares >= 0).all()):
-            raise ValueError(f"no moments: count {count:g}, mean {mean.shape}, squares {squares.shape}")
+            raise ValueError(f"invalid moments: count {count:g}, mean {mean.shape}, squares {squares.shape}")
         return cls(count, mean, squares)

@@ -23,7 +23,7 @@ def as_count(value: Any) -> int:
         3
     """
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or not 0 <= value < 2**62:
-        raise ValueError(f"{value!r:.80} is no count")
+        raise ValueError(f"{value!r:.80} is not a count")
     return int(value)
 
 
@@ -49,10 +49,10 @@ def require_matching(saved: Any, own: Any, name: str = "it") -> None:
             found = f"{saved.dtype} {saved.shape}" if isinstance(saved, np.ndarray) else f"{saved!r:.80}"
             raise ValueError(f"{name} is {found}, not {own.dtype} {own.shape}")
         if own.dtype.kind == "f" and not np.isfinite(saved).all():
-            raise ValueError(f"{name} has numbers that are not finite")
+            raise ValueError(f"{name} contains NaN or infinite numbers")
     elif isinstance(own, float):
         if type(saved) not in (int, float) or not math.isfinite(saved):
-            raise ValueError(f"{name} is {saved!r:.80}, no finite number")
+            raise ValueError(f"{name} must be a finite number, not {saved!r:.80}")
     else:
         as_count(saved)
 
@@ -68,5 +68,5 @@ def load_generator(generator: np.random.Generator, state: Mapping[str, Any]) -> 
     """
     position = state.get("buffer_pos", 0)
     if type(position) is not int or not 0 <= position <= PHILOX_BUFFER:
-        raise ValueError(f"{position!r:.80} is no position in a generator's buffer")
+        raise ValueError(f"{position!r:.80} is not a valid position in a generator's buffer")
     generator.bit_generator.state = dict(state)

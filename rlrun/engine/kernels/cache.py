@@ -26,8 +26,8 @@ def writable_by_others(path: Path) -> str:
     """
     status = path.stat()
     if status.st_uid not in (os.getuid(), 0):
-        return f"{path} is another user's"
-    return f"other users may write to {path}" if status.st_mode & 0o022 else ""
+        return f"{path} belongs to another user"
+    return f"{path} is writable by other users" if status.st_mode & 0o022 else ""
 
 
 def make_private(directory: Path) -> str:

@@ -74,7 +74,7 @@ def library() -> ctypes.CDLL:
                 compile_to(path)
                 found = loaded(path)
     if found is None:
-        raise NoLibrary(f"{path} cannot be loaded")
+        raise NoLibrary(f"cannot load {path}")
     found.use_product(ctypes.c_void_p(function), bits == 64)
     return found
 
@@ -92,8 +92,10 @@ def required_library(what: str, machine: str) -> ctypes.CDLL:
     try:
         return library()
     except NoLibrary as reason:
-        advice = f"every machine that {machine} needs a C compiler and a safe cache, or set compile: false"
-        raise CompilerMissing(f"{what} by kernels in C, and {reason}: {advice}") from None
+        advice = (
+            f"install a C compiler and check the cache folder on every machine that {machine}, or set compile: false"
+        )
+        raise CompilerMissing(f"{what} by C kernels, but {reason}: {advice}") from None
 
 
 @cache
@@ -120,7 +122,7 @@ def compiler() -> str:
     """
     found = installed_compiler("CC", "gcc", "clang", "cc")
     if found is None:
-        raise NoLibrary("there is no C compiler")
+        raise NoLibrary("no C compiler was found")
     return found
 
 

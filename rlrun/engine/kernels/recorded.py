@@ -94,7 +94,7 @@ class RecordedArray(NDArrayOperatorsMixin):
             raise NoKernel(f"numpy.{function.__name__}") from None
 
     def __bool__(self) -> bool:
-        raise NoKernel("a choice by the numbers of an array")
+        raise NoKernel("a Python condition on the values of an array")
 
     def __len__(self) -> int:
         return len(self.array)

@@ -477,7 +477,7 @@ def require(is_supported: bool) -> None:
         NoKernel: The variant is not supported.
     """
     if not is_supported:
-        raise NoKernel("the operation's form")
+        raise NoKernel("this form of the operation")
 
 
 class NoKernel(Exception):

@@ -48,7 +48,7 @@ def loaded_weights(data: Mapping[str, Any]) -> Weights:
     """
     acting = np.asarray(data["acting"], np.float32)
     if acting.ndim != 1 or not np.isfinite(acting).all():
-        raise ValueError(f"no weights: {acting.shape}, or with numbers that are not finite")
+        raise ValueError(f"invalid weights: shape {acting.shape}, or NaN or infinite numbers")
     return Weights(
         version=int(data["version"]),
         acting=acting,

@@ -29,13 +29,13 @@ LEAGUE_METRICS = (
     Metric(
         "league/elo_<policy>",
         "Elo",
-        "Rating of a policy's newest snapshot; the first policy's first weights have 0",
+        "Elo rating of a policy's newest snapshot, relative to the first policy's initial weights (0)",
         mode="max",
     ),
     Metric(
         "league/win_rate_<policy>",
         "",
-        "Mean win rate of a policy's newest snapshot against the past selves that it meets; a draw counts half",
+        "Mean win rate of a policy's newest snapshot against its past opponents; a draw counts half",
         mode="max",
     ),
 )

@@ -46,7 +46,9 @@ class SeatSettings(ConfigModel):
     def _shares_of_a_whole(self) -> SeatSettings:
         total = self.self_play_share + sum(self.scripted.values()) + sum(self.checkpoints.values())
         if total > 1.0 + 1e-9:
-            raise ValueError(f"self_play_share and the shares of other opponents add up to {total:g}, more than 1")
+            raise ValueError(
+                f"self_play_share and the shares of other opponents must not sum to more than 1, but sum to {total:g}"
+            )
         return self
 
     @property
@@ -58,7 +60,7 @@ class SeatSettings(ConfigModel):
         """Returns a sentence for the user with the seat's opponents and the share of episodes that each plays."""
         selves = ", ".join(self.selves)
         opponents = [
-            (self.self_play_share, f"present selves of {selves}"),
+            (self.self_play_share, f"current selves of {selves}"),
             *((share, path) for path, share in (self.scripted | self.checkpoints).items()),
             (self.pool_share, f"past selves of {selves} ({self.matchmaking})"),
         ]
@@ -94,6 +96,6 @@ class LeagueSettings(ConfigModel):
     def described(self) -> str:
         """Returns a sentence for the user on when snapshots enter the opponent pool, and on the rating games."""
         return (
-            f"a snapshot every {self.snapshot_every} iterations, {self.pool} past selves of each policy at most, "
+            f"a snapshot every {self.snapshot_every} iterations, at most {self.pool} past selves per policy, "
             f"{self.rating_episodes} rating episodes against each"
         )

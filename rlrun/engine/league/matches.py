@@ -46,8 +46,8 @@ class Matches:
     def __init__(self, world: EnvConfig, mapping: PolicyMapping, seats: Mapping[str, SeatSettings]) -> None:
         if world.fixed_num_envs is not None:
             raise UsageError(
-                f"env {world.id} is an instance, in which the training plays: for games between policies, pass a class "
-                "or function that makes further worlds"
+                f"env {world.id} is an instance that training already uses: for games between policies, pass "
+                "a class or function that creates new worlds"
             )
         made = make_vector_world(world, 1, EpisodeSeeds(0, 0), mapping, {})
         agents = tuple(made.possible_agents)
@@ -103,7 +103,7 @@ class Matches:
             try:
                 result = evaluate(behaviors, self._world, played, seed, mapping=self._seated(side), actions=actions)
             except UsageError as error:  # an agent on neither side, or a group of agents on both
-                raise UsageError(f"env {self._world.id}: no games of two sides can be played in it: {error}") from error
+                raise UsageError(f"env {self._world.id} does not support two-sided games: {error}") from error
             ahead = self._points(result.policies[FIRST].returns, played, self._agents_of(side))
             ahead -= self._points(result.policies[SECOND].returns, played, self._agents_of(other_side(side)))
             found[side] = Outcomes(
@@ -123,8 +123,8 @@ class Matches:
         """Return of one side in each game: sum over the side's agents."""
         if len(returns) != games * len(agents):
             raise UsageError(
-                f"env {self._world.id}: {len(returns)} episodes of agents in {games} games: every agent has to live "
-                "once in each"
+                f"env {self._world.id}: {len(returns)} agent episodes in {games} games: every agent must live "
+                "exactly once per game"
             )
         points: NDArray[np.float64] = np.array(returns, np.float64).reshape(games, -1).sum(axis=1)
         return points
@@ -146,12 +146,12 @@ def _two_sides(
     groups = {frozenset(own) for seating in seatings for own in seating.values() if own} - {frozenset(agents)}
     if not groups:
         if len(agents) < 2 or len(agents) % 2:
-            raise UsageError(f"env {world.id}: games of two sides need an even number of agents, not {len(agents)}")
+            raise UsageError(f"env {world.id}: two-sided games need an even number of agents, not {len(agents)}")
         half = len(agents) // 2
         return agents[:half], agents[half:]
     first = next((group for group in groups if agents[0] in group), frozenset())
     if groups != {first, frozenset(agents) - first}:
-        raise UsageError(f"env {world.id}: games need two sides, and the mapping has {len(groups)} groups of agents")
+        raise UsageError(f"env {world.id}: games need two sides, but the mapping has {len(groups)} groups of agents")
     return tuple(agent for agent in agents if agent in first), tuple(agent for agent in agents if agent not in first)
 
 

@@ -50,7 +50,7 @@ class ScriptedOpponent:
         name, settings = _read(path)
         found = load_object(BUILT_IN.get(name, name), "scripted opponent")
         if not callable(found):
-            raise UsageError(f"the scripted opponent '{path}' cannot be called: it is a {type(found).__name__}")
+            raise UsageError(f"scripted opponent '{path}' must be callable, got a {type(found).__name__}")
         self._path = path
         self._make: Callable[[int], Callable[[Any], Any]] = lambda seed: found
         if isinstance(found, type):
@@ -75,12 +75,12 @@ class ScriptedOpponent:
         try:
             actions = [self._make(seed)(observation) for seed, observation in zip(seeds, seen, strict=True)]
         except UsageError as error:  # its message names the worlds that it is for
-            raise UsageError(f"the scripted opponent {self._path}: {error}") from error
+            raise UsageError(f"scripted opponent {self._path}: {error}") from error
         except (Exception, SystemExit) as error:
             text = "".join(traceback.format_exception(error)).rstrip()
-            raise TrainingFailed(f"the scripted opponent {self._path} raised:\n{text}") from error
+            raise TrainingFailed(f"scripted opponent {self._path} raised:\n{text}") from error
         if np.asarray(actions).dtype == object:
-            raise TrainingFailed(f"the scripted opponent {self._path} must return an action, not {actions[0]!r}")
+            raise TrainingFailed(f"scripted opponent {self._path} must return an action, not {actions[0]!r}")
         return actions
 
 
@@ -141,8 +141,8 @@ def _read(path: str) -> tuple[str, dict[str, Any]]:
     name = path if written is None else written["name"].strip()
     if ":" not in name and name not in BUILT_IN:
         raise UsageError(
-            f"the scripted opponent '{path}' is unknown{did_you_mean(name, BUILT_IN)}: there are "
-            f"{', '.join(BUILT_IN)}, and package.module:Name"
+            f"unknown scripted opponent '{path}', must be one of: {', '.join(BUILT_IN)}, or "
+            f"package.module:Name{did_you_mean(name, BUILT_IN)}"
         )
     try:
         call = ast.parse(f"f({(written and written['settings']) or ''})", mode="eval").body
@@ -150,7 +150,7 @@ def _read(path: str) -> tuple[str, dict[str, Any]]:
             raise ValueError
         return name, {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
     except (SyntaxError, ValueError):
-        raise UsageError(f"the scripted opponent '{path}': settings are written as in minimax(depth=5)") from None
+        raise UsageError(f"scripted opponent '{path}': write settings as in minimax(depth=5)") from None
 
 
 def _check(found: Callable[..., Any], settings: Mapping[str, Any], path: str) -> None:
@@ -162,14 +162,14 @@ def _check(found: Callable[..., Any], settings: Mapping[str, Any], path: str) ->
     known = list(inspect.signature(found).parameters)[1:] if isinstance(found, type) else []
     for setting in settings:
         if setting not in known:
-            there = f"there are {', '.join(known)}" if known else "it has none"
+            there = f"only {', '.join(known)}" if known else "and no settings at all"
             raise UsageError(
-                f"the scripted opponent '{path}' has no setting '{setting}'{did_you_mean(setting, known)}: {there}"
+                f"scripted opponent '{path}' has no setting '{setting}', {there}{did_you_mean(setting, known)}"
             )
     try:
         found(0, **settings)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"the scripted opponent '{path}': {error}") from error
+        raise UsageError(f"scripted opponent '{path}': {error}") from error
 
 
 def undecided(observations: Any, acts: NDArray[np.bool_]) -> NDArray[np.bool_]:

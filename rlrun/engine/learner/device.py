@@ -18,7 +18,7 @@ def available_device(num_gpus: float) -> str:
         return "cpu"
     if not torch.cuda.is_available():
         raise UsageError(
-            f"config.num_gpus is {num_gpus:g}, and torch {torch.__version__} finds no GPU here; set it to 0"
+            f"config.num_gpus is {num_gpus:g}, but torch {torch.__version__} finds no GPU on this machine; set it to 0"
         )
     return "cuda"
 

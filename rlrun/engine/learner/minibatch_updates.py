@@ -243,7 +243,7 @@ class ObjectiveCounts:
                 is not due.
         """
         if names is not None and (unknown := set(names) - set(self._asked)):
-            raise ValueError(f"no objective with a loss is called {', '.join(sorted(unknown))}")
+            raise ValueError(f"no objective with a loss is named {', '.join(sorted(unknown))}")
         asked = self._objectives if names is None else [each for each in self._objectives if each.name in names]
         due = [each for each in asked if self._asked[each.name] % each.every == 0]
         if self._some_need_others:
@@ -266,4 +266,6 @@ def _require_needed(due: Sequence[Objective]) -> None:
     present = {each.name for each in due}
     for objective in due:
         if missing := [name for name in objective.needs if name not in present]:
-            raise ValueError(f"objective {objective.name} needs what {missing[0]} carries, which is not due with it")
+            raise ValueError(
+                f"objective {objective.name} needs the results of {missing[0]}, which does not run in this update"
+            )

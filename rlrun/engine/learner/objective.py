@@ -114,20 +114,20 @@ def check_objectives(objectives: Sequence[Objective], parameters: FlatParameters
     for objective in objectives:
         name = objective.name
         if name in before:
-            raise ValueError(f"two objectives are called {name}")
+            raise ValueError(f"two objectives are named {name}")
         for needed in objective.needs:
             giver = before.get(needed)
             if giver is None or giver.loss is None:
                 raise ValueError(
-                    f"objective {name} needs what {needed} carries, and no loss before it is called {needed}"
+                    f"objective {name} needs the results of {needed}, but no earlier loss is named {needed}"
                 )
             if objective.every % giver.every:
                 raise ValueError(
-                    f"objective {name} needs what {needed} carries, and is due where that is not "
-                    f"(every {objective.every} and every {giver.every} minibatches)"
+                    f"objective {name} needs the results of {needed}, but runs when it does not (every "
+                    f"{objective.every} and every {giver.every} minibatches)"
                 )
         for slot in assigned[name]:
             for other, (start, size) in ranges.items():
                 if other != name and start <= slot.offset < start + size:
-                    raise ValueError(f"objective {name} assigns {slot.name}, which objective {other} descends")
+                    raise ValueError(f"objective {name} assigns {slot.name}, which objective {other} optimizes")
         before[name] = objective

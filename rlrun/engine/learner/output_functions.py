@@ -45,7 +45,7 @@ def require_picklable(function: EvaluatedFunction) -> None:
     function = function.func if isinstance(function, partial) else function
     module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "")
     if getattr(sys.modules.get(str(module)), name, None) is not function:
-        raise ValueError(f"{name or function!r} must be a function of a module, found there by its name")
+        raise ValueError(f"{name or function!r} must be a module-level function")
 
 
 def network_outputs(policy: Policy, flat: Tensor, precision: Precision, batch: SampleBatch) -> NDArray[np.float32]:

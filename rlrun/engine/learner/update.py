@@ -187,7 +187,7 @@ def assigned_values(objective: Objective, loss: Loss) -> list[Tensor]:
     if set(loss.assign) != set(objective.assigns):
         declared, given = ", ".join(objective.assigns) or "none", ", ".join(loss.assign) or "none"
         raise ValueError(
-            f"objective {objective.name} declares that it assigns {declared}, and its loss assigns {given}"
+            f"objective {objective.name} declares that it assigns {declared}, but its loss assigns {given}"
         )
     return [loss.assign[name].detach().float().reshape(-1) for name in objective.assigns]
 

@@ -199,7 +199,7 @@ def shortened(text: str) -> str:
     if len(text) <= LONGEST_TEXT:
         return text
     part = LONGEST_TEXT // 2 - 50
-    return f"{text[:part]}\n... {len(text) - 2 * part:,} characters are left out here ...\n{text[-part:]}"
+    return f"{text[:part]}\n... {len(text) - 2 * part:,} characters omitted ...\n{text[-part:]}"
 
 
 MANY_NAMES = 20

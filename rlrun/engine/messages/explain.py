@@ -109,12 +109,12 @@ def unknown_name(name: str, allowed: Iterable[str], what: str, *, guess: bool = 
         >>> unknown_name("asah", ["asha", "pbt"], "unknown scheduler")
         "unknown scheduler 'asah'; did you mean 'asha'?"
         >>> unknown_name("speed", ["asha", "pbt"], "unknown scheduler")
-        "unknown scheduler 'speed'; there are: asha, pbt"
+        "unknown scheduler 'speed'; must be one of: asha, pbt"
     """
     names = sorted(allowed)
     hint = did_you_mean(name, names) if guess else ""
     if not hint and 0 < len(names) <= MANY_NAMES:
-        hint = f"; there are: {', '.join(names)}"
+        hint = f"; must be one of: {', '.join(names)}"
     return f"{what} {shown(name)}{hint}"
 
 
@@ -200,7 +200,7 @@ def _value_mistake(error: dict[str, Any], annotation: Any, expected: str, locati
         return Mistake((*location, *below), unknown_name(str(below[0]), names, "unknown key"), at_key=True)
     if kind == "missing" and is_model(annotation):
         example = next(iter(annotation.model_fields[str(below[0])].examples or ()), None)
-        hint = "" if example is None else f": write for instance {json.dumps(example)}"
+        hint = "" if example is None else f"; for example, {json.dumps(example)}"
         return Mistake((*location, *below), f"is missing{hint}")
     if kind in ("value_error", "assertion_error"):
         reason = error["ctx"]["error"]

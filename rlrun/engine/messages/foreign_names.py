@@ -101,13 +101,13 @@ def counterpart_message(name: str, configs: Sequence[Has], known: Iterable[str],
         path: Prefix of the counterpart's name in the message, like "config"; "" if the key is in the config itself.
     """
     if answer := _answer(name, configs, path):
-        return answer
+        return f"unknown setting {name!r}; {answer}"
     ours = set(known)
     answered = [foreign for foreign in settings().keys() - ours if _answer(foreign, configs, path)]
     near = difflib.get_close_matches(name, {*answered, *ours}, n=1, cutoff=0.9)
     if not near or near[0] not in answered:
         return ""
-    return f"unknown key {name!r}; {_answer(near[0], configs, path)}"
+    return f"unknown key {name!r} (perhaps {near[0]!r}); {_answer(near[0], configs, path)}"
 
 
 def setting_for(name: str, has: Has) -> Counterpart | None:
@@ -150,7 +150,7 @@ def unknown_key(key: str, allowed: Iterable[str]) -> str:
         >>> unknown_key("lrr", ["lr", "gamma"])
         "unknown key 'lrr'; did you mean 'lr'?"
         >>> unknown_key("n_envs", ["env", "config"])
-        "unknown key 'n_envs'; there are: config, env"
+        "unknown key 'n_envs'; must be one of: config, env"
     """
     return unknown_name(key, allowed, "unknown key", guess=not is_foreign(key))
 
@@ -228,14 +228,14 @@ def _answer(name: str, configs: Sequence[Has], path: str) -> str:
     found = list(dict.fromkeys(ours for has in configs if (ours := setting_for(name, has))))
     places = list(dict.fromkeys(_placed(ours, path) for ours in found))
     if len(places) > 1:
-        return f"{name!r} is {' or '.join(places)} here, by algorithm"
+        return f"rlrun calls it {' or '.join(places)}, depending on the algorithm"
     if places:
-        return f"{name!r} is {places[0]} here" + (f": {found[0].conversion}" if found[0].conversion else "")
+        return f"rlrun calls it {places[0]}" + (f": {found[0].conversion}" if found[0].conversion else "")
     absences = [meaning for meaning in settings().get(name, ()) if isinstance(meaning, Absent)]
     absent = next((why for why in absences for has in configs if _is_met(why.needs, has)), None)
     if absent is None:
         return ""
-    return f"there is no {name!r} here" + (f": {absent.instead}" if absent.instead else "")
+    return "rlrun has no counterpart" + (f": {absent.instead}" if absent.instead else "")
 
 
 def _is_met(needs: str, has: Has) -> bool:
@@ -244,5 +244,5 @@ def _is_met(needs: str, has: Has) -> bool:
 
 def _placed(ours: Counterpart, path: str) -> str:
     if ours.of_experiment:
-        return f"`{ours.name}`, next to config,"
+        return f"`{ours.name}`, next to config"
     return f"`{path}.{ours.name}`" if path else f"'{ours.name}'"

@@ -67,8 +67,8 @@ def tried_width(path: str, space: gymnasium.Space[Any], part: str) -> int:
     is_right = isinstance(returned, Tensor) and returned.ndim == 2 and len(returned) == 2 and returned.shape[1] > 0
     if not is_right or returned.dtype != torch.float32:
         raise UsageError(
-            f"model.encoders: {part!r}: the encoder {path} must return features [N, D] of torch.float32; for N = 2 it "
-            f"returned {found}"
+            f"model.encoders: {part!r}: encoder {path} must return features [N, D] of dtype torch.float32; "
+            f"for N = 2 it returned {found}"
         )
     return int(returned.shape[1])
 
@@ -127,12 +127,12 @@ def validated_module(path: str, what: str, make: Callable[[Any], Any], inputs: A
         named = load_object(path, what=what)
         if isinstance(named, nn.Module) or not callable(named):
             raise UsageError(
-                f"the {what} {path} is {type(named).__name__}; name a class, or a function, that makes one"
+                f"the {what} {path} must be a class or a function that creates one, got {type(named).__name__}"
             )
         torch.manual_seed(seed)
         module = make(named)
         if not isinstance(module, nn.Module):
-            raise UsageError(f"the {what} {path} makes {type(module).__name__}, not a torch.nn.Module")
+            raise UsageError(f"the {what} {path} must create a torch.nn.Module, not {type(module).__name__}")
         with torch.no_grad():
             returned = module(inputs)
             # Compared in the second pass, since the first one makes the parameters of lazy layers.
@@ -143,12 +143,12 @@ def validated_module(path: str, what: str, make: Callable[[Any], Any], inputs: A
     changed = [name for name, buffer in module.named_buffers() if not torch.equal(buffer, buffers[name])]
     if changed:
         raise UsageError(
-            f"the {what} {path} changes buffers as it runs ({', '.join(changed)}), as BatchNorm does. Parameters "
-            "alone are sent to workers and saved: take LayerNorm or GroupNorm instead"
+            f"the {what} {path} changes buffers in forward() ({', '.join(changed)}), as BatchNorm does. Only "
+            "parameters are sent to workers and saved: use LayerNorm or GroupNorm instead"
         )
     if draws:
         raise UsageError(
-            f"the {what} {path} draws random numbers as it runs, as Dropout does. They would be others in workers, in "
-            "the learner and in a resumed run: leave it out"
+            f"the {what} {path} draws random numbers in forward(), as Dropout does. They would differ between "
+            "workers, the learner and a resumed run: leave it out"
         )
     return module, returned

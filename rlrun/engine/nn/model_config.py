@@ -48,7 +48,7 @@ class ObservationConfig(ConfigModel):
     @model_validator(mode="after")
     def _only_entities_are_pooled(self) -> ObservationConfig:
         if self.encode_as != "entities" and (self.mask is not None or self.pooling != "attention"):
-            raise ValueError("pooling and mask are for what is encoded as entities")
+            raise ValueError("pooling and mask need encode_as: entities")
         return self
 
 
@@ -178,20 +178,20 @@ class ModelConfig(ConfigModel):
     def _decodes_own_heads(self) -> ModelConfig:
         if self.module is not None and (self.autoregressive or self.action_embeddings is not None):
             raise ValueError(
-                "a network of one's own puts all outputs out by itself; leave out autoregressive and "
+                "a custom network computes all outputs itself; leave out autoregressive and "
                 "action_embeddings, or module"
             )
         if self.action_embeddings in self.observations or self.action_embeddings in self.encoders:
             raise ValueError(
-                f"features of actions are embedded as they are; {self.action_embeddings!r} is in action_embeddings, "
-                "and in observations or encoders"
+                f"{self.action_embeddings!r} is in action_embeddings, and also in observations or encoders; "
+                "action features cannot be encoded in another way, so leave it out there"
             )
         return self
 
     @model_validator(mode="after")
     def _check_core(self) -> ModelConfig:
         if self.core is not None and self.module is not None:
-            raise ValueError("recurrent networks are built by rlrun; leave out core, or module")
+            raise ValueError("rlrun builds recurrent networks itself; leave out core, or module")
         return self
 
     @model_validator(mode="after")
@@ -203,36 +203,39 @@ class ModelConfig(ConfigModel):
     @model_validator(mode="after")
     def _views_of_own_layers(self) -> ModelConfig:
         if self.views.any and self.module is not None:
-            raise ValueError("a network of one's own takes observations as they are; leave out views, or module")
+            raise ValueError("a custom network gets unprocessed observations; leave out views, or module")
         if self.views.any and self.action_embeddings is not None:
-            raise ValueError("a list of actions is the present one alone; leave out views, or action_embeddings")
+            raise ValueError("views cannot be combined with action_embeddings; leave one out")
         return self
 
     @model_validator(mode="after")
     def _observations_of_own_layers(self) -> ModelConfig:
         if self.observations and self.module is not None:
-            raise ValueError("a network of one's own takes observations as they are; leave out observations, or module")
+            raise ValueError("a custom network gets unprocessed observations; leave out observations, or module")
         if self.encoders and self.module is not None:
-            raise ValueError("a network of one's own encodes observations itself; leave out encoders, or module")
+            raise ValueError("a custom network encodes observations itself; leave out encoders, or module")
         if both := sorted(self.observations.keys() & self.encoders.keys()):
             raise ValueError(
-                f"an encoder of one's own takes observations as they are; {both[0]!r} is in observations and encoders"
+                f"{both[0]!r} is in both observations and encoders; a custom encoder gets unprocessed "
+                "observations, so leave it out of observations"
             )
         return self
 
 
-WHO_DRAWS_IN_ORDER = "on-policy algorithms draw the parts of an action one after the other"
+WHO_DRAWS_IN_ORDER = "only on-policy algorithms sample the parts of an action one after another"
 
-WHO_EMBEDS_ACTIONS = "on-policy algorithms, dqn and those derived from it embed actions"
+WHO_EMBEDS_ACTIONS = "only on-policy algorithms, dqn and its variants support action embeddings"
 
 
 WHO_IS_RECURRENT = (
-    "on-policy algorithms, sac, redq, tqc, ddpg, td3, r2d2, r2d3, vdn, qmix, es, ars, cmaes, cem and bc have recurrent "
-    "networks"
+    "only on-policy algorithms, sac, redq, tqc, ddpg, td3, r2d2, r2d3, vdn, qmix, es, ars, cmaes, cem and bc "
+    "support recurrent networks"
 )
 
 
-WHO_HAS_PRIVILEGES = "on-policy algorithms, marwil, sac, ddpg, td3 and rlpd have critics that see other parts"
+WHO_HAS_PRIVILEGES = (
+    "only on-policy algorithms, marwil, sac, ddpg, td3 and rlpd support critics that see other parts than the actor"
+)
 
 
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
@@ -241,17 +244,17 @@ class FeedForwardModelConfig(ModelConfig):
     """Settings of a policy's network without a recurrent core."""
 
 
-@fixed("steps of adaptation are about present observations alone", views={})
+@fixed("adaptation steps use only the current observation", views={})
 class AdaptableModelConfig(FeedForwardModelConfig):
     """Settings of the network of a meta-learned policy, which adapts to tasks by gradient steps."""
 
 
-NO_VIEWS = "views are of a policy's own observations, of which this one does not learn alone"
+NO_VIEWS = "views cover only the policy's own observations, but this algorithm learns from others too"
 
 
 @fixed(NO_VIEWS, views={})
-@fixed("the value network has inputs of its own", shared_value=False)
-@fixed("networks whose values are normalised are built by rlrun", module=None, use_sde=False, sde_sample_freq=None)
+@fixed("the value network has separate inputs", shared_value=False)
+@fixed("rlrun builds networks with normalized values itself", module=None, use_sde=False, sde_sample_freq=None)
 @fixed(WHO_HAS_PRIVILEGES, actor_sees=None, critic_sees=None)
 class StateValueModelConfig(ModelConfig):
     """Settings of the networks of a policy and of a centralized value function, which may see more than the policy.
@@ -269,17 +272,17 @@ class NormalizedValueModelConfig(StateValueModelConfig):
 
 
 @fixed(WHO_DRAWS_IN_ORDER, autoregressive=False)
-@fixed("there is no value network", shared_value=False)
-@fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
+@fixed("the algorithm has no value network", shared_value=False)
+@fixed("actions are not drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
 class QModelConfig(FeedForwardModelConfig):
     """Settings of a Q network, which maps an observation to the values of all actions."""
 
 
 @fixed(WHO_DRAWS_IN_ORDER, autoregressive=False)
 @fixed(WHO_EMBEDS_ACTIONS, action_embeddings=None)
-@fixed("there is no value network", shared_value=False)
-@fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
-@fixed("networks of teams are built by rlrun", module=None)
+@fixed("the algorithm has no value network", shared_value=False)
+@fixed("actions are not drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
+@fixed("rlrun builds the networks of teams itself", module=None)
 @fixed(NO_VIEWS, views={})
 @fixed(WHO_HAS_PRIVILEGES, actor_sees=None, critic_sees=None)
 class TeamQModelConfig(ModelConfig):
@@ -288,8 +291,8 @@ class TeamQModelConfig(ModelConfig):
 
 @fixed(WHO_DRAWS_IN_ORDER, autoregressive=False)
 @fixed(WHO_EMBEDS_ACTIONS, action_embeddings=None)
-@fixed("there is no value network", shared_value=False)
-@fixed("networks that take actions are built by rlrun", module=None)
+@fixed("the algorithm has no value network", shared_value=False)
+@fixed("rlrun builds networks that take actions as input itself", module=None)
 class CriticsModelConfig(ModelConfig):
     """Settings of the networks of an actor and its critics (Q functions).
 
@@ -301,7 +304,7 @@ class CriticsModelConfig(ModelConfig):
     """Normalization of the critics' dense layers, where the actor has none; null for `normalization`."""
 
 
-@fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
+@fixed("actions are not drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
 class ActorQModelConfig(CriticsModelConfig):
     """Settings of the networks of a deterministic actor and its Q functions, with an optional recurrent core."""
 
@@ -312,12 +315,12 @@ class ActionValueModelConfig(ActorQModelConfig):
     """Settings of the networks of a deterministic actor and its Q functions, without a recurrent core."""
 
 
-@fixed("candidates are not shown what their actions gave", views={})
-@fixed("there is no value network", shared_value=False)
-@fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
+@fixed("candidates do not see the results of their actions", views={})
+@fixed("the algorithm has no value network", shared_value=False)
+@fixed("actions are not drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
 @fixed(WHO_DRAWS_IN_ORDER, autoregressive=False)
 @fixed(WHO_EMBEDS_ACTIONS, action_embeddings=None)
-@fixed("networks of candidates are built by rlrun", module=None)
+@fixed("rlrun builds the networks of candidates itself", module=None)
 @fixed(WHO_HAS_PRIVILEGES, actor_sees=None, critic_sees=None)
 class ActorModelConfig(ModelConfig):
     """Settings of the network of a deterministic policy for evolution strategies and similar black-box optimizers."""

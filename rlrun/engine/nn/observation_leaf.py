@@ -146,13 +146,13 @@ class ObservationLeaf:
         shape = "x".join(map(str, self.shape)) or "1"
         match self.kind:
             case "mask":
-                return "action mask, which the network does not see"
+                return "action mask, not an input of the network"
             case "actions":
                 return f"{self.shape[1]} features of each of {self.shape[0]} actions, embedded"
             case "entity_mask":
                 return f"mask of {shape} entities"
             case "choices" if len(self.shape) > 1:
-                return f"{shape}, one-hot of {self.width:,} values in all"
+                return f"{shape}, one-hot of {self.width:,} values in total"
             case "choices":
                 return f"one-hot of {', '.join(map(str, self.sizes))} values"
             case "one_hot":
@@ -163,16 +163,18 @@ class ObservationLeaf:
                 masked = f"those in {self.mask}" if self.mask else "all of them"
                 return f"entities {shape}, {self._scaling()}, {self.pooling} over {masked}, {self.width} numbers"
             case "image":
-                return f"image {shape} through {self.conv or 'convolutions of its own'}, {self._scaling()}"
+                return f"image {shape} through {self.conv or 'custom convolutions'}, {self._scaling()}"
         if self.own is not None:
             return f"{shape} through {self.own.path}, {self.width} numbers"
-        return f"vector of {shape}, {'normalised by running moments' if self.is_normalized else self._scaling()}"
+        return (
+            f"vector of {shape}, {'normalized by running mean and variance' if self.is_normalized else self._scaling()}"
+        )
 
     def _values(self) -> str:
         return f"{self.sizes[0]} values ({self.starts[0]} to {self.starts[0] + self.sizes[0] - 1})"
 
     def _scaling(self) -> str:
         if not self.is_scaled:
-            return "as it is"
+            return "unscaled"
         below = f"{self.low:g} subtracted, " if self.low else ""
         return f"{below}scaled by {f'1/{1 / self.scale:g}' if self.scale < 1 else f'{self.scale:g}'}"

@@ -82,7 +82,7 @@ def observation_leaves(
         if unknown := sorted(paths.keys() - set(known)):
             told = ", ".join(f"{path!r}" for path in known)
             near = did_you_mean(unknown[0], known)
-            raise UsageError(f"model.{name}: {unknown[0]!r} is no part of an observation; there are {told}{near}")
+            raise UsageError(f"model.{name}: the observation has no part {unknown[0]!r}; its parts are {told}{near}")
     return tree
 
 
@@ -110,7 +110,7 @@ class _Reading:
                 return tuple(self.leaves(part, _within(path, i)) for i, part in enumerate(space.spaces))
         kind = kind_of(space)
         if kind is None:
-            raise UsageError(f"no network takes observations of {space}: they are {kinds_in_words()}")
+            raise UsageError(f"networks do not support observations in {space}, only {kinds_in_words()}")
         if path in self.encoders:
             return _own_leaf(space, self.encoders[path], path)
         if kind.meaning == "numbers":
@@ -119,7 +119,7 @@ class _Reading:
         if kind.meaning == "choices":
             return self._choices_leaf(space, shape, path)
         if path in self.settings:
-            raise UsageError(f"model.observations: {path!r} is {space}, of which there is nothing to set")
+            raise UsageError(f"model.observations: {path!r} is {space}, which has no settings; leave it out")
         return ObservationLeaf("vector", shape)
 
     def _entity_masks(self, space: Dict, path: str) -> dict[str, ObservationLeaf]:
@@ -133,11 +133,13 @@ class _Reading:
             if mask == key or mask not in space.spaces:
                 others = [other for other in space.spaces if other != key]
                 told = ", ".join(f"{other!r}" for other in others) or "nothing"
-                raise UsageError(f"{own} is no part next to it: {mask!r}; there is {told}{did_you_mean(mask, others)}")
+                raise UsageError(
+                    f"{own} is not a sibling part: {mask!r}; available are {told}{did_you_mean(mask, others)}"
+                )
             if not isinstance(space[mask], Box | MultiBinary) or space[mask].shape != part.shape[:1]:
                 raise UsageError(
-                    f"{own} is {space[mask]}, not a Box or MultiBinary of shape {part.shape[:1]}: a number for each "
-                    "entity, 1 where there is one and else 0"
+                    f"{own} must be a Box or MultiBinary of shape {part.shape[:1]} (1 for each entity that "
+                    f"exists, else 0), not {space[mask]}"
                 )
             masks[mask] = ObservationLeaf("entity_mask", space[mask].shape)
         return masks
@@ -146,8 +148,7 @@ class _Reading:
         setting = self.settings.get(path, DEFAULT)
         if setting.bounds is not None or setting.encode_as not in (None, "one_hot", "embedding"):
             raise UsageError(
-                f"model.observations: {path!r} is {space}; only of a Box there is more to set than encode_as: one_hot "
-                "or embedding"
+                f"model.observations: {path!r} is {space}, which supports only encode_as: one_hot or embedding"
             )
         sizes, starts = choice_ranges(space)
         if setting.encode_as != "embedding":
@@ -205,12 +206,13 @@ def _check_shape(kind: Encoding, shape: tuple[int, ...], path: str) -> None:
     """
     if kind == "image" and len(shape) not in (2, 3, 4):
         raise UsageError(
-            f"model.observations: {path!r} of shape {shape} is no image: those are [height, width], with channels "
-            "first or last, and perhaps stacked along a fourth axis in front"
+            f"model.observations: {path!r} of shape {shape} is not an image; images have shape [height, "
+            "width], optionally with channels first or last and with a leading stack axis"
         )
     if kind == "entities" and len(shape) != 2:
         raise UsageError(
-            f"model.observations: {path!r} of shape {shape} are no entities: those are [entities, features]"
+            f"model.observations: {path!r} of shape {shape} cannot be encoded as entities, which need shape "
+            "[entities, features]"
         )
 
 
@@ -218,8 +220,8 @@ def _no_whole_numbers(kind: Encoding, found: str) -> UsageError:
     """Error: an observation that is found cannot be one-hot or learned vectors."""
     vectors = "one-hot" if kind == "one_hot" else "learned"
     return UsageError(
-        f"model.observations: {found}, and {vectors} vectors are made of whole numbers with at most "
-        f"{MOST_SCALED_VALUES:,} values: set its bounds, or encode_as: vector"
+        f"model.observations: {found}, but {vectors} encodings support whole numbers with at most "
+        f"{MOST_SCALED_VALUES:,} values: set bounds, or encode_as: vector"
     )
 
 

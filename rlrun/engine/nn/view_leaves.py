@@ -71,8 +71,8 @@ def _stacked(leaf: ObservationLeaf, number: int) -> ObservationLeaf:
             # The padding before an episode's start is none of the values, so it is encoded as zeros.
             return ObservationLeaf("one_hot", shape, (max(leaf.sizes),), leaf.starts[:1])
     raise UsageError(
-        f"model.views.obs: {number}: vectors, choices that all begin with the same number, and images that are no "
-        f"stacks yet can be stacked, not {leaf.describe()}"
+        f"model.views.obs: {number}: only vectors, choices that all start at the same number, and unstacked "
+        f"images can be stacked, not {leaf.describe()}"
     )
 
 
@@ -85,4 +85,4 @@ def _action_leaf(space: gymnasium.Space[Any], number: int) -> ObservationLeaf:
             return ObservationLeaf("one_hot", (number, space.nvec.size), (int(space.nvec.max()),), (0,))
         case Box() | MultiBinary():
             return ObservationLeaf("vector", (number, math.prod(space.shape)))
-    raise UsageError(f"model.views.prev_actions: of {space} no network sees earlier actions")
+    raise UsageError(f"model.views.prev_actions does not support actions in {space}; leave it out")

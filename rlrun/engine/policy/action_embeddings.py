@@ -33,19 +33,19 @@ def check_action_embeddings(
         UsageError: If actions are not Discrete, the entry `key` is not a Box [A, F], or nothing else is observed.
     """
     if not isinstance(action_space, Discrete):
-        raise UsageError(f"model.action_embeddings: the actions of a list are Discrete, not {action_space}")
+        raise UsageError(f"model.action_embeddings needs Discrete actions, not {action_space}")
     parts = observation_space.spaces if isinstance(observation_space, Dict) else {}
     space, number = parts.get(key), int(action_space.n)
     if not isinstance(space, Box) or len(space.shape) != 2 or space.shape[0] != number:
-        found = f"is {space}" if key in parts else "is not there"
+        found = f"is {space}" if key in parts else "is missing"
         raise UsageError(
-            f"model.action_embeddings: the observation's part {key!r} {found}, but {action_space} needs a Box of shape "
-            f"({number}, F): the features of each action, zeros for those that cannot be taken"
+            f"model.action_embeddings: the observation's part {key!r} {found}, but {action_space} needs a Box "
+            f"of shape ({number}, F) with the features of each action, zeros for unavailable ones"
         )
     if not set(parts) - {key, ACTION_MASK}:
         raise UsageError(
-            f"model.action_embeddings: the observation holds nothing but the actions' features {key!r}: add what it "
-            "is to see of the state"
+            f"model.action_embeddings: the observation contains only the action features {key!r}: add a part "
+            "that describes the state"
         )
 
 

@@ -61,8 +61,8 @@ def policy_leaves(
     check_action_mask(observation_space, action_space)
     if has_privileges(model) and (model.shared_value or model.module is not None):
         raise UsageError(
-            "model: an actor and critics that see different parts share no layers, and are built by rlrun; leave out "
-            "actor_sees and critic_sees, or shared_value and module"
+            "model: if actor and critics see different parts of the observation, rlrun builds them without "
+            "shared layers; leave out actor_sees and critic_sees, or shared_value and module"
         )
     leaves = observation_leaves(
         observation_space,

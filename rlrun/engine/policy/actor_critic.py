@@ -67,14 +67,16 @@ class ActorCriticPolicy(Policy):
             )
         else:
             if streams:
-                raise UsageError("model.module: the values of curiosity and constraint need a network of rlrun's own")
+                raise UsageError(
+                    "model.module: curiosity and constraint do not work with a custom network; leave out module"
+                )
             num_outputs = self.action_space.num_outputs
             self.module, returned = load_internal(CUSTOM_NETWORK)(model, spaces.observation, num_outputs, seed)
             found = [tuple(part.shape) for part in returned] if isinstance(returned, tuple) else type(returned).__name__
             if found != [(2, num_outputs), (2,)]:
                 raise UsageError(
-                    f"the network {model.module} must return outputs [N, {num_outputs}] and values [N]; for N = 2 it "
-                    f"returned {found}"
+                    f"network {model.module} must return outputs [N, {num_outputs}] and values [N]; for N = 2 "
+                    f"it returned {found}"
                 )
             self.network = TorchNetwork(self.module, custom_heads=("outputs", "value"))
         self.parameters = FlatParameters(self.module)

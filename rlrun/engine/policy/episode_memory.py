@@ -160,7 +160,9 @@ class EpisodeMemory:
         if self.state_size:
             recurrent = np.array(state["recurrent_state"], np.float32)
             if recurrent.shape[1:] != (self.state_size,):
-                raise ValueError(f"a recurrent state {recurrent.shape} of a network that has {self.state_size}")
+                raise ValueError(
+                    f"a recurrent state of shape {recurrent.shape}, but the network has size {self.state_size}"
+                )
             self.recurrent = recurrent
         if self.views is not None:
             self.views.load_state(state["views"])

@@ -67,11 +67,13 @@ class FlatParameters:
             ValueError: If names or shapes differ from the module's.
         """
         if unknown := ", ".join(name for name in named if name not in self._by_name):
-            raise ValueError(f"there is no parameter {unknown} here")
+            raise ValueError(f"unknown parameter {unknown}")
         for slot in self.slots:
             if slot.name not in named or tuple(named[slot.name].shape) != slot.shape:
                 found = f"shape {tuple(named[slot.name].shape)}" if slot.name in named else "no such parameter"
-                raise ValueError(f"parameter {slot.name} has shape {slot.shape} here, and {found} in what is loaded")
+                raise ValueError(
+                    f"parameter {slot.name} has shape {slot.shape} in the network, but {found} in the loaded weights"
+                )
         return np.concatenate([named[slot.name].ravel() for slot in self.slots]).astype(np.float32)
 
     def slot(self, name: str) -> ParameterSlot:
@@ -81,7 +83,7 @@ class FlatParameters:
             ValueError: If no parameter has that name.
         """
         if name not in self._by_name:
-            raise ValueError(f"there is no parameter {name}; there are {', '.join(self._by_name)}")
+            raise ValueError(f"unknown parameter {name}; must be one of {', '.join(self._by_name)}")
         return self._by_name[name]
 
     def range_under(self, prefix: str) -> tuple[int, int]:
@@ -98,10 +100,10 @@ class FlatParameters:
     def _range_under(self, prefix: str) -> tuple[int, int]:
         slots = [slot for slot in self.slots if slot.name.startswith(prefix)]
         if not slots:
-            raise ValueError(f"no parameter's name begins with {prefix!r}")
+            raise ValueError(f"no parameter name starts with {prefix!r}")
         start, size = slots[0].offset, sum(slot.size for slot in slots)
         if slots[-1].offset + slots[-1].size != start + size:
-            raise ValueError(f"the parameters under {prefix!r} are not side by side")
+            raise ValueError(f"the parameters with prefix {prefix!r} are not contiguous")
         return start, size
 
     def slots_of(self, prefix: str, start: int) -> dict[str, ParameterSlot]:

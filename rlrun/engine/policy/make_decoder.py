@@ -68,8 +68,7 @@ def decoded_network(
     """
     if model.use_sde and not spec.is_dense:
         raise UsageError(
-            "model.use_sde: noise as a function of encoders with parameters, as of images, or of attention is not "
-            "supported; leave it out"
+            "model.use_sde does not support learned encoders (such as for images) or attention; leave it out"
         )
     with seeded(seed):
         own = NetworkModule(spec)
@@ -90,7 +89,7 @@ def check_state_dependent_noise(actions: AnyActions, model: ModelConfig) -> None
     if not model.use_sde:
         return
     if not isinstance(actions, load_internal(ACTION_SPACES["Box"])) or model.module is not None:
-        raise UsageError("model.use_sde: only the continuous actions of rlrun's own networks are explored that way")
+        raise UsageError("model.use_sde works only with continuous actions and rlrun's own networks; leave it out")
 
 
 def make_decoder(leaves: ObservationTree, actions: AnyActions, model: ModelConfig, seed: int) -> Decoder | None:

@@ -73,8 +73,8 @@ class StochasticActorPolicy(Policy):
             found = tuple(returned.shape) if isinstance(returned, Tensor) else type(returned).__name__
             if found != (2, num_outputs):
                 raise UsageError(
-                    f"the network {model.module} must return outputs [N, {num_outputs}] for a policy without values; "
-                    f"for N = 2 it returned {found}"
+                    f"network {model.module} must return outputs [N, {num_outputs}] for a policy without "
+                    f"values; for N = 2 it returned {found}"
                 )
             self.network = TorchNetwork(self.module, custom_heads=("outputs",))
         self.parameters = FlatParameters(self.module)

@@ -65,8 +65,8 @@ def stores_for(
     if frame_stack is not None and not has_frames(fragment) and not any(map(is_stack, leaves(fragment["obs"]))):
         shapes = ", ".join(str(leaf.shape[2:]) for leaf in leaves(fragment["obs"]))
         raise UsageError(
-            f"replay.frame_stack is {frame_stack}, but no part of the observation is a stack of that many images: "
-            f"its shape is {shapes}"
+            f"replay.frame_stack is {frame_stack}, but no part of the observation is a stack of that many "
+            f"images: the shapes are {shapes}"
         )
     for name in ("actions", *extra):
         stores[name] = map_tree(plain, fragment[name])

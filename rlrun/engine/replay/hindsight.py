@@ -84,17 +84,17 @@ class Hindsight:
         obs = fragment["obs"]
         if not isinstance(obs, dict) or not {DESIRED, ACHIEVED} <= obs.keys():
             raise UsageError(
-                f"replay.hindsight: observations must be a Dict with {DESIRED} and {ACHIEVED}, and no history "
-                "(model.views); leave hindsight out for other envs"
+                f"replay.hindsight: observations must be a Dict with {DESIRED} and {ACHIEVED}, without "
+                "history (model.views); leave out hindsight for other envs"
             )
         t, slot = fragment["valid"].nonzero()
         achieved, desired = obs[ACHIEVED][t + 1, slot], obs[DESIRED][t, slot]
         computed, given = self._goals.rewards(achieved, desired), fragment["rewards"][t, slot]
         if len(wrong := np.flatnonzero(~np.isclose(computed, given, rtol=1e-4, atol=1e-5))):
             raise UsageError(
-                f"replay.hindsight: compute_reward gives {computed[wrong[0]]:g} for a step that was rewarded with "
-                f"{given[wrong[0]]:g}. Rewards must be a function of achieved and desired goal alone: leave out what "
-                "changes them afterwards, such as clip_rewards and wrappers"
+                f"replay.hindsight: compute_reward returns {computed[wrong[0]]:g} for a step whose reward was "
+                f"{given[wrong[0]]:g}. Rewards must depend only on achieved and desired goal: leave out "
+                "everything that changes them afterwards, such as clip_rewards and wrappers"
             )
         self._checked_steps += len(t)
 

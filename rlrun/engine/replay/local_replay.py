@@ -185,7 +185,8 @@ def local_replay(
         return LocalReplay(buffer, workers)
     if not isinstance(config, SequenceReplayConfig):
         raise UsageError(
-            f"a replay of sequences needs settings of rlrun.plugin:SequenceReplayConfig, not {type(config).__name__}"
+            "a sequence replay buffer needs settings of class rlrun.plugin:SequenceReplayConfig, not "
+            f"{type(config).__name__}"
         )
     make = load_internal(EXPERIENCES["sequences"])
     return LocalReplay(make(config, num_workers=number, n_step=n_step, gamma=gamma, seed=seed), workers)

@@ -86,7 +86,7 @@ class PrioritizedSampler(RowSampler):
             RuntimeError: All priorities are 0.
         """
         if not self._tree.total:
-            raise RuntimeError("nothing can be drawn from a replay that holds no whole step")
+            raise RuntimeError("the replay buffer contains no complete step to sample")
         return self._tree.draw((generator.random(number) + np.arange(number)) / number)
 
     def weights(self, indices: Indices, beta: float) -> NDArray[np.float32]:
@@ -133,4 +133,4 @@ class PrioritizedSampler(RowSampler):
         self._tree.set_all(state["values"])
         self._largest = float(state["largest"])
         if not 0 < self._largest < math.inf:
-            raise ValueError(f"the largest priority is {self._largest}")
+            raise ValueError(f"invalid largest priority {self._largest}")

@@ -17,9 +17,9 @@ from rlrun.engine.settings.metric import Metric
 Awaited = tuple[tuple[Any, ...], float]
 """Ray references and a deadline (`time.monotonic`) to wait for; no state changes before one of these is ready."""
 
-GIGABYTES = Metric("replay/gigabytes", "GB", "Memory, or disk space, allocated for the replay buffer")
+GIGABYTES = Metric("replay/gigabytes", "GB", "Memory or disk space allocated for the replay buffer")
 """Metric of every replay buffer."""
-RESTARTS = Metric("replay_shard_restarts", "shards", "Replay shards that were restarted, empty")
+RESTARTS = Metric("replay_shard_restarts", "shards", "Replay shards that were restarted and so lost their data")
 """Metric of a replay buffer in shards."""
 
 

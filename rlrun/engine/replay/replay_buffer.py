@@ -59,7 +59,7 @@ class ReplayBuffer:
     ) -> None:
         if config.hindsight is not None and make_goals is None:
             raise UsageError(
-                "replay.hindsight relabels goals of a single-agent env, from a replay of its own steps; leave it out"
+                "replay.hindsight works only for a single-agent env whose own steps are replayed; leave it out"
             )
         self.config = config
         self.stored_steps = 0
@@ -163,7 +163,7 @@ class ReplayBuffer:
         """
         self.drawn_batches += number
         if self._sampler is None:
-            raise RuntimeError("nothing can be drawn from a replay that holds no whole step")
+            raise RuntimeError("the replay buffer contains no complete step to sample")
         indices, weights = self._sampler.draw(self._generator, batch_size, number, env_steps)
         batch = self._ring.gather(indices)
         if self._hindsight is not None:
@@ -259,5 +259,5 @@ class ReplayBuffer:
             hindsight.load_state(kept["hindsight"])
         initial = None if kept["told"] is None else np.array(kept["told"], np.float32)
         if initial is not None and initial.shape != (self._ring.streams.num_indices,):
-            raise ValueError(f"priorities {initial.shape} of {self._ring.streams.num_indices} rows")
+            raise ValueError(f"priorities of shape {initial.shape} for {self._ring.streams.num_indices} rows")
         self._initial_priorities = initial

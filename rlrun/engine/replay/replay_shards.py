@@ -331,7 +331,7 @@ class ReplayShards:
         states = state["shards"]
         if len(states) != self.num_shards:
             raise CheckpointError(
-                f"the checkpoint was saved with {len(states)} replay shards and cannot be continued with "
+                f"the checkpoint was saved with {len(states)} replay shards and cannot be resumed with "
                 f"{self.num_shards}"
             )
         actors = self._started()

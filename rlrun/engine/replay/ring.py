@@ -112,8 +112,9 @@ class ReplayRing:
         least = length + self.n_step + 2 + self._reach
         if least > self.rows:
             raise UsageError(
-                f"a replay of {self.capacity:,} steps has {self.rows} rows for each env and is too small for fragments "
-                f"of {length}: set replay.capacity to at least {least * self.num_workers * self.num_slots:,}"
+                f"a replay buffer of {self.capacity:,} steps has {self.rows} rows per env, too few for "
+                f"fragments of {length}: set replay.capacity to at least "
+                f"{least * self.num_workers * self.num_slots:,}"
             )
         cursor = self.streams.shared(worker)
         if cursor is not None:
@@ -253,7 +254,7 @@ class ReplayRing:
             RuntimeError: No step can be sampled yet.
         """
         if not self.ready.number:
-            raise RuntimeError("nothing can be drawn from a replay that holds no whole step")
+            raise RuntimeError("the replay buffer contains no complete step to sample")
         return self.streams.draw(generator, number, times, self.ready.flags.reshape(-1))
 
     def gather(self, indices: Indices) -> SampleBatch:

@@ -53,7 +53,7 @@ class SequenceReplay:
 
     def __init__(self, config: SequenceReplayConfig, *, num_workers: int, n_step: int, gamma: float, seed: int) -> None:
         if config.hindsight is not None:
-            raise UsageError("replay.hindsight relabels single transitions, not sequences of a recurrent network")
+            raise UsageError("replay.hindsight does not support sequences of a recurrent network; leave it out")
         self.config = config
         self.n_step = n_step
         self.gamma = gamma
@@ -103,7 +103,7 @@ class SequenceReplay:
             if not self._ready.size:
                 self._allocate(fragment["state"].shape[2])
             if (width := self._recurrent.shape[3]) != (own := fragment["state"].shape[2]):
-                raise CheckpointError(f"the checkpoint's replay has recurrent states of {width} numbers, not {own}")
+                raise CheckpointError(f"the checkpoint's replay buffer has recurrent states of size {width}, not {own}")
             self._note(inserted, fragment["state"][inserted.steps, inserted.slots])
         self.num_ready = int(np.count_nonzero(self._ready))
         steps = int(np.count_nonzero(fragment["valid"]))
@@ -152,8 +152,8 @@ class SequenceReplay:
         if ring.rows < self._span + self.config.stride:
             least = (self._span + self.config.stride) * ring.num_workers * ring.num_slots
             raise UsageError(
-                f"a replay of {ring.capacity:,} steps has {ring.rows} rows for each env and is too small for sequences "
-                f"of {self._span}: set replay.capacity to at least {least:,}"
+                f"a replay buffer of {ring.capacity:,} steps has {ring.rows} rows per env, too few for "
+                f"sequences of {self._span}: set replay.capacity to at least {least:,}"
             )
         shape = (ring.num_workers, -(-ring.rows // self.config.stride), ring.num_slots)
         self._ready, self._recurrent = np.zeros(shape, np.bool_), np.zeros((*shape, width), np.float32)
@@ -261,9 +261,12 @@ class SequenceReplay:
         ready, recurrent = np.array(kept["ready"], np.bool_), np.array(kept["recurrent_state"], np.float32)
         ring, places = self._ring, -(-self._ring.rows // self.config.stride)
         if ready.size and ready.shape != (ring.num_workers, places, ring.num_slots):
-            raise ValueError(f"sequences {ready.shape} in a replay of {ring.num_workers, places, ring.num_slots}")
+            raise ValueError(
+                f"sequences of shape {ready.shape} for a replay buffer of shape "
+                f"{ring.num_workers, places, ring.num_slots}"
+            )
         if ready.size and (recurrent.ndim != 4 or recurrent.shape[:3] != ready.shape):
-            raise ValueError(f"recurrent states {recurrent.shape} of sequences {ready.shape}")
+            raise ValueError(f"recurrent states of shape {recurrent.shape} for sequences of shape {ready.shape}")
         self._ready, self._recurrent = ready, recurrent
         self.num_ready = int(np.count_nonzero(self._ready))
         self.load_draws(kept)

@@ -230,12 +230,12 @@ class Streams:
         """Restores the write positions from `state()` of a buffer with the same shape."""
         self._are_apart = [bool(are_apart) for are_apart in state["are_apart"]]
         if len(self._are_apart) != self.num_workers:
-            raise ValueError(f"streams of {len(self._are_apart)} workers, and there are {self.num_workers}")
+            raise ValueError(f"saved streams of {len(self._are_apart)} workers, but the run has {self.num_workers}")
         self._cursors = [[] for _ in range(self.num_workers)]
         cursors: NDArray[np.int64] = np.asarray(state["cursors"])
         for worker, start, stop, head, filled, begun in cursors.tolist():
             if not (0 <= worker < self.num_workers and 0 <= start < stop <= self.num_slots):
-                raise ValueError(f"there are no env slots {start} to {stop} of worker {worker}")
+                raise ValueError(f"worker {worker} has no env slots {start} to {stop}")
             if not (0 <= head <= self.rows and 0 <= filled <= self.rows):
                 raise ValueError(f"a stream of {self.rows} rows cannot be at row {head} with {filled} filled")
             self._cursors[worker].append(Cursor(slice(start, stop), head, filled, bool(begun)))

@@ -94,7 +94,7 @@ class SumTree:
         """
         top_sums = self._summed_top()
         if not top_sums[-1] > 0.0:
-            raise ValueError("nothing can be drawn from numbers that are all zero")
+            raise ValueError("cannot sample, because all priorities are zero")
         rest = fractions * top_sums[-1]
         from_end = top_sums[1:-1].searchsorted(rest, side="right")
         indices: Indices = len(self._levels[-1]) - 1 - from_end

@@ -77,7 +77,7 @@ class Novelty(ABC):
 
     def losses(self, views: Views, batch: SampleBatch) -> Tensor:
         """Computes the losses of the trained networks for each of L steps in S sequences, [S, L]."""
-        raise TypeError(f"{type(self).__name__} has nothing to learn")
+        raise TypeError(f"{type(self).__name__} has no loss to minimize")
 
     def run(self, name: str, views: Views, inputs: Mapping[str, Any]) -> Tensor:
         """Computes the K output features of the network with a given name, for S sequences of L steps, [S, L, K]."""
@@ -124,7 +124,7 @@ class IntrinsicCuriosityModule(Novelty):
 
     def __init__(self, leaves: Any, actions: AnyActions, config: CuriosityConfig, model: ModelConfig) -> None:
         if not isinstance(actions, DiscreteActions | GaussianBoxActions):
-            raise UsageError("curiosity.kind icm is for Discrete and Box actions; take rnd")
+            raise UsageError("curiosity.kind: icm supports only Discrete and Box actions; use rnd")
         self.actions = actions
         self.forward_weight = config.forward_weight
         width = config.features

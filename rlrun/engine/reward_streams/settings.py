@@ -47,7 +47,9 @@ class CuriosityConfig(ConfigModel):
     @classmethod
     def _returns_are_bounded(cls, gamma: float) -> float:
         if gamma == 1:
-            raise ValueError("it must be below 1: intrinsic returns never end, and without a discount grow for ever")
+            raise ValueError(
+                "must be below 1, because intrinsic returns continue across episodes and would grow without bound"
+            )
         return gamma
 
 

@@ -24,27 +24,27 @@ CURIOSITY_OBS, CURIOSITY_NEXT_OBS = "curiosity_obs", "curiosity_next_obs"
 """Columns of the observation before and after a step, as inputs of the novelty networks, trees of [T, B, ...]."""
 
 
-INTRINSIC_REWARD = Metric("intrinsic_reward_mean", "", "Mean intrinsic reward of the steps of this iteration")
+INTRINSIC_REWARD = Metric("intrinsic_reward_mean", "", "Mean intrinsic reward per step in this iteration")
 """Metric of curiosity's rewards."""
 
 CURIOSITY_METRICS = (
     INTRINSIC_REWARD,
-    Metric("learner/intrinsic_value_loss", "", "Squared error of the values of intrinsic rewards", mode="min"),
+    Metric("learner/intrinsic_value_loss", "", "Mean squared error of intrinsic values", mode="min"),
 )
 """Metrics of every kind of curiosity."""
 
 NOVELTY_METRICS = (
-    Metric("learner/curiosity/loss", "", "Loss of the networks that learn what was seen", mode="min"),
-    Metric("learner/curiosity/grad_norm", "", "Norm of its gradient before it is clipped"),
+    Metric("learner/curiosity/loss", "", "Loss of the curiosity networks", mode="min"),
+    Metric("learner/curiosity/grad_norm", "", "Norm of the curiosity networks' gradient before clipping"),
 )
 """Metrics of the kinds of curiosity whose networks learn."""
 
-MULTIPLIER = Metric("lagrange_multiplier", "", "Weight of the costs' advantages relative to those of rewards")
+MULTIPLIER = Metric("lagrange_multiplier", "", "Weight of cost advantages relative to reward advantages")
 """Metric of a constraint's multiplier."""
 
 CONSTRAINT_METRICS = (
     MULTIPLIER,
-    Metric("learner/cost_value_loss", "", "Mean squared error of the values of costs", mode="min"),
+    Metric("learner/cost_value_loss", "", "Mean squared error of cost values", mode="min"),
 )
 """Metrics of a constraint."""
 

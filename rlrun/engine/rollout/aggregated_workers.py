@@ -91,8 +91,8 @@ class AggregatedWorkers:
         self._restarts_of_workers += sum(joined.worker_restarts for joined in arrived)
         if self.restarts > self._max_restarts:
             raise TrainingFailed(
-                f"{self.restarts} rollout workers and aggregators had to be restarted, and max_worker_restarts "
-                f"allows {self._max_restarts}"
+                f"{self.restarts} rollout workers and aggregators had to be restarted, but "
+                f"max_worker_restarts allows only {self._max_restarts}"
             )
         return arrived
 

@@ -92,17 +92,19 @@ def _dense(behavior: WorkerBehavior) -> tuple[NumpyNetwork, KnownActions, Head, 
         UsageError: The policy is of another kind.
     """
     if not isinstance(behavior, BehaviorPolicy) or type(behavior.exploration) is not SampleActions:
-        raise UsageError("the policy does not draw its actions from its own distribution: ask for them by get_action")
+        raise UsageError(
+            "the policy does not sample actions from its own distribution: request actions with get_action"
+        )
     actions = behavior.action_space
     if not isinstance(actions, KnownActions):
-        raise UsageError("the policy's actions are neither Discrete nor a Box: ask for them by get_action")
+        raise UsageError("the policy's actions are neither Discrete nor Box: request actions with get_action")
     sampled = behavior.network
     network = sampled.network if isinstance(sampled, SampledActions) else None
     leaf = network.spec.leaves if isinstance(network, NumpyNetwork) and behavior.memory.views is None else None
     is_vector = isinstance(leaf, ObservationLeaf) and leaf.kind == "vector" and not leaf.is_scaled
     found = only_head(network.spec) if isinstance(network, NumpyNetwork) and is_vector else None
     if not isinstance(network, NumpyNetwork) or found is None or not _is_dense(found[0]):
-        raise UsageError("the policy's network is more than dense layers over a vector: ask for actions by get_action")
+        raise UsageError("the policy's network is not a dense network on a vector: request actions with get_action")
     return network, actions, *found
 
 

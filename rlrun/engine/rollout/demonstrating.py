@@ -88,7 +88,8 @@ def demonstrate(acts: Acts, env: EnvConfig, episodes: int, seed: int) -> tuple[D
     if isinstance(world.action_space, gymnasium.spaces.Dict | gymnasium.spaces.Tuple):
         close_or_warn(world.close, env.id, "before all episodes")
         raise UsageError(
-            f"env {env.id}: a file of demonstrations holds no nested actions: name a folder for a data set"
+            f"env {env.id}: a demonstration file cannot store nested actions: name a folder instead, to write "
+            "a data set"
         )
     shown = list(_episodes(world, acts, env, episodes, seed))
     returns = [sum(episode.rewards) for episode in shown]

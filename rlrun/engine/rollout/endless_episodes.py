@@ -76,14 +76,14 @@ class EndlessEpisodes:
         self._looks, self.is_told = False, True
         if self._agents_end:
             self._announce(
-                f"no episode of the world has ended in {env_steps:,} env steps: until one does, the returns that are "
-                "reported are those of its agents' episodes. Set env.max_episode_steps if the world does not end "
-                "episodes by itself"
+                f"no episode of the world has ended in {env_steps:,} env steps: until one does, reported "
+                "returns are those of its agents' episodes. Set env.max_episode_steps if the world does not "
+                "end episodes itself"
             )
         else:
             self._announce(
                 f"no episode has ended in {env_steps:,} env steps, so there are no returns to report: set "
-                "env.max_episode_steps if the env does not end episodes by itself"
+                "env.max_episode_steps if the env does not end episodes itself"
             )
 
 
@@ -119,15 +119,17 @@ class EpisodeWatchdog:
             if length > LONG_EPISODE or now - self._wished >= self._grace_s:
                 raise KeyboardInterrupt
         if length == LONG_EPISODE:
-            warnings.warn(f"{self._name}: {_not_ended(LONG_EPISODE)}; after {self._most:,} it fails", stacklevel=2)
+            warnings.warn(
+                f"{self._name}: {_not_ended(LONG_EPISODE)}; it fails after {self._most:,} steps", stacklevel=2
+            )
         if length > self._most:
             raise EnvError(f"{self._name}: {_not_ended(self._most)}")
 
 
 def _not_ended(steps: int) -> str:
     return (
-        f"an episode has not ended after {steps:,} steps, and its end is waited for: set env.max_episode_steps if the "
-        "env does not end episodes by itself"
+        f"waiting for the end of an episode that has not ended after {steps:,} steps: set "
+        "env.max_episode_steps if the env does not end episodes itself"
     )
 
 

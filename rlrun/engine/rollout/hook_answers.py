@@ -79,12 +79,12 @@ class HookInstance:
         """Describes why the value that the hook returned for an event is invalid; returns "" if it is valid."""
         metrics = answer.metrics if isinstance(answer, Stop) else answer
         if not isinstance(metrics, Mapping):
-            return f"must return metrics by name, a Stop or None, not {answer!r:.80}"
+            return f"must return a dict of metrics, a Stop or None, not {answer!r:.80}"
         for name, value in metrics.items():
             if not (isinstance(name, str) and is_name(name)):
-                return f"returns {name!r:.80}, which cannot name a metric: take one line of printable characters"
+                return f"returned {name!r:.80}, which is not a valid metric name: use one line of printable characters"
             if finite_number(value) is None:
-                return f"returns {name}, which must be a finite number, not {value!r:.80}"
+                return f"returned {name}, which must be a finite number, not {value!r:.80}"
         return ""
 
 

@@ -208,7 +208,7 @@ class LockstepRecorder:
         if not slots:
             return {self._policy: np.zeros(self._env.num_envs, np.bool_)}
         if len(slots) != self._env.num_envs:
-            raise ValueError(f"there are {self._env.num_envs} env slots, not {len(slots)}")
+            raise ValueError(f"the run has {self._env.num_envs} env slots, but {len(slots)} were saved")
         actions = [np.asarray(slot["actions"]) for slot in slots]
         env_actions = [self._behavior.action_space.to_env(own) for own in actions]
         for taken, own in zip(actions, env_actions, strict=True):

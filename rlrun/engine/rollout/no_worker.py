@@ -27,7 +27,7 @@ class NoWorker:
         Raises:
             RuntimeError: Always, since a training on recorded data has no rollouts.
         """
-        raise RuntimeError("a training from data alone steps no env: its dataflow must not begin with rollouts")
+        raise RuntimeError("training only from data does not step an env: its dataflow must not start with rollouts")
 
     def state(self) -> dict[str, Any]:
         """Returns an empty state for a checkpoint, since this placeholder for a worker collects nothing."""

@@ -86,7 +86,7 @@ class RewardTransform:
         """Restores the running discounted return of each slot from the result of `state()`."""
         returns: NDArray[np.float64] = np.array(state["returns"], np.float64)
         if returns.shape != self._returns.shape:
-            raise ValueError(f"the running returns have shape {returns.shape}, not {self._returns.shape}")
+            raise ValueError(f"the saved running returns have shape {returns.shape}, not {self._returns.shape}")
         self._returns = returns
 
     def reset_slots(self, slots: NDArray[np.bool_]) -> None:

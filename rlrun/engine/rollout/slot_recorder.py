@@ -262,7 +262,7 @@ class SlotRecorder:
             return {policy: np.zeros(slots, np.bool_) for policy, slots in self.slots.items()}
         saved = state["worlds"]
         if len(saved) != num_worlds:
-            raise ValueError(f"there are {num_worlds} worlds, not {len(saved)}")
+            raise ValueError(f"the run has {num_worlds} worlds, but {len(saved)} were saved")
         places = [
             EpisodePosition(as_count(own["episode"]), as_count(own["seed"]), as_count(own["length"])) for own in saved
         ]
@@ -352,12 +352,12 @@ class RecordedSlots:
             return [{}] * len(places)
         saved = [np.asarray(own) for own in state["actions"]]
         if len(saved) != self._form.slots:
-            raise ValueError(f"there are {self._form.slots} slots, not {len(saved)}")
+            raise ValueError(f"the run has {self._form.slots} slots, but {len(saved)} were saved")
         width, joint = self._form.slots // len(places), []
         for world, place in enumerate(places):
             own = np.stack(saved[world * width : (world + 1) * width], axis=1)
             if len(own) != place.length:
-                raise ValueError(f"of world {world} {len(own)} actions were saved, not {place.length}")
+                raise ValueError(f"{len(own)} actions of world {world} were saved instead of {place.length}")
             actions = self.behavior.action_space.to_env(own.reshape(place.length * width, *own.shape[2:]))
             if reason := action_mismatch(space, actions, place.length * width):
                 raise ValueError(reason)

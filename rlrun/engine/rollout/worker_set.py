@@ -139,7 +139,7 @@ class WorkerSet:
     def postprocess(self, policy: str, operators: Postprocessing) -> None:
         """Sets the operators that workers apply to a policy's batches; must be called before the workers start."""
         if self._started:
-            raise RuntimeError("the workers have started; their operators have to be named before")
+            raise RuntimeError("operators must be set before the workers start")
         self._operators[policy] = operators
 
     def gather(self, aggregators: int, batch_size: int, in_flight: int, policy: str) -> None:
@@ -154,9 +154,9 @@ class WorkerSet:
             policy: Name of the policy whose batches are joined.
         """
         if self._started:
-            raise RuntimeError("the workers have started; they have to be gathered before")
+            raise RuntimeError("gathering must be set up before the workers start")
         if not 1 <= aggregators <= self.num_workers:
-            raise ValueError(f"{self.num_workers} remote workers cannot have {aggregators} aggregators")
+            raise ValueError(f"num_aggregators ({aggregators}) must not exceed num_workers ({self.num_workers})")
         self.deliverers = tuple(range(1, aggregators + 1))
         self._aggregation = Aggregation(aggregators, batch_size, in_flight, policy)
 
@@ -169,7 +169,7 @@ class WorkerSet:
         if not self.num_workers:
             return
         if self._started:
-            raise RuntimeError("the workers have started; keep_states has to be called before")
+            raise RuntimeError("keep_states must be called before the workers start")
         self._keeps_states = True
 
     @property
@@ -242,7 +242,7 @@ class WorkerSet:
         states = state["workers"]
         if len(states) != len(self.indices):
             raise CheckpointError(
-                f"the checkpoint was saved with {len(states)} rollout workers and cannot be continued with "
+                f"the checkpoint was saved with {len(states)} rollout workers and cannot be resumed with "
                 f"{len(self.indices)}"
             )
         workers = self._workers()

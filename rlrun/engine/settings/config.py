@@ -88,7 +88,7 @@ def _with_settings(plugins: Any) -> Any:
     """Settings of each class by its import path; a bare path has none."""
     if not isinstance(plugins, list | tuple):
         given = load_internal(EXPLANATIONS["value"])(plugins)
-        raise ValueError(f"must be a list of package.module:Class, each with or without settings, not {given}")
+        raise ValueError(f"must be a list of package.module:Class, each optionally with settings, not {given}")
     return tuple({plugin: {}} if isinstance(plugin, str) else plugin for plugin in plugins)
 
 

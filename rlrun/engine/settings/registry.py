@@ -148,7 +148,7 @@ def load_object(path: str, what: str = "object") -> Any:
     module = path.partition(":")[0]
     if module.partition(".")[0] == "rlrun" and module not in PUBLIC:
         public = public_path(path)
-        where = f"write {public}" if public else f"{' and '.join(PUBLIC)} have the names that may be used"
+        where = f"write {public}" if public else f"use a name from {' and '.join(PUBLIC)}"
         raise UsageError(f"the {what} '{path}' is in a private module of rlrun: {where}")
     return load_internal(path, what)
 
@@ -173,7 +173,7 @@ def load_internal(path: str, what: str = "object") -> Any:
     module_name, colon, name = path.partition(":")
     words = [*module_name.split("."), *name.split(".")]
     if not colon or not all(word.isidentifier() for word in words):
-        raise UsageError(f"the {what} '{path}' is no import path: write package.module:Name")
+        raise UsageError(f"the {what} '{path}' is not an import path; write it as package.module:Name")
     found: Any = _import(module_name, what)
     for word in name.split("."):
         try:
@@ -194,7 +194,7 @@ def algorithm_class(name: str) -> type[Any]:
     load = load_object if ":" in name else load_internal
     found = load(_algorithm_path(name), "algorithm")
     if not isinstance(found, type):
-        raise UsageError(f"the algorithm '{name}' is not a class but {type(found).__name__}")
+        raise UsageError(f"the algorithm '{name}' must be a class, got {type(found).__name__}")
     return found
 
 
@@ -247,7 +247,7 @@ def _algorithm_path(name: str) -> str:
         return _algorithm_path(known)
     if (other := _other_algorithm(name)) is not None:
         raise UsageError(f"unknown algorithm '{name}': {other.advice}")
-    near = did_you_mean(name.lower(), algorithm_names()) or "; `rlrun algorithms` lists those that there are"
+    near = did_you_mean(name.lower(), algorithm_names()) or "; `rlrun algorithms` lists all algorithms"
     raise UsageError(f"unknown algorithm '{name}'{near}")
 
 
@@ -274,9 +274,9 @@ def _import(module_name: str, what: str) -> types.ModuleType:
             raise UserCodeError(_import_failure(module_name, what, error)) from error
         near = did_you_mean(error.name.rpartition(".")[2], _sibling_modules(error.name))
         if not near and "." not in error.name:
-            near = f"; run from the folder of {error.name}.py, or put the spec file there"
+            near = f"; run rlrun in the folder of {error.name}.py, or put the spec file there"
         raise UsageError(
-            f"the {what}'s module '{module_name}' is not found: there is no '{error.name}'{near}"
+            f"the {what}'s module '{module_name}' cannot be imported: no module named '{error.name}'{near}"
         ) from None
     except (Exception, SystemExit) as error:  # a module may raise anything, even sys.exit()
         if module_name.startswith("rlrun."):  # such as a lack of memory for torch
@@ -292,7 +292,7 @@ def _import_failure(module_name: str, what: str, error: BaseException) -> str:
         [frame for frame in trace.stack if frame.filename not in ours and not frame.filename.startswith("<frozen ")]
     )
     text = "".join(trace.format(chain=False)).rstrip()
-    return f"the {what}'s module '{module_name}' failed while it was imported:\n{text}"
+    return f"importing the {what}'s module '{module_name}' failed:\n{text}"
 
 
 def _sibling_modules(module_name: str) -> Iterable[str]:

@@ -192,7 +192,7 @@ class RunningTraining:
             UsageError: Only the policies were restored.
         """
         if not self.is_for_training:
-            raise UsageError("this was restored for acting alone; to train or save it, restore it with for_training")
+            raise UsageError("this was restored only for acting; to train or save it, restore it with for_training")
 
     def close(self) -> None:
         """Closes the dataflow, the workers, the learners and the data sets."""

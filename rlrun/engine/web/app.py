@@ -99,17 +99,17 @@ def _parsed(body: bytes) -> dict[str, Any]:
     try:
         data = _DECODER.decode(body.decode())
     except (ValueError, RecursionError) as error:
-        raise HTTPException(400, f"the request's body is no JSON: {error}") from None
+        raise HTTPException(400, f"the request body is not JSON: {error}") from None
     if not isinstance(data, dict):
-        raise HTTPException(400, "the request's body is no JSON object")
+        raise HTTPException(400, "the request body is not a JSON object")
     return data
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"it holds {name}")
+    raise ValueError(f"it contains {name}")
 
 
-_LEFT = "the client left within its request"
+_LEFT = "the client disconnected during its request"
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
@@ -123,4 +123,4 @@ def _error(error: Exception) -> JSONResponse:
         return error_answer(error.status_code, error.detail, error.code)
     if isinstance(error, HTTPException):
         return error_answer(error.status_code, error.detail, headers=error.headers)
-    return error_answer(500, "the server failed; its own output has the traceback")
+    return error_answer(500, "internal server error; the server's output has the traceback")

@@ -49,26 +49,26 @@ class Guard:
         """Status and message for a request that is refused, None for any other."""
         most = self._listening
         if not self._rates.take(scope["client"][0], time.monotonic()):
-            return 429, f"more than {most.most_requests_per_s:g} requests a second come from this address"
+            return 429, f"more than {most.most_requests_per_s:g} requests per second from this address: slow down"
         if most.token is None:
             if not _is_local_request(headers):
                 return 403, (
-                    "without a token this server answers programs on its own machine and its own page alone: the "
-                    "headers `Host` and `Origin` must name this machine, as in http://127.0.0.1"
+                    "without a token, this server answers only programs on its own machine and its own page: "
+                    "the headers `Host` and `Origin` must name this machine, as in http://127.0.0.1"
                 )
         elif scope["path"] not in self._open_paths and not hmac.compare_digest(
             headers.get(b"authorization", b""), self._expected
         ):
-            return 401, "the header 'Authorization: Bearer TOKEN' is missing or holds another token"
+            return 401, "the header 'Authorization: Bearer TOKEN' is missing or has the wrong token"
         if int(headers.get(b"content-length", 0)) > most.most_body_bytes:
             return 413, self._too_long
         if scope["path"] not in self._open_paths and not scope["state"][CONNECTION].admit():
-            return 503, f"all {most.most_connections:,} connections are taken: ask again later"
+            return 503, f"all {most.most_connections:,} connections are in use: try again later"
         return None
 
     @property
     def _too_long(self) -> str:
-        return f"the request is longer than {self._listening.most_body_bytes:,} bytes"
+        return f"the request is larger than {self._listening.most_body_bytes:,} bytes"
 
     def _limited(self, receive: Receive) -> Receive:
         """Wraps `receive` to refuse a body that is longer than allowed, also one of unstated length."""

@@ -53,18 +53,18 @@ class Listening:
     def __post_init__(self) -> None:
         if self.token is None and not is_loopback(self.host):
             raise UsageError(
-                f"other machines reach a server on {self.host}, so it takes a token: "
-                f"{_how_to_set()}, or listen on 127.0.0.1"
+                f"other machines can reach a server on {self.host}, so a token is required: {_how_to_set()}, "
+                "or listen on 127.0.0.1"
             )
         if self.key is not None and self.cert is None:
-            raise UsageError("a private key of TLS needs its certificate too")
+            raise UsageError("a TLS private key needs its certificate too")
 
     @property
     def warning(self) -> str:
         """Warning that the token is sent unencrypted between machines; "" if it is not."""
         if self.cert is not None or is_loopback(self.host):
             return ""
-        return f"the token travels unencrypted to {self.host}: use TLS, or a proxy that does, outside a trusted network"
+        return f"the token is sent unencrypted to {self.host}: outside a trusted network, use TLS, or a proxy that does"
 
 
 @lru_cache(maxsize=64)
@@ -105,13 +105,15 @@ def read_token(file: str | Path | None = None) -> str | None:
         if token is None:
             return None
     else:
-        source = f"the token's file {file}"
+        source = f"the token file {file}"
         try:
             token = Path(file).read_text("utf-8").strip()
         except (OSError, ValueError) as error:
-            raise UsageError(f"{source} cannot be read: {error}") from None
+            raise UsageError(f"cannot read {source}: {error}") from None
     if not _TOKEN.fullmatch(token):
-        raise UsageError(f"{source} holds no token of at least 16 ASCII characters without blanks: {_how_to_set()}")
+        raise UsageError(
+            f"{source} must contain a token of at least 16 ASCII characters without spaces: {_how_to_set()}"
+        )
     return token
 
 

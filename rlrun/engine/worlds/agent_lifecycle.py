@@ -58,24 +58,27 @@ class AgentLifecycle:
         yield EnvFinding("births and ends", "ok", f"{self._births} agents appeared, {self._ends} ended")
         yield from self._irregularity(
             self._never_shown,
-            "ended without ever having been shown anything",
-            "nothing is learned from it, and it counts nowhere",
-            "show an agent an observation at least one step before its end",
+            "ended without ever receiving an observation",
+            "nothing is learned from such agents, and they are not counted",
+            "give each agent an observation at least one step before its end",
         )
         yield from self._irregularity(
             self._lost,
-            "were given a reward when they had ended or before an episode in which they never appeared",
-            "no return has it, and `dropped_rewards` counts it",
-            "give the reward in the step that ends the agent, or before",
+            "received a reward after their end, or without ever appearing in the episode",
+            "such rewards belong to no return; `dropped_rewards` counts them",
+            "give the reward no later than in the step that ends the agent",
         )
         yield from self._irregularity(
             self._left,
-            "were left without an end of their own when the episode of the world ended",
-            "they count as truncated: a value of what would follow is added",
-            "say `terminateds` where nothing follows",
+            "had not ended when the world's episode ended",
+            "they count as truncated, so the value of their last observation is bootstrapped",
+            "set `terminateds` for agents that have ended",
         )
         yield from self._irregularity(
-            self._both, "ended terminated and truncated", "such an end counts as terminated: nothing is expected", ""
+            self._both,
+            "were both terminated and truncated",
+            "such an end counts as terminated: no future reward is expected",
+            "",
         )
 
     def _irregularity(self, agents: set[str], what: str, reason: str, advice: str) -> Iterator[EnvFinding]:

@@ -150,7 +150,7 @@ class ArrayVectorWorld:
     ) -> None:
         if sorted(policies) != sorted(world.groups) or len(set(policies.values())) < len(policies):
             groups = ", ".join(sorted(world.groups))
-            raise UsageError(f"env {world_id}: each group ({groups}) needs a policy of its own, not {dict(policies)}")
+            raise UsageError(f"env {world_id}: each group ({groups}) needs its own policy, not {dict(policies)}")
         self.num_worlds = world.num_worlds
         self.possible_agents: Sequence[str] = [
             f"{name}_{agent}" for name, group in world.groups.items() for agent in range(group.num_agents)
@@ -312,7 +312,7 @@ class ArrayVectorWorld:
         self._ended[:] = shown.ended
 
     def _refuse(self, doing: str, reason: str) -> NoReturn:
-        raise BadReturn(f"env {self._id} returned from {doing} what it may not ({self._where()}): {reason}")
+        raise BadReturn(f"env {self._id} returned an invalid result from {doing} ({self._where()}): {reason}")
 
     def _rows(self) -> WorldRows:
         return WorldRows(
@@ -372,10 +372,10 @@ class _GroupSlots:
             if not isinstance(array, np.ndarray) or array.shape != self._shape:
                 return f"{name} must be an array of shape {self._shape}, not {_form(array)}"
             if array.dtype.kind not in ("biu" if name in flags else "biuf"):
-                return f"{name} must hold {'True or False' if name in flags else 'numbers'}, not {_form(array)}"
+                return f"{name} must contain {'True or False' if name in flags else 'numbers'}, not {_form(array)}"
         found = dict(named_leaves(shown.observations))
         if found.keys() != self._expected.keys():
-            return f"the observations hold {sorted(found)}, and their space has {sorted(self._expected)}"
+            return f"the observations contain {sorted(found)}, but their space has {sorted(self._expected)}"
         for path, (shape, is_whole) in self._expected.items():
             leaf = found[path]
             if not isinstance(leaf, np.ndarray) or leaf.shape != shape or (is_whole and leaf.dtype.kind not in "biu"):
@@ -507,7 +507,8 @@ def array_vector_world(
         found = {mapping.policy_of(f"{group}_{agent}", 0) for agent in range(agents)}
         if len(found) > 1:
             raise UsageError(
-                f"env {world_id}: the agents of the group {group} are one policy's, not {', '.join(sorted(found))}'s"
+                f"env {world_id}: the agents of the group {group} must belong to one policy, not to "
+                f"{', '.join(sorted(found))}"
             )
         policies[group] = found.pop()
         if slots.get(policies[group], agents) != agents:

@@ -26,7 +26,7 @@ from rlrun.engine.worlds.vector_world import WorldRows
 from rlrun.engine.worlds.world import World, WorldStep
 
 NO_LOGGED_ACTIONS = (
-    "the actions here are the policy's, which learns from them alone: ask for each by get_action, or set "
+    "the policy learns only from its own actions: request each action with get_action, or set "
     "env.external.logged_actions"
 )
 """Reason of a refused `log_action` of a client."""
@@ -58,7 +58,7 @@ class ClientWorld(World):
     def reset(self, seed: int) -> Mapping[str, Any]:
         """Frees this world for the next episode that a client starts."""
         if self._episodes is None:
-            raise UsageError("an external env is stepped by its clients, and not from here")
+            raise UsageError("an external env is stepped by its clients; it cannot be stepped by rlrun")
         self._episodes.free(self._number)
         return {}
 
@@ -109,8 +109,8 @@ class ClientWait:
 
     def _notice(self, waited_s: float) -> str:
         return (
-            f"env external: no client has asked for {waited_s:.0f} s; {self._episodes.num_clients} are connected to "
-            f"{self._server.url}, and the wait continues"
+            f"env external: no client request for {waited_s:.0f} s; {self._episodes.num_clients} clients are "
+            f"connected to {self._server.url}; still waiting"
         )
 
 

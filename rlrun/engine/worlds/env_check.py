@@ -129,22 +129,22 @@ def _of_policy(policy: str, worlds: VectorWorld, shown: ShownToPolicy) -> Iterat
 def _slots(policy: str, slots: int, most: int) -> EnvFinding:
     """Finding on a policy's number of slots per world, compared with the maximum number of its living agents."""
     if most and 2 * most < slots:
-        reason = "empty slots cost memory, and count where batches are filled"
-        advice = f"policies.{policy}.slots: {most + 1}, if no policy keeps more of them alive"
-        return EnvFinding("slots", "note", f"{most} of {slots} were taken at most", reason, advice)
-    return EnvFinding("slots", "ok", f"{most} of {slots} were taken at most")
+        reason = "empty slots cost memory, and count as rows of a batch"
+        advice = f"set policies.{policy}.slots: {most + 1}, unless better policies keep more agents alive"
+        return EnvFinding("slots", "note", f"at most {most} of {slots} were in use", reason, advice)
+    return EnvFinding("slots", "ok", f"at most {most} of {slots} were in use")
 
 
 def _acting(shown: ShownToPolicy) -> Iterator[EnvFinding]:
     if not shown.observations:
         reason = "a policy whose agents never appear learns nothing"
-        yield EnvFinding("agents", "note", "none was ever there", reason, "a mapping that gives it agents")
+        yield EnvFinding("agents", "note", "none ever appeared", reason, "use a mapping that assigns agents to it")
         return
     if ends := shown.ends():
         yield EnvFinding("lives", "ok", ends)
     else:
         reason = "an agent whose episode does not end has no return"
-        yield EnvFinding("lives", "note", "none ended", reason, "env.max_episode_steps, if the world never ends")
+        yield EnvFinding("lives", "note", "none ended", reason, "set env.max_episode_steps if the world never ends")
     if shown.legal:
         yield EnvFinding("action masks", "ok", f"{np.mean(shown.legal):.0%} of the actions are legal on average")
 
@@ -155,25 +155,27 @@ def _episodes(config: EnvConfig, played: RandomRollout) -> Iterator[EnvFinding]:
         return
     if not lengths:
         found = f"none ended within {len(played.actions):,} steps"
-        reason = "without an end there is no return to report, and evaluations do not end"
-        yield EnvFinding("episodes", "note", found, reason, "env.max_episode_steps: 1000, if it never ends")
+        reason = "until an episode ends there is no return to report, and evaluations do not finish"
+        yield EnvFinding("episodes", "note", found, reason, "set env.max_episode_steps: 1000 if episodes never end")
     elif config.has_many_agents:
         yield EnvFinding("episodes", "ok", f"{len(lengths)} of {min(lengths)} to {max(lengths)} steps")
     else:
         (shown,) = played.policies.values()
         yield _episodes_of_one_agent(shown)
     if played.missing_finals:
-        found = f"{played.missing_finals} agents were cut off without a final observation"
-        reason = "values of their last step come from the observation before it"
-        yield EnvFinding("final observations", "note", found, reason, "show an agent that ends what it sees then")
+        found = f"{played.missing_finals} agents were truncated without a final observation"
+        reason = "the value of their last step uses the previous observation"
+        yield EnvFinding(
+            "final observations", "note", found, reason, "return a final observation for each agent that ends"
+        )
 
 
 def _episodes_of_one_agent(shown: ShownToPolicy) -> EnvFinding:
     found = shown.ends()
     if max(shown.lengths) == 1 and len(shown.lengths) > 1:
-        return EnvFinding("episodes", "note", found, "it is a bandit, or terminated is always True")
+        return EnvFinding("episodes", "note", found, "the env is a bandit, or terminated is always True")
     if shown.both:
-        reason = "such an end counts as terminated: no reward is expected after it"
+        reason = "such an end counts as terminated: no future reward is expected"
         return EnvFinding("episodes", "note", f"{found}, {shown.both} of them both", reason)
     return EnvFinding("episodes", "ok", found)
 
@@ -181,7 +183,7 @@ def _episodes_of_one_agent(shown: ShownToPolicy) -> EnvFinding:
 def _seeds(config: EnvConfig, repeated: VectorWorld, other: VectorWorld, played: RandomRollout) -> Iterator[EnvFinding]:
     try:
         if not repeated.seeds_episodes:
-            yield EnvFinding("seeds", "note", "single episodes cannot be seeded here", "a resume begins new episodes")
+            yield EnvFinding("seeds", "note", "this env cannot seed single episodes", "resuming starts new episodes")
             return
         with Watched(f"env {config.id}: check", lambda: [*repeated.places(), *other.places()]):
             found = seed_finding(
@@ -232,9 +234,9 @@ def _replay(config: EnvConfig, worlds: VectorWorld, played: RandomRollout) -> It
         steps = sum(place.length for place in played.places)
         yield EnvFinding("resume", "ok", f"{steps} {actions} replayed in {seconds:.2g} s, exactly")
     else:
-        found = f"{SLOTS - sum(exact)} of {SLOTS} {slots} came elsewhere when their actions were replayed"
-        reason = "it has state that seed and actions do not decide; a resume begins new episodes there"
-        yield EnvFinding("resume", "wrong", found, reason, f"make reset(seed=...) set all of the {kind}'s state")
+        found = f"{SLOTS - sum(exact)} of {SLOTS} {slots} reached a different state when their actions were replayed"
+        reason = "part of the state does not depend on seed and actions, so resuming starts new episodes there"
+        yield EnvFinding("resume", "wrong", found, reason, f"have reset(seed=...) set the whole state of the {kind}")
 
 
 def _of_world(actions: list[dict[str, Any]], world: int, worlds: VectorWorld) -> dict[str, Any]:

@@ -40,8 +40,8 @@ class JointEnv(World):
         if not (isinstance(observations, Tuple) and isinstance(actions, Tuple) and len(observations) == len(actions)):
             close_or_warn(self._env.close, env_id, "before any episode")
             raise EnvironmentUnusable(
-                f"env {env_id} is no env of many agents: its observations are {observations} and its actions "
-                f"{actions}, not Tuples with a part for each agent"
+                f"env {env_id} is not a multi-agent env: observations and actions must be Tuples with a part "
+                f"for each agent, not {observations} and {actions}"
             )
         parts = (Spaces(*pair) for pair in zip(observations, actions, strict=True))
         self._spaces = {f"agent_{number}": spaces for number, spaces in enumerate(parts)}

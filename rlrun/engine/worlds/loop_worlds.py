@@ -293,7 +293,7 @@ class SlotChecks:
             acts = slots.rows.acts
             acting = map_tree(lambda leaf, acts=acts: np.asarray(leaf)[acts], actions[policy])
             if reason := action_mismatch(slots.spaces.action, acting, int(acts.sum())):
-                raise EnvError(f"env {self._id} cannot be given these actions of policy {policy}: {reason}")
+                raise EnvError(f"env {self._id}: invalid actions of policy {policy}: {reason}")
 
     def rewards(self) -> None:
         """Validates that rewards are finite.
@@ -322,8 +322,8 @@ class SlotChecks:
                 self._refuse(
                     slots,
                     slot,
-                    f"its {ACTION_MASK} allows no action. Have it allow at least one action of each choice, or end "
-                    "the agent's episode there",
+                    f"{ACTION_MASK} allows no action. The mask must allow at least one action of each choice, "
+                    "or the env must end the agent's episode",
                 )
 
     def _refuse(self, slots: PolicySlots, slot: int, reason: str) -> NoReturn:

@@ -66,8 +66,8 @@ class ManyAgents(WorldKind):
         check_call(factory, (1,), config.kwargs, f"env {config.id}")
         if config.wrappers or config.clock or config.max_episode_steps or config.varies or config.columns:
             raise UsageError(
-                f"env {config.id} makes many worlds at once: wrappers, clock, max_episode_steps, tasks, curriculum and "
-                "columns are for worlds that are stepped one by one"
+                f"env {config.id} steps many worlds at once, so it does not support wrappers, clock, "
+                "max_episode_steps, tasks, curriculum or columns; leave them out"
             )
 
     @override
@@ -205,8 +205,8 @@ def make_game_tree(config: EnvConfig) -> tuple[GameTree, Sequence[str]]:
         close_or_warn(world.close, config.id, "before any episode")
     if tree is None:
         raise UsageError(
-            f"env {config.id}: no exploitability, as it has no game tree: a world with game_tree(), without wrappers, "
-            "such as rlrun.toys:Kuhn"
+            f"env {config.id}: exploitability needs a game tree: use a world with game_tree() and without "
+            "wrappers, such as rlrun.toys:Kuhn"
         )
     return tree, agents
 
@@ -246,14 +246,14 @@ def _spaces_by_policy(config: EnvConfig, world: World, mapping: PolicyMapping) -
     for policy in mapping.policies:
         if policy not in found:
             raise UsageError(
-                f"env {config.id}: no agent is policy {policy}'s: map one of {', '.join(world.possible_agents)} to it"
+                f"env {config.id}: policy {policy} has no agent: map one of {', '.join(world.possible_agents)} to it"
             )
     return {policy: found[policy] for policy in mapping.policies}
 
 
 def _spaces_of(config: EnvConfig, world: World, agent: str) -> Spaces:
     if not isinstance(agent, str):
-        raise EnvironmentUnusable(f"env {config.id}: an agent's id is a text, not {agent!r}")
+        raise EnvironmentUnusable(f"env {config.id}: an agent's id must be a string, not {agent!r}")
     try:
         spaces = Spaces(*world.spaces(agent))
     except UsageError:
@@ -295,7 +295,7 @@ def _not_a_world(world_id: str, made: Any) -> str:
     if made is None:
         return "but it returned None: is a return statement missing?"
     if isinstance(made, gymnasium.Env):
-        return f"but it returned an env of one agent, a {type(made).__name__}: write env: {world_id}"
+        return f"but it returned a single-agent env, a {type(made).__name__}: write env: {world_id}"
     return f"but it returned a {type(made).__name__}"
 
 
@@ -315,5 +315,5 @@ def _wrapped(world: World, wrapper: WrapperConfig, world_id: str) -> World:
 
 def _wrapper_class(wrapper: WrapperConfig) -> Callable[..., Any]:
     if ":" not in wrapper.id:
-        raise UsageError(f"wrapper {wrapper.id}: a wrapper of worlds is written package.module:Class")
+        raise UsageError(f"wrapper {wrapper.id}: write a world wrapper as package.module:Class")
     return load_object(wrapper.id, "world wrapper")  # type: ignore[no-any-return]

@@ -54,8 +54,8 @@ class PolicyMapping:
             self._patterns = {"*": self.policies[0]}
         else:
             raise UsageError(
-                f"there are {len(policies)} policies ({', '.join(policies)}) and no mapping: say which agents are "
-                "whose, by patterns of agent ids or by package.module:function"
+                f"with {len(policies)} policies ({', '.join(policies)}), a mapping is required: map agents to "
+                "policies with patterns of agent ids, or with package.module:function"
             )
         for pattern, policy in self._patterns.items():
             if policy not in self.policies:
@@ -99,7 +99,7 @@ class PolicyMapping:
                 return policy
         shown = ", ".join(f"'{pattern}'" for pattern in self._patterns)
         hint = did_you_mean(agent, self._patterns)
-        raise UsageError(f"mapping: agent '{agent}' is no policy's: none of the patterns {shown} fits it{hint}")
+        raise UsageError(f"mapping: agent '{agent}' has no policy: none of the patterns {shown} matches it{hint}")
 
     def _asked(self, function: Callable[[str, int], str], agent: str, episode: int) -> str:
         try:
@@ -117,11 +117,11 @@ class PolicyMapping:
 
     def _names_no_policy(self, policy: object) -> str:
         hint = did_you_mean(policy, self.policies) if isinstance(policy, str) else ""
-        return f"names no policy but {policy!r}{hint or '; there are ' + ', '.join(self.policies)}"
+        return f"names {policy!r}, which is not a policy{hint or '; must be one of: ' + ', '.join(self.policies)}"
 
 
 def _loaded(path: str) -> Callable[[str, int], str]:
     function = load_object(path, "mapping function")
     if not callable(function):
-        raise UsageError(f"the mapping function '{path}' cannot be called: it is a {type(function).__name__}")
+        raise UsageError(f"the mapping function '{path}' must be callable, got a {type(function).__name__}")
     return function  # type: ignore[no-any-return]

@@ -265,13 +265,13 @@ def pettingzoo_factory(module_name: str) -> Callable[..., Any]:
     except UserCodeError as error:
         if isinstance(error.__cause__, ImportError):
             if moved := moved_module(module_name):
-                raise UsageError(f"{module_name} has moved to a package of its own: write {moved}") from None
+                raise UsageError(f"{module_name} has moved to a separate package: write {moved}") from None
             raise EnvironmentUnusable(f"env {module_name}: {error.__cause__}{_extra(module_name)}") from error
         raise
     factories = vars(importlib.import_module(module_name))
     factory = factories.get("parallel_env") or factories.get("env")
     if factory is None:
-        raise UsageError(f"env {module_name} is no PettingZoo env: the module has neither parallel_env nor env")
+        raise UsageError(f"env {module_name} is not a PettingZoo env: the module has neither parallel_env nor env")
     return factory  # type: ignore[no-any-return]
 
 

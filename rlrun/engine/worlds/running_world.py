@@ -329,7 +329,7 @@ class RunningWorld:
 
     def _refuse(self, doing: str, refusal: Refusal) -> NoReturn:
         where = self._where() if refusal.agent is None else f"{self._where()}, agent '{refusal.agent}'"
-        raise BadReturn(f"env {self._id} returned from {doing} what it may not ({where}): {refusal.reason}")
+        raise BadReturn(f"env {self._id} returned an invalid result from {doing} ({where}): {refusal.reason}")
 
     def _where(self) -> str:
         return f"worker {self._worker_index}, world {self._number}, {self.place}"

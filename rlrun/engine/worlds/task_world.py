@@ -54,7 +54,7 @@ class TaskWorld(World):
 
     def _refuse_options(self) -> None:
         if self._episodes.config.reset_options:
-            raise UsageError("env.tasks: a world's reset takes no options; say what differs in kwargs")
+            raise UsageError("env.tasks: a world's reset takes no options; define tasks by kwargs")
 
     @override
     def spaces(self, agent: str) -> Spaces:
@@ -101,13 +101,14 @@ class TaskWorld(World):
             before, now = self._told[agent], self._spaces_now(agent)
             if now != before:
                 raise ValueError(
-                    f"with {dict(kwargs)} agent '{agent}' has other spaces than before: {now.observation}, "
-                    f"{now.action}, not {before.observation}, {before.action}"
+                    f"with {dict(kwargs)} the spaces of agent '{agent}' change to {now.observation}, "
+                    f"{now.action} from {before.observation}, {before.action}; all tasks must have the same "
+                    "spaces"
                 )
         if self._world.state_space != self.state_space:
             raise ValueError(
-                f"with {dict(kwargs)} the world has another state space than before: {self._world.state_space}, not "
-                f"{self.state_space}"
+                f"with {dict(kwargs)} the world's state space changes to {self._world.state_space} from "
+                f"{self.state_space}; all tasks must have the same spaces"
             )
 
     def _shown(self, observations: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -54,7 +54,9 @@ def env_config(env: EnvLike, kwargs: Mapping[str, Any] | None = None, *, path: s
     try:
         config.to_data()
     except PydanticSerializationError as error:
-        reason = f"must be plain data, as checkpoints hold it; let a function pass other objects to the env ({error})"
+        reason = (
+            f"must be plain data that checkpoints can store; to pass other objects to the env, use a function ({error})"
+        )
         raise SpecError([Problem(path, reason)]) from None
     return config if given is None else config.with_user_env(given)
 

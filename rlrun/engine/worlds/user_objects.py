@@ -57,9 +57,7 @@ def named_object(found: object, kwargs: Mapping[str, Any], path: str) -> tuple[d
         return _named_instance(found, kwargs)
     if not callable(found):
         kind = type(found).__name__
-        reason = (
-            f"must be an env's id, a mapping, or an env's class, instance or function, not an object of type {kind}"
-        )
+        reason = f"must be an env id, a mapping, or an env class, instance or function, not an object of type {kind}"
         raise SpecError([Problem(path, reason)])
     name = import_name(found)
     title = name or f"<{_title(found)}>"
@@ -67,8 +65,8 @@ def named_object(found: object, kwargs: Mapping[str, Any], path: str) -> tuple[d
         is_world = issubclass(found, World) or _is_pettingzoo(found) or takes_num_worlds(found)
         if not is_world and not issubclass(found, gymnasium.Env | VectorEnv):
             reason = (
-                f"the class {found.__name__} is no env: derive it from gymnasium.Env, from PettingZoo's ParallelEnv or "
-                "AECEnv, or from rlrun.plugin.World"
+                f"the class {found.__name__} is not an env: derive it from gymnasium.Env, PettingZoo's "
+                "ParallelEnv or AECEnv, or rlrun.plugin.World"
             )
             raise SpecError([Problem(path, reason)])
     else:
@@ -78,7 +76,7 @@ def named_object(found: object, kwargs: Mapping[str, Any], path: str) -> tuple[d
 
 def _makes_world(function: Callable[..., Any], title: str, kwargs: Mapping[str, Any]) -> bool:
     """Whether a function makes a world of many agents; calls it once."""
-    made = made_by(function, title, kwargs, _OFFERED, "to see what it makes")
+    made = made_by(function, title, kwargs, _OFFERED, "to inspect its env")
     is_world = isinstance(made, World) or _is_pettingzoo(type(made))
     if is_world or isinstance(made, gymnasium.Env):  # anything else is refused where the first env is made
         close_or_warn(made.close, title, "before any episode")
@@ -94,7 +92,7 @@ def _named_instance(env: Any, kwargs: Mapping[str, Any]) -> tuple[dict[str, str]
     base = env.unwrapped
     title = f"<{base if _is_pettingzoo(type(base)) else _title(type(base))}>"
     if kwargs:
-        raise UsageError(f"env {title} is an instance, which exists already: pass kwargs to its constructor")
+        raise UsageError(f"env {title} is already an instance: pass kwargs to its constructor instead")
     if isinstance(env, VectorEnv):
         return {"id": title}, UserEnv(_BorrowedVector(env), env, env.num_envs)
     if isinstance(env, gymnasium.Env):

@@ -76,8 +76,8 @@ def strange_reward(agents: Collection[str], known: Collection[str]) -> Refusal |
     """
     for agent in agents:
         if agent not in known:
-            hint = did_you_mean(agent, known) or f"; there are: {', '.join(itertools.islice(known, MANY_NAMES))}"
-            reason = "it was rewarded, and the episode has ended without an observation for an agent of this id"
+            hint = did_you_mean(agent, known) or f"; must be one of: {', '.join(itertools.islice(known, MANY_NAMES))}"
+            reason = "it received a reward, but the episode ended without an observation for an agent with this id"
             return Refusal(f"{reason}{hint}", agent)
     return None
 
@@ -86,8 +86,8 @@ def other_spaces(world_id: str, policy: str, agents: Mapping[str, Spaces]) -> En
     """Creates the error for agents that share a policy but have different spaces."""
     told = "; ".join(f"agent '{agent}' has {observation}, {action}" for agent, (observation, action) in agents.items())
     return EnvironmentUnusable(
-        f"env {world_id}: agents of one policy need equal spaces, and those of policy {policy} differ: {told}. Map "
-        "them to different policies, or bring their spaces to one form by a wrapper"
+        f"env {world_id}: agents of one policy must have equal spaces, but those of policy {policy} differ: "
+        f"{told}. Map the agents to different policies, or unify their spaces with a wrapper"
     )
 
 
@@ -108,15 +108,15 @@ def _flags_refused(terminateds: Mapping[str, Any], truncateds: Mapping[str, Any]
     for name, flags in (("terminateds", terminateds), ("truncateds", truncateds)):
         for agent, flag in flags.items():
             if not isinstance(flag, bool | np.bool_):
-                yield Refusal(f"{name} must hold True or False, not {flag!r}", agent)
+                yield Refusal(f"{name} must contain True or False, not {flag!r}", agent)
 
 
 def _no_mapping(name: str, part: Any) -> Refusal | None:
     if not isinstance(part, Mapping):
-        return Refusal(f"{name} must be a dict by agent id, not {type(part).__name__}")
+        return Refusal(f"{name} must be a dict keyed by agent id, not {type(part).__name__}")
     for agent in part:
         if not isinstance(agent, str):
-            return Refusal(f"{name} must be a dict by agent id, and an id is a text, not {agent!r}")
+            return Refusal(f"{name} must be a dict keyed by agent id, and an id must be a string, not {agent!r}")
     return None
 
 
@@ -124,8 +124,8 @@ def silence_refusal(living: Iterable[str], acting: Container[str]) -> Refusal:
     """Creates the error for a living agent without an observation, in a world where all agents act at each step."""
     agent = next(agent for agent in living if agent not in acting)
     return Refusal(
-        "it lives and has no observation, though all living agents act at each step of a world with clock: "
-        "parallel. Where agents take turns, say clock: per_agent",
+        "the agent is alive but has no observation; with clock: parallel, all living agents act in each "
+        "step. If agents take turns, set clock: per_agent",
         agent,
     )
 
@@ -133,6 +133,6 @@ def silence_refusal(living: Iterable[str], acting: Container[str]) -> Refusal:
 def taken_slots(policy: str, per_world: int) -> str:
     """Returns the error message for an agent that appears when all slots of its policy in the world are occupied."""
     return (
-        f"policy {policy} has {per_world} slots in each world, and all are taken. Raise "
-        f"policies.{policy}.slots to as many agents as live at once, and those that have just ended"
+        f"all {per_world} slots of policy {policy} in each world are in use. Raise policies.{policy}.slots to "
+        "the number of agents that live at once plus those that have just ended"
     )

@@ -119,8 +119,8 @@ class AgentIndicator(WrappedWorld):
                 )
                 return Spaces(Box(low, high, dtype=space.dtype), action)
         raise EnvironmentUnusable(
-            f"an agent indicator is for observations that are a Box of one axis or a Dict without the key {AGENT!r}; "
-            f"those of {agent} are {space}"
+            "AgentIndicator needs observations that are a Box with one axis or a Dict without the key "
+            f"{AGENT!r}; those of {agent} are {space}"
         )
 
 
@@ -200,7 +200,7 @@ class BlackDeath(WrappedWorld):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         if world.clock != "parallel":
-            raise EnvironmentUnusable("black death is for worlds in which all agents act at once")
+            raise EnvironmentUnusable("BlackDeath needs a world in which all agents act simultaneously")
         self._black = {agent: _black(world.spaces(agent).observation) for agent in world.possible_agents}
         self._acting: set[str] = set()
         self._infos: dict[str, Info] = {}
@@ -223,7 +223,7 @@ class BlackDeath(WrappedWorld):
         acted = self._acting
         step = self.world.step({agent: action for agent, action in actions.items() if agent in acted})
         if unknown := sorted(step.observations.keys() - self._black.keys()):
-            raise ValueError(f"black death knows the possible agents alone, not {', '.join(unknown)}")
+            raise ValueError(f"BlackDeath supports only the world's possible agents, not {', '.join(unknown)}")
         over = {agent for flags in (step.terminateds, step.truncateds) for agent, is_over in flags.items() if is_over}
         self._acting = set(step.observations) - over
         self._infos.update(step.infos)
@@ -265,9 +265,9 @@ class Team(WrappedWorld):
     def __init__(self, world: World, name: str, members: Sequence[str], reward: Literal["sum", "once"] = "sum") -> None:
         super().__init__(world)
         if world.clock != "parallel":
-            raise EnvironmentUnusable("a team is for worlds in which all agents act at once")
+            raise EnvironmentUnusable("Team needs a world in which all agents act simultaneously")
         if unknown := sorted(set(members) - set(world.possible_agents)):
-            raise EnvironmentUnusable(f"team {name}: {', '.join(unknown)} are not among the world's possible agents")
+            raise EnvironmentUnusable(f"Team {name}: {', '.join(unknown)} are not among the world's possible agents")
         self.possible_agents = [*(agent for agent in world.possible_agents if agent not in members), name]
         spaces = [world.spaces(member) for member in members]
         self._spaces = Spaces(Tuple([own for own, _ in spaces]), Tuple([own for _, own in spaces]))
@@ -323,8 +323,8 @@ class Team(WrappedWorld):
         given = {float(rewards.get(member, 0.0)) for member in acted}
         if len(given) > 1:
             raise ValueError(
-                f"team {self._name}: its members were given {sorted(given)}, and a reward that counts once must be the "
-                "same for all. Say reward: sum"
+                f"team {self._name}: its members received different rewards {sorted(given)}, but without "
+                "reward: sum all must be the same. Set reward: sum"
             )
         return given.pop()
 
@@ -362,7 +362,9 @@ def _black(space: Space[Any]) -> Any:
 def _widest(spaces: Sequence[Space[Any]]) -> Box:
     """Returns the smallest Box for zero-padded observations of all spaces."""
     if not all(isinstance(space, Box) for space in spaces) or len({len(space.shape) for space in spaces}) > 1:
-        raise EnvironmentUnusable(f"padded observations are Boxes with as many axes, not {spaces[0]} and others")
+        raise EnvironmentUnusable(
+            f"PadSpaces needs Box observations with the same number of axes, not {spaces[0]} and others"
+        )
     shape = np.max([space.shape for space in spaces], axis=0)
     gaps = [[(0, most - size) for most, size in zip(shape, space.shape, strict=True)] for space in spaces]
     low = np.min([np.pad(space.low, gap) for space, gap in zip(spaces, gaps, strict=True)], axis=0)
@@ -381,7 +383,7 @@ def _padded_action(actions: Sequence[Space[Any]]) -> Space[Any]:
     if all(isinstance(action, Discrete) and action.start == 0 for action in actions):
         return Discrete(max(int(action.n) for action in actions))
     raise EnvironmentUnusable(
-        "padded actions are all Discrete from 0 on, or all Boxes; those of the world's agents are "
+        "PadSpaces needs actions that are all Discrete starting at 0, or all Box; the world's agents have "
         f"{', '.join(dict.fromkeys(map(str, actions)))}"
     )
 
@@ -397,7 +399,7 @@ def _padded_parts(observations: Sequence[Space[Any]]) -> dict[str, Any]:
         return {OBSERVATION: _widest(observations)}
     keys = set(first.spaces) - {ACTION_MASK}
     if any(not isinstance(part, Dict) or set(part.spaces) - {ACTION_MASK} != keys for part in observations):
-        raise EnvironmentUnusable("padded observations have the same keys; those of two agents differ")
+        raise EnvironmentUnusable("PadSpaces needs observations with the same keys, but two agents differ")
     return {key: _widest([part[key] for part in observations]) for key in sorted(keys)}
 
 
@@ -414,7 +416,7 @@ def _widest_action(spaces: Sequence[Space[Any]]) -> Box:
         low[_within(box)], high[_within(box)] = box.low, box.high
     if any((low[_within(box)] != box.low).any() or (high[_within(box)] != box.high).any() for box in boxes):
         raise EnvironmentUnusable(
-            "padded actions have the same bounds for all agents that have them; those of the world's agents are "
+            "PadSpaces needs actions with the same bounds for all agents; the world's agents have "
             f"{', '.join(dict.fromkeys(map(str, boxes)))}"
         )
     return Box(low, high, dtype=widest.dtype)

@@ -54,8 +54,8 @@ LARGEST_WEIGHT_ERROR = 0.1
 """Deviation of the mean importance weight from its expectation 1 above which, if significant, a remark is added."""
 
 LACKS_SUPPORT = (
-    "the mean importance weight is not 1: the data lack episodes of the judged policy's kind, and weights of whole "
-    "episodes mislead"
+    "the mean importance weight is not 1: the data lacks episodes like those of the evaluated policy, so "
+    "importance sampling is misleading"
 )
 
 
@@ -150,15 +150,15 @@ class OffPolicyEvaluator:
         memory = ("the Q function does not see the policy's memory",) if policy.has_memory else ()
         direct = direct_method(fitted.v[self._episodes.first_rows])
         rows = [
-            PolicyEstimate(DM, direct, None, ("interval without the error of the fit", *memory)),
+            PolicyEstimate(DM, direct, None, ("interval excludes the error of the fit", *memory)),
             PolicyEstimate(
-                FQE, fitted.estimate, None, (f"interval by {REPLICATES} fits to resampled episodes", *memory)
+                FQE, fitted.estimate, None, (f"interval from {REPLICATES} fits to resampled episodes", *memory)
             ),
         ]
         remarks, weight = self._remarks_on_ends(), None
         if judged.log_probs is None:
-            reason = "has no log-probabilities in closed form" if policy.title == "stochastic" else "is deterministic"
-            remarks = (f"the judged policy {reason}: there are no importance weights", *remarks)
+            reason = "has no closed-form log-probabilities" if policy.title == "stochastic" else "is deterministic"
+            remarks = (f"the evaluated policy {reason}, so there are no importance weights", *remarks)
         else:
             weighed = self._weighed(judged.log_probs, fitted)
             weight = mean_weight(weighed)
@@ -174,7 +174,7 @@ class OffPolicyEvaluator:
         if stored is not None and np.isfinite(stored[episodes.valid]).all():
             return stored, ()
         estimated = EstimatedBehavior(self._spaces, self._model, episodes, self._seed)
-        return estimated.log_probs(), ("behavior estimated by cloning",)
+        return estimated.log_probs(), ("behavior policy estimated by cloning",)
 
     def _fitted_values(self, judged: TargetActions) -> FittedValues:
         """Fits Q functions to all episodes, to the complement of each fold, and to resampled episodes."""
@@ -215,7 +215,7 @@ class OffPolicyEvaluator:
                 title = f"weighted {name}" if is_weighted else name
                 size = estimate.effective_size
                 if size is not None and size < LEAST_EFFECTIVE_SIZE:
-                    what = "refused" if is_weighted else "not to be relied on"
+                    what = "refused" if is_weighted else "unreliable"
                     reason = f"{what}: effective sample size below {LEAST_EFFECTIVE_SIZE}"
                     yield PolicyEstimate(title, None if is_weighted else estimate, size, (reason, *remarks))
                 else:
@@ -228,8 +228,8 @@ class OffPolicyEvaluator:
             return ()
         counted = f"{number:,} of {self._episodes.num_episodes:,} episodes are truncated"
         if self._gamma == 1.0:
-            return (f"{counted}; without a discount no value follows them",)
-        return (f"{counted}; the fitted value of the final observation follows them",)
+            return (f"{counted}; without a discount they are not bootstrapped",)
+        return (f"{counted}; they are bootstrapped with the fitted value of the final observation",)
 
 
 def _misses_one(weight: ValueEstimate) -> bool:
@@ -307,10 +307,12 @@ def recorded_episodes(data_set: DataSet) -> RecordedEpisodes:
         UsageError: The set holds several agents, or fewer than two episodes.
     """
     if data_set.num_episodes < FOLDS:
-        raise UsageError(f"{data_set.folder}: off-policy evaluation takes two episodes or more")
+        raise UsageError(f"{data_set.folder}: off-policy evaluation needs at least two episodes")
     if len(data_set.agents) > 1:
         names = ", ".join(data_set.agents)
-        raise UsageError(f"{data_set.folder} holds several agents ({names}); off-policy evaluation is of one agent")
+        raise UsageError(
+            f"{data_set.folder} contains several agents ({names}); off-policy evaluation supports only one"
+        )
     stored = [LOGP] if LOGP in data_set.manifest.columns else []
     numbers = ("rewards", "terminateds", "valid", *stored)
     columns = data_set.rows(np.arange(data_set.num_rows), ("actions", *numbers))
@@ -347,7 +349,7 @@ def target_policy(training: Training, data_set: DataSet, *, is_greedy: bool, see
     """
     env, policy = training.description.env, training.acting.policy()
     if env.has_many_agents:
-        raise UsageError(f"env {env.id} is a world of many agents; off-policy evaluation is of one agent")
+        raise UsageError(f"env {env.id} is a multi-agent world; off-policy evaluation supports only single-agent envs")
     check_same_spaces(f"data set {data_set.folder}", _spaces(data_set), policy.trainee.spaces)
     return TargetPolicy(policy.behavior(), is_greedy=is_greedy, seed=seed)
 

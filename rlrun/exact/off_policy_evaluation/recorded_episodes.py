@@ -47,7 +47,9 @@ class RecordedEpisodes:
             UsageError: There are no episodes, or one has no steps.
         """
         if not self.valid.any() or self.valid[-1] or (self.lengths == 0).any():
-            raise UsageError("off-policy evaluation takes whole episodes of one step or more, each with its final row")
+            raise UsageError(
+                "off-policy evaluation needs complete episodes of at least one step, each with its final row"
+            )
 
     @property
     def num_rows(self) -> int:

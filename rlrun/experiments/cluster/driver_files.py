@@ -114,7 +114,9 @@ class DriverFiles:
         """
         with self._lock:
             if self._claims.get(trial, ("", None))[0] != claim:
-                raise TrainingFailed(f"{trial}: was restarted elsewhere; this process no longer writes its results")
+                raise TrainingFailed(
+                    f"{trial}: was restarted in another process; this process no longer writes its results"
+                )
         for operation in operations:
             _carry_out(self._run / trial, operation)
 
@@ -176,7 +178,7 @@ class RemoteFiles:
         try:
             self._actor = ray.get_actor(name)
         except ValueError as error:
-            raise TrainingFailed(f"the run's driver cannot be reached: {error}") from error
+            raise TrainingFailed(f"cannot reach the run's driver: {error}") from error
 
     def claim(self, trial: str, *, by_force: bool) -> str | None:
         """Claims exclusive write access to a trial's directory, by a remote call of `DriverFiles.claim`."""
@@ -215,9 +217,9 @@ class RemoteFiles:
         except RayTaskError as error:
             if isinstance(error.cause, RlrunError):
                 raise error.cause from None
-            raise TrainingFailed(f"the driver's disk: {error.cause}") from error
+            raise TrainingFailed(f"error on the driver's disk: {error.cause}") from error
         except RayError as error:
-            raise TrainingFailed(f"the run's driver cannot be reached: {error}") from error
+            raise TrainingFailed(f"cannot reach the run's driver: {error}") from error
 
 
 RunFiles = DriverFiles | RemoteFiles
@@ -250,8 +252,8 @@ def start_driver_files(run: Path) -> tuple[str, Any]:
         ray.get(actor.ready.remote())
     except RayError as error:
         raise UsageError(
-            "the cluster cannot run anything for this process; if it was started without a token, restart each of its "
-            f"nodes with RAY_AUTH_MODE=token: {str(error).splitlines()[0]}"
+            "the cluster rejects tasks of this process; if the cluster was started without a token, restart "
+            f"each node with RAY_AUTH_MODE=token: {str(error).splitlines()[0]}"
         ) from error
     return name, actor
 
@@ -295,7 +297,9 @@ def _write_at(path: Path, offset: int, data: bytes) -> None:
     with os.fdopen(descriptor, "wb") as file:
         there = file.seek(0, os.SEEK_END)
         if there < offset:
-            raise TrainingFailed(f"{path}: has {there} bytes where its trial has written {offset}: was it changed?")
+            raise TrainingFailed(
+                f"{path}: has {there} bytes, but its trial has written {offset}; has another program changed the file?"
+            )
         file.seek(offset)
         file.write(data)
 

@@ -100,7 +100,7 @@ class NodeWaiter:
             limit_s = 0.0 if autoscaler.is_fixed else WAIT_FOR_NODES_S
         if seconds >= limit_s:
             failed = f" Ray could not start: {', '.join(autoscaler.failed)}." if autoscaler.failed else ""
-            after = f" The run has waited {seconds:.0f} s for nodes.{failed}" if limit_s else ""
+            after = f" The run waited {seconds:.0f} s for nodes.{failed}" if limit_s else ""
             check_fits([trial], self._capacity(), after)
         elif autoscaler != self._reported or seconds - self._reported_at >= REPORT_EVERY_S:
             self._reported, self._reported_at = autoscaler, seconds

@@ -36,7 +36,7 @@ def join(address: str, code: dict[str, Any], lost: Callable[[RlrunError], None])
     asking.start()
     asking.join(JOIN_TIMEOUT_S / 2)
     if faults:
-        raise UsageError(f"the Ray cluster at {address} cannot be joined: {faults[0]}") from faults[0]
+        raise UsageError(f"cannot join the Ray cluster at {address}: {faults[0]}") from faults[0]
     if probe.missing:
         raise _refusal(address, probe)
 
@@ -50,7 +50,7 @@ def join(address: str, code: dict[str, Any], lost: Callable[[RlrunError], None])
     try:
         ray.init(address=address, runtime_env=code)
     except (ConnectionError, ValueError, RuntimeError, RayError) as error:
-        raise UsageError(f"the Ray cluster at {address} cannot be joined: {error}") from error
+        raise UsageError(f"cannot join the Ray cluster at {address}: {error}") from error
     finally:
         timer.cancel()
 
@@ -64,4 +64,4 @@ def _ask(probe: JoinProbe, address: str, faults: list[Exception]) -> None:
 
 def _refusal(address: str, probe: JoinProbe) -> UsageError:
     told = "; ".join([*probe.answers, probe.missing])
-    return UsageError(f"the Ray cluster at {address} cannot be joined: {told}. {probe.advice}.")
+    return UsageError(f"cannot join the Ray cluster at {address}: {told}. {probe.advice}.")

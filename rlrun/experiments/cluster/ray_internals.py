@@ -50,9 +50,9 @@ class JoinProbe:
 
     def __init__(self) -> None:
         self.answers: list[str] = []
-        self.missing = "there is no Ray on this machine"
+        self.missing = "Ray is not running on this machine"
         self.advice = (
-            "Start Ray on it with `ray start --address=HEAD:6379`, or give the address of a cluster that it belongs to"
+            "Start Ray on it with `ray start --address=HEAD:6379`, or pass the address of a cluster to which it belongs"
         )
 
     def ask(self, address: str) -> None:
@@ -83,7 +83,7 @@ class JoinProbe:
         try:
             client = GcsClient(address=gcs)
         except AuthenticationError:
-            self.missing = "it refuses the token"
+            self.missing = "it rejects the token"
             self.advice = "Set RAY_AUTH_TOKEN to the cluster's token, or RAY_AUTH_TOKEN_PATH to a file with it"
             return
         self._answered("it accepts the token")
@@ -107,16 +107,18 @@ class JoinProbe:
         try:
             check_version_info(cluster, "this machine")
         except RuntimeError:
-            self.missing = f"it has {versions}, and this process Ray {ray.__version__} and Python {python_version()}"
+            self.missing = (
+                f"it has {versions}, but this process has Ray {ray.__version__} and Python {python_version()}"
+            )
             self.advice = "Install the same versions on all machines"
         else:
-            self._answered(f"it has {versions}, as here")
+            self._answered(f"it has {versions}, like this process")
 
     def _ask_raylet(self, client: Any, gcs: str) -> None:
         from ray._private import services
         from ray._raylet import NodeID
 
-        self.missing = "no raylet of it runs on this machine"
+        self.missing = "none of its raylets runs on this machine"
         self.advice = f"Start one with `ray start --address={gcs}`, since rlrun must run on a node of the cluster"
         here = {NodeID.from_hex(node) for node in services.find_node_ids()}
         nodes = [node for name, node in client.get_all_node_info(timeout=ANSWER_TIMEOUT_S).items() if name in here]

@@ -114,7 +114,8 @@ class RaySession:
         if ray.is_initialized():
             if self._address is not None:
                 raise UsageError(
-                    f"this process belongs to a Ray already and cannot join the one at {self._address} as well"
+                    "this process is already connected to a Ray cluster and cannot also join the one at "
+                    f"{self._address}"
                 )
             self._place = "the running Ray"
         elif self._address is None:
@@ -172,7 +173,7 @@ def has_ended() -> bool:
 
 def end_of_ray(server: str) -> RayEnded:
     """Creates the error that a run raises after a server process of Ray has died on this machine."""
-    return RayEnded(f"Ray has ended on this machine while trials ran: its {server} was killed or has crashed")
+    return RayEnded(f"Ray ended on this machine while trials were running: its {server} was killed or crashed")
 
 
 def belongs_to_ray() -> bool:
@@ -217,21 +218,20 @@ def require_cluster(address: str) -> None:
     """
     if address.startswith("ray://"):
         raise UsageError(
-            f"--address {address}: trials are driven from a node of the cluster, not through Ray Client; run rlrun on "
-            "one, with --address auto"
+            f"--address {address}: Ray Client is not supported; run rlrun on a node of the cluster, with --address auto"
         )
     if os.environ.get("RAY_AUTH_MODE", "").lower() == "disabled":
         raise UsageError(
-            "a cluster is joined with its token only: unset RAY_AUTH_MODE, which is disabled, and set RAY_AUTH_TOKEN"
+            "joining a cluster needs its token: unset RAY_AUTH_MODE (now disabled), and set RAY_AUTH_TOKEN"
         )
     if private_ray.is_bound_to_this_machine():
         raise UsageError(
-            "this process has had a Ray for this machine alone, and cannot join a cluster any more: use a new process"
+            "this process has already started a private Ray and can no longer join a cluster: use a new process"
         )
     if not private_ray.has_token():
         raise UsageError(
-            "a cluster is joined with its token only, and there is none here: set RAY_AUTH_TOKEN, or "
-            "RAY_AUTH_TOKEN_PATH to a file (`ray get-auth-token` shows it on a node that has it)"
+            "joining a cluster needs its token: set RAY_AUTH_TOKEN, or RAY_AUTH_TOKEN_PATH to a file (`ray "
+            "get-auth-token` prints the token on a node that has it)"
         )
     host, _, port = address.rpartition("//")[2].rpartition(":")
     if not (host and port.isdigit()):
@@ -239,7 +239,7 @@ def require_cluster(address: str) -> None:
     try:
         socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT_S).close()
     except (OSError, OverflowError) as error:
-        raise UsageError(f"there is no Ray cluster at the address {address}: {error}") from error
+        raise UsageError(f"no Ray cluster at the address {address}: {error}") from error
 
 
 def _object_store_bytes() -> int:

@@ -45,8 +45,8 @@ def code_environment(experiments: Iterable[Experiment]) -> dict[str, Any]:
         size = sum(file.stat().st_size for file in _files(path))
         if size > MAX_BYTES:
             raise UsageError(
-                f"{path} is shipped to the cluster and holds {megabytes(size)}, more than {megabytes(MAX_BYTES)}: "
-                f"move its data elsewhere, or install '{name}' on all machines"
+                f"{path} is sent to the cluster, but its {megabytes(size)} exceed the limit of "
+                f"{megabytes(MAX_BYTES)}: move data files elsewhere, or install '{name}' on all machines"
             )
     return {"py_modules": [str(path) for path in modules.values()], "excludes": list(LEFT_OUT)} if modules else {}
 

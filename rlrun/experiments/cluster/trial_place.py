@@ -115,8 +115,8 @@ def open_trial_place(run: Path, trial: str, token: str, disk: str) -> TrialPlace
         return TrialPlace(run / trial)
     if remote is None:
         raise UsageError(
-            f"{socket.gethostname()} does not see the run's directory {run}: name the cluster with --address, or put "
-            "the runs on a file system that all machines share"
+            f"{socket.gethostname()} cannot access the run's directory {run}: pass the cluster with "
+            "--address, or put the runs on a shared file system"
         )
     return TrialMirror(remote, run, trial, Path(scratch or tempfile.gettempdir()))
 

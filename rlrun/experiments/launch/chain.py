@@ -45,11 +45,13 @@ def initialize_from_run(run: RunDirectory, trials: list[TrialSpec]) -> None:
         if record.from_checkpoint is not None:  # it has begun before
             continue
         if end.status == "ERROR":
-            run.mark(trial.name, "ERROR", f"it begins with the end of {earlier.path / end.name}, which failed")
+            run.mark(trial.name, "ERROR", f"it starts from the final state of {earlier.path / end.name}, which failed")
             trials.remove(trial)
         elif end.status != "TERMINATED" or (end.checkpoint is None and takes_weights):
-            lacks = f"has not ended: `rlrun resume {earlier.path}`" if end.checkpoint else "has no checkpoint"
-            raise UsageError(f"{run.path / trial.name} begins with the end of {earlier.path / end.name}, which {lacks}")
+            lacks = f"has not finished: run `rlrun resume {earlier.path}`" if end.checkpoint else "has no checkpoint"
+            raise UsageError(
+                f"{run.path / trial.name} starts from the final state of {earlier.path / end.name}, which {lacks}"
+            )
         elif takes_weights:
             begun = replace(record, from_checkpoint=str(end.checkpoint))
             run.trial_directory(trial.name).write_record(begun)

@@ -32,9 +32,13 @@ def check_name(name: str, experiments: Sequence[Experiment]) -> None:
         UsageError: If the name is invalid, or there are several experiments.
     """
     if len(experiments) > 1:
-        raise UsageError(f"the name '{name}' is for one run, and there are {len(experiments)} experiments")
+        raise UsageError(
+            f"the name '{name}' can be given to one run only, but there are {len(experiments)} experiments"
+        )
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+=-]*", name):
-        raise UsageError(f"the name '{name}' must be of letters, digits and _.+=- (it becomes a directory)")
+        raise UsageError(
+            f"the name '{name}' must consist of letters, digits and _.+=-, because it becomes a directory name"
+        )
 
 
 def check_chains(experiments: Sequence[Experiment]) -> None:
@@ -50,14 +54,15 @@ def check_chains(experiments: Sequence[Experiment]) -> None:
             if earlier is None:
                 hint = did_you_mean(experiment.begins.after, before)
                 raise UsageError(
-                    f"{experiment.name} begins after {experiment.begins.after}, which does not run before it{hint}"
+                    f"{experiment.name} starts after {experiment.begins.after}, which does not run before it{hint}"
                 )
             has_all = set(experiment.seeds) <= set(earlier.seeds)
             if experiment.begins.recorded:  # by trials of the same names
                 has_all = experiment.seeds == earlier.seeds
             if earlier.num_configurations > 1 or not has_all:
                 raise UsageError(
-                    f"{experiment.name} begins after {earlier.name}, which must have one trial for each of its seeds"
+                    f"{experiment.name} starts after {earlier.name}, which must have exactly one trial for "
+                    "each of its seeds"
                 )
         before[experiment.name] = experiment
 
@@ -82,7 +87,9 @@ def choose_executor(
     if address is not None and chosen == "local":
         raise UsageError("executor 'local' runs trials in this process; leave it out to run them on a cluster")
     if steered and chosen == "local":
-        raise UsageError(f"executor 'local' runs one trial after the other; leave it out for the {steered} to work")
+        raise UsageError(
+            f"executor 'local' runs trials one after another; leave it out so that the {steered} can compare trials"
+        )
     return chosen
 
 

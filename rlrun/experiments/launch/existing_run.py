@@ -159,7 +159,7 @@ def find_runs(
         problems += _other_start(directory, experiment, from_checkpoint)
         found[experiment.name] = ExistingRun(directory, experiment, changes, fetched)
     if problems:
-        advice = "a run continues only with its own settings: restore them, or train under another name"
+        advice = "a run can continue only with its original settings: restore them, or choose another name"
         raise SpecError([*problems, Problem("", advice)])
     return found
 
@@ -210,7 +210,7 @@ def _fetched(experiment: Experiment, path: Path) -> str:
         if path.exists():
             path.rmdir()
     except OSError:
-        raise UsageError(f"{path} is not a run, and in the way of the run in {copy}: move it away") from None
+        raise UsageError(f"{path} is not a run, but has the same name as the run in {copy}: move it away") from None
     fetch_run(copy, path.parent)
     return copy
 
@@ -230,7 +230,7 @@ def _other_start(run: RunDirectory, experiment: Experiment, from_checkpoint: Pat
     return [
         Problem(
             experiment.name,
-            f"starts from {now or 'new weights'}, and {shown_path(run.path)} started from {before or 'new weights'}",
+            f"starts from {now or 'new weights'}, but {shown_path(run.path)} started from {before or 'new weights'}",
         )
         for before, now in pairs
         if before != now
@@ -269,7 +269,7 @@ def _note_copy(existing: ExistingRun) -> None:
     if copy == run.table.copy:
         return
     if not existing.fetched and _copy_of(existing.experiment, run.path):
-        raise UsageError(f"storage {copy}: has a run of this name already; choose another --name or storage")
+        raise UsageError(f"storage {copy}: already has a run with this name; choose another --name or storage")
     run.write_table(replace(run.table, copy=copy))
 
 
@@ -287,16 +287,16 @@ def found_event(existing: ExistingRun, part: LaunchedExperiment | None) -> RunFo
     failed = sum(trial.status == "ERROR" for trial in trials)
     if part is None:
         left = f"; {failed} of {len(trials)} trials failed, which --retry-failed resumes" if failed else ""
-        text = f"{'has ended' if failed else 'is complete'} at {_progress(trials)}: nothing is left to run{left}"
+        text = f"{'has ended' if failed else 'is complete'} at {_progress(trials)}: nothing left to run{left}"
     elif existing.changes.longer:
         stop = ", ".join(f"{metric} {value:,g}" for metric, value in existing.changes.extension.items())
-        text = f"is at {_progress(trials)}: continues to {stop}"
+        text = f"is at {_progress(trials)}: continuing to {stop}"
     elif any(_has_checkpoint(TrialDirectory(trial.directory)) for trial in trials):
-        text = f"was interrupted at {_progress(trials)}: continues"
+        text = f"was interrupted at {_progress(trials)}: continuing"
     elif all(trial.status == "PENDING" for trial in trials):
-        text = "has not begun yet: begins"
+        text = "has not started yet: starting"
     else:
-        text = "has no checkpoint yet: begins again"
+        text = "has no checkpoint yet: starting again"
     return RunFound(existing.experiment.name, run.path, at + text, trials, is_over=part is None)
 
 
@@ -318,13 +318,13 @@ def interrupted_runs(experiments: Sequence[Experiment], runs_dir: Path, name: st
             trials: tuple[TrialResult, ...] = ()
             if run is not None and driver_of(path) is None and _is_left(run):
                 trials = tuple(run.results())
-                state = f"{shown_path(path)} exists, interrupted at {_progress(trials)}"
-                advice = f"{resume_command(path)}, or the same command with --resume"
+                state = f"{shown_path(path)} exists and was interrupted at {_progress(trials)}"
+                advice = f"run {resume_command(path)}, or repeat the command with --resume"
             elif run is None and copy:
-                state, advice = f"{copy} exists", "the same command with --resume"
+                state, advice = f"{copy} exists", "repeat the command with --resume"
             else:
                 continue
-            found.append(RunFound(experiment.name, path, f"{state}; to continue it: {advice}", trials, is_over=False))
+            found.append(RunFound(experiment.name, path, f"{state}; to continue it, {advice}", trials, is_over=False))
     return found
 
 

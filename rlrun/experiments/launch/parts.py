@@ -308,7 +308,7 @@ def _why_no_kernels(part: LaunchedExperiment, session: RaySession, active: Activ
     why_not = why_no_kernels_on_nodes()
     if why_not:
         with active.log.printing_to_terminal():
-            warnings.warn(f"updates are computed by NumPy, not by kernels in C: {why_not}", stacklevel=2)
+            warnings.warn(f"updates are computed by NumPy instead of C kernels: {why_not}", stacklevel=2)
     return why_not
 
 

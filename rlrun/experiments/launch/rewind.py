@@ -73,18 +73,18 @@ def _refuse_dependents(run: RunDirectory) -> None:
     spec = run.spec()[0]
     for key in ("scheduler", "searcher"):
         if spec.get(key):
-            raise UsageError(f"{run.path}: its {key} has decided by results that --from would undo{_instead()}")
+            raise UsageError(f"{run.path}: its {key} has used results that --from would undo{_instead()}")
     if spec.get("output"):
         raise UsageError(
             f"{run.path}: the steps that --from would undo are in its data set {spec['output']}{_instead()}"
         )
     for later in following(run):
         if any(later.record(name).from_checkpoint for name in later.table.trials):
-            raise UsageError(f"{run.path}: {later.path} has begun with its final weights{_instead()}")
+            raise UsageError(f"{run.path}: {later.path} has started from its final weights{_instead()}")
 
 
 def _instead() -> str:
-    return "; begin another run from a checkpoint: `rlrun train SPEC --from CHECKPOINT`"
+    return "; start a new run from a checkpoint instead: `rlrun train SPEC --from CHECKPOINT`"
 
 
 def _targets(directories: Mapping[str, TrialDirectory], step: float) -> list[_Target]:
@@ -107,11 +107,11 @@ def _targets(directories: Mapping[str, TrialDirectory], step: float) -> list[_Ta
             targets.append(_Target(name, whole[-1], tuple(there)[at + 1 :], _in_words(there[whole[-1]], unit)))
         else:
             kept = f"those at {', '.join(f'{steps:,.0f}' for steps in there.values())}" if there else "none"
-            lacking.append(f"{name} has no whole checkpoint at or before {_in_words(step, unit)}, only {kept}")
+            lacking.append(f"{name} has no complete checkpoint at or before {_in_words(step, unit)}, only {kept}")
     if lacking:
         raise UsageError("\n".join(lacking))
     if not targets:
-        raise UsageError(f"no trial has gone beyond {step:,.0f} steps: {furthest}; leave --from out")
+        raise UsageError(f"no trial has gone beyond {step:,.0f} steps: {furthest}; leave out --from")
     return targets
 
 

@@ -128,7 +128,7 @@ def run(
     check_chains(found)
     check_wait(wait_for_nodes_s, address)
     if retry_failed and not resume:
-        raise UsageError("failed trials can be retried only if the run is resumed: give both, or neither")
+        raise UsageError("retry_failed needs resume: pass both, or neither")
     start = None if from_checkpoint is None else Path(from_checkpoint)
     if start is not None:
         verify_checkpoint(start)
@@ -151,7 +151,9 @@ def run(
     for experiment, trials, chosen in plans:
         path, was_there = _place_of_new_run(experiment, folder, name, has_exact_name=resume)
         if was_there:
-            watch(RunFound(experiment.name, path, f"{shown_path(path)} holds no run yet: begins", (), is_over=False))
+            watch(
+                RunFound(experiment.name, path, f"{shown_path(path)} contains no run yet: starting", (), is_over=False)
+            )
         directory = directories[experiment.name] = _new_run(path, experiment, trials, chosen, start, directories)
         if labels != Labels():
             write_labels(path, labels)
@@ -316,7 +318,7 @@ def _place_of_new_run(
         return new_directory(folder, name or experiment.name, is_used), False
     path = path_of_run(experiment, folder, name)
     was_there = path.exists()
-    make_folder(path, "the directory of a run")
+    make_folder(path, "run directory")
     return path, was_there
 
 
@@ -354,7 +356,7 @@ def _experiments(source: ExperimentSource | Sequence[ExperimentSource], override
         if isinstance(one, Experiment):
             if overrides:
                 raise UsageError(
-                    f"overrides are for files and mappings; '{one.name}' is an experiment: use its replace()"
+                    f"overrides apply only to files and mappings, but '{one.name}' is an experiment: use its replace()"
                 )
             found.append(one)
         elif isinstance(one, Mapping):
@@ -362,7 +364,7 @@ def _experiments(source: ExperimentSource | Sequence[ExperimentSource], override
         else:
             found += load_experiments([one], overrides, makes_envs=True)
     if not found:
-        raise UsageError("there is no experiment to run")
+        raise UsageError("no experiments to run")
     return found
 
 

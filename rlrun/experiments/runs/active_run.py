@@ -174,8 +174,8 @@ class ActiveRun:
             self.warned_of_size = True
             self.note(
                 trial,
-                f"its result files take {size / 1e6:,.0f} MB after {row['iteration']:,} iterations, and grow further: "
-                "config.min_env_steps_per_iteration makes iterations longer and the files smaller",
+                f"its result files have reached {size / 1e6:,.0f} MB after {row['iteration']:,} iterations: "
+                "raise config.min_env_steps_per_iteration for fewer iterations and smaller files",
             )
 
     def note(self, trial: str, text: str) -> None:
@@ -220,7 +220,7 @@ class ActiveRun:
         if self.directory.record(trial).status == "ERROR":
             with self.stopping_when_full():
                 self.directory.mark(trial, "INTERRUPTED")
-        self.note(trial, f"starts again (restart {restart} of {of}): {error}")
+        self.note(trial, f"restarting ({restart} of {of}): {error}")
 
     def ended(self, trial: str) -> None:
         """Sends the final status of a trial to the watcher."""

@@ -52,10 +52,10 @@ class Labels:
         add, remove = tuple(add), tuple(remove)
         for tag in add:
             if not _TAG.fullmatch(tag):
-                raise UsageError(f"tag {tag!r:.80}: write up to 40 letters, digits and characters of + = . : / @ _ -")
+                raise UsageError(f"tag {tag!r:.80}: must be up to 40 letters, digits and characters of + = . : / @ _ -")
         for tag in remove:
             if tag not in self.tags:
-                there = f"its tags: {', '.join(self.tags)}" if self.tags else "it has none"
+                there = f"its tags: {', '.join(self.tags)}" if self.tags else "it has no tags"
                 raise UsageError(f"the run has no tag '{tag}'{did_you_mean(tag, self.tags) or f'; {there}'}")
         tags = tuple(tag for tag in dict.fromkeys([*self.tags, *add]) if tag not in remove)
         return replace(self, tags=tags, note=self.note if note is None else note)
@@ -76,9 +76,9 @@ def read_labels(run: Path) -> Labels:
     except FileNotFoundError:
         return Labels()
     except ValidationError as error:
-        raise RunDamaged(f"{path}: cannot be understood: {first_mistake(error)}") from error
+        raise RunDamaged(f"{path}: cannot parse: {first_mistake(error)}") from error
     except ValueError as error:
-        raise RunDamaged(f"{path}: cannot be understood: {error}") from error
+        raise RunDamaged(f"{path}: cannot parse: {error}") from error
 
 
 def write_labels(run: Path, labels: Labels) -> None:

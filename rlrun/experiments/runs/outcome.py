@@ -34,7 +34,7 @@ def failure_of(trials: Sequence[TrialResult], errors: Mapping[Path, Exception] |
         left = [trial for trial in trials if trial.directory.parent == run and not is_over(trial.status)]
         if left:
             named = ", ".join(f"{trial.name} ({trial.status.lower()})" for trial in left)
-            texts.append(f"not complete: {named}; go on with: {resume_command(run)}")
+            texts.append(f"not complete: {named}; continue with: {resume_command(run)}")
     return TrainingFailed("\n\n".join(texts)) if texts else None
 
 
@@ -63,8 +63,8 @@ def call_failure(
         return None
     commands = _resume_commands(left)
     if signal:
-        return Interrupted(f"{signal}: stopped; go on with: {commands}")
-    return failure_of(trials, errors) or TrainingFailed(f"the search is not complete; go on with: {commands}")
+        return Interrupted(f"{signal}: stopped; continue with: {commands}")
+    return failure_of(trials, errors) or TrainingFailed(f"the search is not complete; continue with: {commands}")
 
 
 def with_resume_advice(fault: NoFaultOfATrial, left: Sequence[Path]) -> NoFaultOfATrial:
@@ -74,7 +74,7 @@ def with_resume_advice(fault: NoFaultOfATrial, left: Sequence[Path]) -> NoFaultO
         fault: The error.
         left: Directories of the runs that have not ended.
     """
-    then = "after that go on with" if isinstance(fault, DiskFull) else "go on with"
+    then = "after that, continue with" if isinstance(fault, DiskFull) else "continue with"
     return type(fault)(f"{fault}; {then}: {_resume_commands(left)}")
 
 

@@ -52,7 +52,7 @@ Executor = Literal["local", "ray"]
 def _is_name(name: str) -> str:
     """Validates that a trial's name is a plain file name inside the run's directory."""
     if name in ("", ".", "..") or "/" in name or "\0" in name:
-        raise ValueError(f"{name!r:.80} is no name of a trial")
+        raise ValueError(f"{name!r:.80} is not a valid trial name")
     return name
 
 
@@ -187,12 +187,12 @@ class RunDirectory:
             table = _TABLE.validate_python(data)
         except (FileNotFoundError, NotADirectoryError):
             if next(path.glob(f"*/{TRIAL_FILE}"), None) is not None:
-                raise RunDamaged(f"{path}: its {RUN_FILE} is missing, and its trials are here") from None
-            raise UsageError(f"{path}: not a run: there is no {RUN_FILE}") from None
+                raise RunDamaged(f"{path}: has trials, but its {RUN_FILE} is missing") from None
+            raise UsageError(f"{path}: not a run, because it has no {RUN_FILE}") from None
         except ValidationError as error:
-            raise RunDamaged(f"{path / RUN_FILE}: cannot be understood: {first_mistake(error)}") from error
+            raise RunDamaged(f"{path / RUN_FILE}: cannot parse: {first_mistake(error)}") from error
         except (ValueError, TypeError, KeyError) as error:
-            raise RunDamaged(f"{path / RUN_FILE}: cannot be understood: {error}") from error
+            raise RunDamaged(f"{path / RUN_FILE}: cannot parse: {error}") from error
         return cls(path, table)
 
     def add(self, trials: Sequence[TrialSpec]) -> None:
@@ -230,7 +230,7 @@ class RunDirectory:
             data = load_plain_yaml(text)
             entry = data[self.table.experiment]
             if not isinstance(entry, dict):
-                raise ValueError(f"{self.table.experiment} is no mapping")
+                raise ValueError(f"{self.table.experiment} is not a mapping")
             return entry, text
 
     def write_spec(self, experiment: Experiment) -> None:
@@ -270,7 +270,7 @@ class RunDirectory:
         """
         record = self.trial_directory(name).read_record()
         if record is None:
-            raise RunDamaged(f"{self.path / name}: there is no trial.json")
+            raise RunDamaged(f"{self.path / name}: trial.json is missing")
         return record
 
     def restore_records(self) -> None:
@@ -286,7 +286,7 @@ class RunDirectory:
                 if self.trial_directory(name).read_record() is None:
                     missing.append(name)
             except RunDamaged as error:
-                damaged.append(f"{error}; remove the file, and its trial resumes from its newest checkpoint")
+                damaged.append(f"{error}; remove the file to resume the trial from its newest checkpoint")
         if damaged:
             raise RunDamaged("\n".join(damaged))
         if not missing:
@@ -374,7 +374,7 @@ class RunDirectory:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 holder = os.pread(lock, 20, 0).decode() or "another process"
-                raise UsageError(f"{self.path}: process {holder} is running it") from None
+                raise UsageError(f"{self.path}: already being run by process {holder}") from None
             os.ftruncate(lock, 0)
             os.pwrite(lock, str(os.getpid()).encode(), 0)
             yield
@@ -414,9 +414,9 @@ def _naming(path: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise RunDamaged(f"{path}: does not exist") from None
     except KeyError as error:
-        raise RunDamaged(f"{path}: cannot be understood: there is no {error}") from error
+        raise RunDamaged(f"{path}: cannot parse: {error} is missing") from error
     except (ValueError, TypeError, AttributeError) as error:
-        raise RunDamaged(f"{path}: cannot be understood: {error}") from error
+        raise RunDamaged(f"{path}: cannot parse: {error}") from error
 
 
 def directory_name(name: str) -> str:
@@ -429,7 +429,7 @@ def directory_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.+=-]+", "-", name).strip("-.") or "run"
 
 
-def make_folder(path: Path, what: str = "the folder of runs") -> None:
+def make_folder(path: Path, what: str = "runs folder") -> None:
     """Creates a folder and those that contain it, where they are missing.
 
     Args:
@@ -443,7 +443,7 @@ def make_folder(path: Path, what: str = "the folder of runs") -> None:
         with explained_full_disk(path, lambda: 0):
             path.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, FileNotFoundError, NotADirectoryError) as error:
-        raise UsageError(f"{path} cannot be {what}: {error.strerror}") from error
+        raise UsageError(f"cannot use {path} as {what}: {error.strerror}") from error
 
 
 def new_directory(runs_dir: Path, name: str, is_taken: Callable[[str], bool] = lambda name: False) -> Path:

@@ -61,7 +61,7 @@ class RunUpload:
         try:
             self._copied = self._there()
         except (OSError, ValueError) as error:
-            raise UsageError(f"storage {uri}: cannot be reached: {error}") from error
+            raise UsageError(f"cannot reach storage {uri}: {error}") from error
 
     def synchronize(self) -> None:
         """Updates the copy in remote storage: uploads new or changed files, and deletes removed ones.
@@ -93,7 +93,7 @@ class RunUpload:
         try:
             self.synchronize()
         except (OSError, ValueError) as error:
-            raise UsageError(f"storage {self.uri}: cannot be written: {error}") from error
+            raise UsageError(f"cannot write to storage {self.uri}: {error}") from error
         self._thread.start()
         return self
 
@@ -116,8 +116,8 @@ class RunUpload:
                 _log.warning("storage %s: %s", self.uri, failure)
                 return
             raise RlrunError(
-                f"the run is whole in {self._run}, but its copy {self.uri} is not in step: {failure}; "
-                f"rlrun resume {self._run} tries again"
+                f"the run is complete in {self._run}, but its copy {self.uri} is not up to date: {failure}; "
+                f"to try again: rlrun resume {self._run}"
             ) from failure
 
     def _follow(self) -> None:
@@ -258,7 +258,7 @@ def is_taken(uri: str) -> bool:
     try:
         return bool(files.get_file_info(root).type.name != "NotFound")
     except OSError as error:
-        raise UsageError(f"storage {uri}: cannot be reached: {error}") from error
+        raise UsageError(f"cannot reach storage {uri}: {error}") from error
 
 
 def fetch_run(uri: str, runs_dir: Path) -> Path:
@@ -277,11 +277,11 @@ def fetch_run(uri: str, runs_dir: Path) -> Path:
     files, root = file_system(uri)
     run = runs_dir.absolute() / PurePosixPath(root).name
     if run.exists():
-        raise UsageError(f"{run} is there already; to go on with it: rlrun resume {run}")
+        raise UsageError(f"{run} already exists; to continue it: rlrun resume {run}")
     try:
         names = _names(files, root)
         if RUN_FILE not in names:
-            raise UsageError(f"{uri}: there is no copy of a run: no {RUN_FILE}")
+            raise UsageError(f"{uri}: not a copy of a run, because it has no {RUN_FILE}")
         run.parent.mkdir(parents=True, exist_ok=True)
         partial = partial_name(run)
         for name in sorted(name for name in names if _is_whole(name, names)):
@@ -289,7 +289,7 @@ def fetch_run(uri: str, runs_dir: Path) -> Path:
             with (partial / name).open("wb") as file:
                 file.writelines(read_chunks(files, f"{root}/{name}"))
     except OSError as error:
-        raise UsageError(f"storage {uri}: cannot be read: {error}") from error
+        raise UsageError(f"cannot read storage {uri}: {error}") from error
     partial.rename(run)
     return run
 

@@ -121,7 +121,7 @@ def problems_of_changes(run: RunDirectory, experiment: Experiment, changed: tupl
 
 
 def _in_words(run: RunDirectory, change: Difference) -> str:
-    return f"is {change.second or 'not set'}, and {shown_path(run.path)} has {change.first or 'none'}"
+    return f"is {change.second or 'not set'}, but {shown_path(run.path)} has {change.first or 'none'}"
 
 
 def _document(experiment: Experiment) -> Document:

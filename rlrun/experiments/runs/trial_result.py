@@ -162,7 +162,7 @@ class TrialResult:
         if isinstance(last, int) and last >= self.record.iteration and _size(file) >= self.record.results_bytes:
             return ""
         ends = f"ends with iteration {last}" if isinstance(last, int) else "has no rows"
-        return f"{file}: {ends}, and trial.json has iteration {self.record.iteration}"
+        return f"{file}: {ends}, but trial.json has iteration {self.record.iteration}"
 
     @property
     def short_error(self) -> str:
@@ -201,7 +201,7 @@ class TrialResult:
         try:
             metric: str | None = TrialDirectory(self.directory).read_spec()["checkpoint"]["best"]
         except (KeyError, TypeError) as error:
-            raise RunDamaged(f"{self.directory / SPEC_FILE}: cannot be understood: no checkpoint.best") from error
+            raise RunDamaged(f"{self.directory / SPEC_FILE}: cannot parse: checkpoint.best is missing") from error
         return metric
 
     def best_checkpoint_by(self, metric: str) -> Path | None:
@@ -225,7 +225,7 @@ class TrialResult:
             checked = self._checked(self.metrics)
         except OSError as error:
             none = dict.fromkeys(self.metrics, np.empty(0))
-            return Columns(none, (), f"{self.name}: its results cannot be read: {error}")
+            return Columns(none, (), f"{self.name}: cannot read its results: {error}")
         rows = checked.rows
         values = {metric: np.array([_number(row.get(metric)) for row in rows], np.float64) for metric in self.metrics}
         return Columns(values, checked.names, "; ".join(checked.damage))
@@ -282,7 +282,7 @@ def read_trial(path: Path, experiment: str, *, has_driver: bool) -> TrialResult:
     try:
         record = directory.read_record()
         if record is None:
-            raise RunDamaged(f"{path}: there is no {TRIAL_FILE}")
+            raise RunDamaged(f"{path}: {TRIAL_FILE} is missing")
         row = read_last_row(path) or {}
         status = status_of(record, is_claimed=_is_claimed(directory, record), has_driver=has_driver)
         is_by_return = record.judged_by == RETURN
@@ -339,9 +339,9 @@ def _problem_of_spec(path: Path) -> str:
     except FileNotFoundError:
         return f"{path / SPEC_FILE}: does not exist"
     except (OSError, ValueError) as error:
-        return f"{path / SPEC_FILE}: cannot be understood: {error}"
+        return f"{path / SPEC_FILE}: cannot parse: {error}"
     is_mapping = _MAPPING.match(text) is not None and "\0" not in text
-    return "" if is_mapping else f"{path / SPEC_FILE}: cannot be understood: not a mapping"
+    return "" if is_mapping else f"{path / SPEC_FILE}: cannot parse: not a mapping"
 
 
 def _numbers(path: Path) -> dict[str, Any]:

@@ -164,5 +164,5 @@ def newest_checkpoint_of(checkpoints: Path) -> Path:
     """
     newest = CheckpointStore(checkpoints).newest_valid()
     if newest is None:
-        raise CheckpointError(f"{checkpoints}: the trial has reached a generation without a checkpoint")
+        raise CheckpointError(f"{checkpoints}: the trial reached a generation but has no checkpoint of it")
     return newest

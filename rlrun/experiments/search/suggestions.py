@@ -42,7 +42,7 @@ class Suggestions:
         """
         assert experiment.searcher is not None
         settings = experiment.searcher.settings
-        assert settings is not None, "random draws need no searcher"
+        assert settings is not None, "random search does not need a searcher"
         self.max_concurrent = settings.max_concurrent
         self._experiment = experiment
         self._directory = directory
@@ -143,7 +143,9 @@ def check_installed(kind: str) -> None:
         UsageError: The package is missing; the message has the pip command.
     """
     if kind == "optuna" and find_spec(kind) is None:
-        raise UsageError(f"searcher {kind}: the package {kind} is not installed: pip install 'rlrun[{kind}]'")
+        raise UsageError(
+            f"searcher {kind} needs the package {kind}, which is not installed: pip install 'rlrun[{kind}]'"
+        )
 
 
 def make_searcher(experiment: Experiment, run_directory: Path) -> JournaledSearcher:
@@ -159,7 +161,7 @@ def make_searcher(experiment: Experiment, run_directory: Path) -> JournaledSearc
     """
     assert experiment.searcher is not None
     kind, settings = experiment.searcher.kind, experiment.searcher.settings
-    assert settings is not None, "random draws need no searcher"
+    assert settings is not None, "random search does not need a searcher"
     check_installed(kind)
     dimensions = dimensions_of(experiment.spaces())
     head = {

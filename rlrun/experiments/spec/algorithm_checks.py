@@ -27,7 +27,7 @@ def check_algorithm(data: Mapping[str, Any]) -> tuple[type[Algorithm[Any]] | Non
     if "algorithm" not in data:
         return None, [Mistake(("algorithm",), f"is missing: add one of {', '.join(algorithm_names())}")]
     if is_search_space(name):
-        return None, [Mistake(("algorithm",), "an experiment has one algorithm: write an experiment for each")]
+        return None, [Mistake(("algorithm",), "an experiment has one algorithm: write a separate experiment for each")]
     if not isinstance(name, str):
         return None, [Mistake(("algorithm",), f"must be the name of an algorithm, not {shown(name)}")]
     try:
@@ -35,11 +35,11 @@ def check_algorithm(data: Mapping[str, Any]) -> tuple[type[Algorithm[Any]] | Non
     except UsageError as error:
         return None, [Mistake(("algorithm",), str(error))]
     if not issubclass(found, Algorithm):
-        return None, [Mistake(("algorithm",), f"'{name}' is no Algorithm: derive it from rlrun.plugin.Algorithm")]
+        return None, [Mistake(("algorithm",), f"'{name}' is not an Algorithm: derive it from rlrun.plugin.Algorithm")]
     settings = next((vars(base)["Config"] for base in found.__mro__ if "Config" in vars(base)), None)
     if not (isinstance(settings, type) and issubclass(settings, AlgorithmConfig)):
-        what = "there is none" if settings is None else f"it is {shown(settings)}"
-        message = f"'{name}' needs a class attribute Config, a class derived from AlgorithmConfig: {what}"
+        what = "it is missing" if settings is None else f"it is {shown(settings)}"
+        message = f"'{name}' needs a class attribute Config that is derived from AlgorithmConfig: {what}"
         return None, [Mistake(("algorithm",), message)]
     family = found.policy_family
     if family.startswith("rlrun."):

@@ -59,7 +59,7 @@ def without_auto(entry: Mapping[str, Any]) -> WithoutAuto:
     varied = tuple(name for name in AUTO_SETTINGS if _varies_auto(written.get(name)))
     if not auto + varied:
         return WithoutAuto(entry, (), ())
-    message = f"is measured once, for all trials: {AUTO} has no place in a search space"
+    message = f"{AUTO} cannot be in a search space, because it is measured once for all trials"
     rest = {name: value for name, value in written.items() if name not in auto + varied}
     return WithoutAuto({**entry, "config": rest}, auto, tuple(Mistake(("config", name), message) for name in varied))
 
@@ -86,10 +86,10 @@ def auto_mistakes(
     for name in auto:
         where: Location = ("config", name)
         if name not in model.model_fields:
-            gone = model.why_gone(name).replace(" here", f" in {algorithm.name()}", 1)
+            gone = model.why_gone(name).replace(" set here", f" set for {algorithm.name()}", 1)
             mistakes.append(Mistake(where, gone, at_key=True))
         elif why_not:
-            mistakes.append(Mistake(where, f"cannot be {AUTO}: {why_not}; write a number"))
+            mistakes.append(Mistake(where, f"cannot be {AUTO}: {why_not}; set a number"))
     return mistakes
 
 
@@ -97,30 +97,34 @@ def _why_not_measured(entry: Mapping[str, Any], algorithm: Algorithm[Any]) -> st
     """Reason why the settings of an entry cannot be measured, "" without one."""
     begins = entry.get("begins")
     if "policies" in entry:
-        return "several policies share the workers, and each has a batch of its own"
+        return "several policies share the workers, and each has its own batch"
     if KEPT not in type(algorithm.config).model_fields:
-        return f"{algorithm.name()} has no {KEPT}, which would keep what it learns from"
+        return f"{algorithm.name()} has no {KEPT} to keep constant"
     if algorithm.mode == "async":
-        return f"what {algorithm.name()} learns depends on their number, since workers do not wait for each other"
+        return (
+            f"what {algorithm.name()} learns depends on the number of workers, because they do not wait for each other"
+        )
     if isinstance(begins, Mapping) and begins.get("recorded"):
-        return "the data of the stage before is not there yet"
+        return "the previous stage has not written its data yet"
     return ""
 
 
 def _why_none_fits(auto: Sequence[str], experiment: Experiment) -> str:
     """Reason why no setting keeps the batch of an experiment, "" without one."""
     if experiment.env.external is not None:
-        return "the clients of env.external are not there before the run"
+        return "the clients of env.external are not connected before the run"
     if experiment.env.has_many_agents:
-        return f"in a world of many agents {KEPT} counts each of them"
+        return f"in a multi-agent world, {KEPT} counts the steps of each agent"
     config = experiment.config
     for setting in (KEPT, "rollout_fragment_length"):
         if ("config", setting) in {**experiment.spaces(), **experiment.mutated()}:
-            return f"{setting} varies, and the batch would not be whole fragments in all trials"
+            return f"{setting} varies, so batches would not consist of whole fragments in all trials"
     if not candidates(config, auto, room=0):
         length = config.rollout_fragment_length
-        steps = f"{LEAST_FRAGMENT_LENGTH} steps or more" if length is None else f"{length} steps"
-        return f"no number that is tried fills {KEPT} ({config.env_steps_per_update}) by whole fragments of {steps}"
+        steps = f"at least {LEAST_FRAGMENT_LENGTH} steps" if length is None else f"{length} steps"
+        return (
+            f"none of the tried numbers divides {KEPT} ({config.env_steps_per_update}) into whole fragments of {steps}"
+        )
     return ""
 
 

@@ -73,7 +73,11 @@ def check_entry(
     """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]*", name):
         return None, [
-            Mistake((), f"the name '{name}' must be of letters, digits and _.+- (it becomes a directory)", True)
+            Mistake(
+                (),
+                f"the name '{name}' must consist of letters, digits and _.+-, because it becomes a directory name",
+                True,
+            )
         ]
     if not isinstance(data, Mapping):
         return None, [Mistake((), f"must be a mapping with algorithm, env, config and stop, not {shown(data)}")]
@@ -203,8 +207,8 @@ def _hooks_without_events(entry: _ParsedEntry) -> list[Mistake]:
     for algorithm in entry.learning.learns.algorithms.values():
         if algorithm.worker_factory != ROLLOUT_WORKER or learns_offline(algorithm.config):
             message = (
-                f"{algorithm.name()} collects no fragments of env steps, which {', '.join(in_workers[0])} needs: "
-                f"use {', '.join(TRIAL_EVENTS)}"
+                f"{algorithm.name()} does not collect fragments of env steps, so {', '.join(in_workers[0])} "
+                f"would never be called: use {', '.join(TRIAL_EVENTS)}"
             )
             return [Mistake(("hooks", entry.hooks.index(in_workers[0])), message)]
     return []
@@ -304,9 +308,7 @@ def _check_settings(data: Mapping[str, Any]) -> tuple[RunSettings | None, list[M
     mistakes = [mistake for mistake in mistakes if mistake.location not in worded] + mutations
     if "stop" not in written:
         mistakes = [mistake for mistake in mistakes if mistake.location != ("stop",)]
-        mistakes.append(
-            Mistake(("stop",), "is missing: say when a trial ends, for instance stop: {env_steps: 100_000}")
-        )
+        mistakes.append(Mistake(("stop",), "is missing: set when a trial ends, such as stop: {env_steps: 100_000}"))
     return settings, mistakes
 
 
@@ -329,7 +331,7 @@ def _with_misplaced(mistakes: Sequence[Mistake], spaces: Sequence[Location]) -> 
     """
     unknown = [mistake.location for mistake in mistakes if mistake.at_key]
     spaces = [space for space in spaces if not any(space[: len(key)] == key for key in unknown)]
-    message = "a search space is only allowed below config and env, and in the mutations of pbt"
+    message = "a search space is allowed only below config and env, and in the mutations of pbt"
     return [mistake for mistake in mistakes if not overlaps(mistake.location, spaces)] + [
         Mistake(space, "write [low, high]" if space[: len(BOUNDS)] == BOUNDS else message) for space in spaces
     ]
@@ -386,7 +388,7 @@ def _against_mistakes(opponent: str, env: Any) -> list[Mistake]:
     """Mistakes in `evaluation.against`, the scripted opponent of evaluations."""
     where: Location = ("evaluation", "against")
     if not names_world(env):
-        return [Mistake(where, "is for worlds of many agents: an env with one has no sides")]
+        return [Mistake(where, "works only in multi-agent worlds: a single-agent env has no sides")]
     return refusals(where, partial(ScriptedOpponent, opponent))
 
 
@@ -395,8 +397,8 @@ def _clients_evaluation_mistakes(env: Any) -> list[Mistake]:
     if not isinstance(env, Mapping) or "external" not in env:
         return []
     message = (
-        "is missing: the clients of env.external run episodes to learn from. Name an env such as CartPole-v1, or a "
-        "server of its own for clients that evaluate, {external: {port: 9950, spaces: ...}}"
+        "is missing: the clients of env.external run only training episodes. Name an env such as "
+        "CartPole-v1, or a separate server for clients that evaluate, {external: {port: 9950, spaces: ...}}"
     )
     return [Mistake(("evaluation", "env"), message)]
 
@@ -418,12 +420,15 @@ def _check_number(settings: RunSettings, spaces: Mapping[Location, SearchSpace],
     """Validates the number of trials (bounded), and that no two trials are equal."""
     trials = settings.configurations_in(spaces) * len(settings.seeds)
     if trials > max_trials:
-        message = f"has {trials:,} trials, more than {max_trials:,}; --max-trials {trials} allows them"
+        message = (
+            f"has {trials:,} trials, more than the limit of {max_trials:,}; pass --max-trials {trials} to allow them"
+        )
         return [Mistake((), message, at_key=True)]
     is_drawn = settings.searches or settings.population is not None or any(not each.is_grid for each in spaces.values())
     if settings.num_samples > 1 and not is_drawn:
         message = (
-            f"{settings.num_samples} samples would be equal: nothing is drawn at random; for repetitions write seeds"
+            f"{settings.num_samples} samples would be identical, because there is no random search space; for "
+            "repetitions, set seeds"
         )
         return [Mistake(("num_samples",), message)]
     return []
@@ -433,7 +438,7 @@ def _check_chain(settings: RunSettings, spaces: Mapping[Location, SearchSpace]) 
     """Validates that an experiment which begins after another has one trial per seed."""
     if settings.begins is None or settings.configurations_in(spaces) == 1:
         return []
-    message = "each seed begins with its weights of an earlier experiment: leave out search spaces and samples here"
+    message = "each seed starts from its weights of an earlier experiment: leave out search spaces and samples"
     return [Mistake(("begins",), message)]
 
 

@@ -56,9 +56,11 @@ def check_env(data: Mapping[str, Any], learns: Policies | None, *, may_be_missin
     if "env" not in data:
         begins = data.get("begins")
         if may_be_missing and isinstance(begins, Mapping) and begins.get("recorded"):
-            wrong = "is missing: the spaces of data that an earlier stage records are not known before, so name it"
+            wrong = (
+                "is missing: name the env, because the spaces of data from an earlier stage are not known in advance"
+            )
             return Section(("env",), EnvConfig, None, None, {}, [Mistake(("env",), wrong)])
-        missing = [] if may_be_missing else [Mistake(("env",), "is missing: add for instance env: CartPole-v1")]
+        missing = [] if may_be_missing else [Mistake(("env",), "is missing: add, for example, env: CartPole-v1")]
         return Section(("env",), EnvConfig, None, None, {}, missing)
     return check_env_section(data["env"], ("env",), learns)
 
@@ -103,9 +105,14 @@ def action_mistakes(env: EnvConfig, learns: Policies) -> list[Mistake]:
         if not kinds or set(kinds) & set(algorithm.acts_in):
             continue
         others = [name for name in OFFERED if _could_replace(name, algorithm, kinds, in_world=env.has_many_agents)]
-        instead = f"; take {', '.join(others[:MOST_OFFERED])} or another one (`rlrun algorithms`)" if others else ""
+        instead = (
+            f"; use {', '.join(others[:MOST_OFFERED])} or another algorithm (`rlrun algorithms`)" if others else ""
+        )
         whose = "" if learns.is_alone else f"policy {policy}: "
-        message = f"{whose}{algorithm.name()} acts in {' or '.join(algorithm.acts_in)}, not in {spaces[policy].action}"
+        message = (
+            f"{whose}{algorithm.name()} needs actions in {' or '.join(algorithm.acts_in)}, not in "
+            f"{spaces[policy].action}"
+        )
         mistakes.append(Mistake((env.named_by,), message + instead))
     return mistakes
 

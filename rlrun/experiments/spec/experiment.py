@@ -54,16 +54,16 @@ from rlrun.experiments.spec.tuning import (
 )
 
 EVALUATION_METRICS = (
-    Metric("evaluation/episode_return_mean", "", "Mean raw return of an evaluation's episodes", mode="max"),
-    Metric("evaluation/episode_return_std", "", "Standard deviation of those returns"),
-    Metric("evaluation/episode_return_min", "", "Lowest of those returns", mode="max"),
-    Metric("evaluation/episode_return_max", "", "Highest of those returns", mode="max"),
-    Metric("evaluation/episode_len_mean", "env steps", "Mean length of an evaluation's episodes"),
+    Metric("evaluation/episode_return_mean", "", "Mean raw return of the evaluation episodes", mode="max"),
+    Metric("evaluation/episode_return_std", "", "Standard deviation of the evaluation returns"),
+    Metric("evaluation/episode_return_min", "", "Lowest evaluation return", mode="max"),
+    Metric("evaluation/episode_return_max", "", "Highest evaluation return", mode="max"),
+    Metric("evaluation/episode_len_mean", "env steps", "Mean length of the evaluation episodes"),
 )
 """Metrics of every periodic evaluation."""
 
 EVALUATION_COLUMNS = Metric(
-    "evaluation/episode_columns/<name>_mean", "", "Mean sum of a column of `env.columns` over an evaluation's episodes"
+    "evaluation/episode_columns/<name>_mean", "", "Mean sum of a column of `env.columns` over the evaluation episodes"
 )
 """Additional evaluation metric for each column that the env's config names in `columns`."""
 
@@ -74,10 +74,14 @@ OTHER_KIND_METRICS = tuple(
     Metric(f"evaluation/{kind}/{name}", "", meaning)
     for kind in ACTION_KINDS
     for name, meaning in {
-        OTHER_KIND_GAP: f"Distance of the 95 % interval of the mean return of {kind} actions from that of the kind in "
-        "`evaluation.actions`: above 0 where it is higher, below 0 where it is lower, 0 where they overlap",
-        "<metric>": f"The evaluation's metric of {kind} actions, where a policy samples discrete actions and "
-        f"`evaluation.actions` is {other_kind(kind)}",
+        OTHER_KIND_GAP: (
+            f"Distance between the 95% intervals of the mean return with {kind} actions and with "
+            "`evaluation.actions`: above 0 if higher, below 0 if lower, 0 if they overlap"
+        ),
+        "<metric>": (
+            f"The same evaluation metric with {kind} actions, for policies that sample discrete actions, if "
+            f"`evaluation.actions` is {other_kind(kind)}"
+        ),
     }.items()
 )
 """Metrics of extra evaluation episodes that swap greedy and sampled actions; they never rank trials."""
@@ -86,19 +90,19 @@ _ENDINGS = {
     "win_rate": "won",
     "draw_rate": "drawn",
     "loss_rate": "lost",
-    "unbeaten_rate": "not lost, for `expect`, which sets lower bounds of metrics",
+    "unbeaten_rate": "not lost (for `expect`, which sets lower bounds of metrics)",
 }
 _AS = {
     "": "against the opponent of `evaluation.against`",
-    "first/": "against it as the side of the world's first agent",
-    "second/": "against it as the other side",
+    "first/": "against it on the side of the world's first agent",
+    "second/": "against it on the other side",
 }
 
 _MODES: dict[str, Mode | None] = {"draw_rate": None, "loss_rate": "min"}
 
 AGAINST_METRICS = tuple(
     Metric(
-        f"evaluation/against/{side}{rate}", "", f"Part of the games {which} that were {ending}", _MODES.get(rate, "max")
+        f"evaluation/against/{side}{rate}", "", f"Fraction of games {which} that were {ending}", _MODES.get(rate, "max")
     )
     for side, which in _AS.items()
     for rate, ending in _ENDINGS.items()
@@ -109,7 +113,7 @@ ORACLE_METRICS = (
     Metric(
         "evaluation/oracle/value_gap",
         "",
-        "Mean distance of estimated values from those of the optimal policy",
+        "Mean distance of estimated values from the optimal values",
         mode="min",
     ),
     Metric("evaluation/oracle/policy_gap", "", "Optimality gap of the greedy policy at the initial states", mode="min"),
@@ -120,13 +124,14 @@ GAME_ORACLE_METRICS = (
     Metric(
         "evaluation/oracle/exploitability",
         "",
-        "Mean gain of a player by a best response (NashConv / 2) to the average policy of the league, or the policies",
+        "Mean gain per player of a best response (NashConv / 2) to the average policy of the league, or to "
+        "the policies",
         mode="min",
     ),
     Metric(
         "evaluation/oracle/negative_exploitability",
         "",
-        "Exploitability with a minus sign, for `expect`, which sets lower bounds of metrics",
+        "Negative exploitability (for `expect`, which sets lower bounds of metrics)",
         mode="max",
     ),
 )
@@ -181,7 +186,7 @@ def policy_evaluation_metrics(policies: Iterable[str]) -> tuple[Metric, ...]:
         replace(
             metric,
             name=f"evaluation/{of_policy(policy, metric.name.removeprefix('evaluation/'))}",
-            meaning=f"{metric.meaning} of the policy's agents",
+            meaning=f"{metric.meaning}, of the policy's agents",
         )
         for policy in policies
         for metric in (EVALUATION_METRICS[0], EVALUATION_COLUMNS)
@@ -208,9 +213,9 @@ def _counted(seeds: Any) -> Any:
 
 def _distinct(seeds: tuple[int, ...]) -> tuple[int, ...]:
     if not seeds:
-        raise ValueError("there must be at least one seed")
+        raise ValueError("must contain at least one seed")
     if len(set(seeds)) < len(seeds):
-        raise ValueError(f"the seed {next(seed for seed in seeds if seeds.count(seed) > 1)} appears twice")
+        raise ValueError(f"seed {next(seed for seed in seeds if seeds.count(seed) > 1)} appears twice")
     return seeds
 
 
@@ -293,9 +298,9 @@ class ExpectConfig(ConfigModel):
     @model_validator(mode="after")
     def _require_target(self) -> Self:
         if not self.metrics:
-            raise ValueError("expects nothing; add a metric, for instance episode_return_mean: 450")
+            raise ValueError("has no metric; add one, such as episode_return_mean: 450")
         if self.regression_floor is not None and len(self.metrics) > 1:
-            raise ValueError("regression_floor is of one metric, and several are expected")
+            raise ValueError("regression_floor applies to a single metric, but `expect` has several; leave it out")
         if self.seeds is not None and self.passes is not None and self.passes > self.seeds:
             raise ValueError(f"passes ({self.passes}) must not exceed seeds ({self.seeds})")
         return self
@@ -371,11 +376,11 @@ class RunSettings(ConfigModel):
         if self.expect is None or self.expect.last_evaluations is None:
             return self
         if self.evaluation is None:
-            raise ValueError("expect.last_evaluations needs evaluations to judge by; add an `evaluation` section")
+            raise ValueError("expect.last_evaluations needs evaluations; add an `evaluation` section")
         if unknown := [metric for metric in self.expect.metrics if not _is_evaluated(metric)]:
             raise ValueError(
-                f"expect.last_evaluations judges by what evaluations measure ({', '.join(EVALUATION_KEYS)}), which "
-                f"{unknown[0]} is not"
+                f"expect.last_evaluations supports only evaluation metrics ({', '.join(EVALUATION_KEYS)}), "
+                f"not {unknown[0]}"
             )
         return self
 
@@ -521,7 +526,7 @@ class Experiment(RunSettings, Learning):
             found = algorithm_class(algorithm)
             steps_env = found.clock_unit == "env_steps" and not self.learns.is_offline
             if found.worker_factory != ROLLOUT_WORKER or not steps_env:
-                raise ValueError(f"output: {algorithm} collects no env steps that could be recorded; leave it out")
+                raise ValueError(f"output: {algorithm} does not collect env steps to record; leave it out")
         return self
 
     @property
@@ -539,8 +544,8 @@ class Experiment(RunSettings, Learning):
         if stop is None or self.env.has_many_agents or stop > starts:
             return ""
         return (
-            f"nothing is learned, since the run stops at {stop:,.0f} env steps, and learning starts after "
-            f"{starts:,}: set stop.env_steps above config.learning_starts"
+            f"the run stops at {stop:,.0f} env steps, before learning starts at {starts:,}: set "
+            "stop.env_steps above config.learning_starts"
         )
 
     def _early_stop_warning(self) -> str:
@@ -643,7 +648,7 @@ class Experiment(RunSettings, Learning):
                 return self.trial(values, index=number * len(self.seeds), configuration=number, seed=self.seeds[0])
             except SpecError as error:
                 mistake = error
-        assert mistake is not None, "there is at least one sample"
+        assert mistake is not None, "num_samples must be at least 1"
         raise mistake
 
     def trial(self, values: Mapping[Location, Any], *, index: int, configuration: int, seed: int) -> TrialSpec:

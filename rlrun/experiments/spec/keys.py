@@ -30,7 +30,7 @@ POLICY_KEYS = tuple(PolicySpec.model_fields)
 MANY_OTHERS = 3
 """Maximum number of algorithms that an error message lists for a misplaced setting."""
 
-SHARED = "the policies of a world share their envs and workers, so it belongs under the experiment's `config`"
+SHARED = "the policies of a world share envs and workers, so this setting belongs under the experiment's `config`"
 """Reason, for messages, why sampling settings cannot be set for a single policy."""
 
 
@@ -88,7 +88,7 @@ def in_policies(mistake: Mistake, models: Mapping[str, type[AlgorithmConfig]]) -
     places = [_holder_of(str(key), model, f"policies.{name}.config") for name, model in models.items()]
     if mistake.at_key and len(mistake.location) == 2 and any(places):
         whose = " or ".join(place for place in places if place)
-        return replace(mistake, message=f"'{key}' is of a policy: it belongs under {whose}")
+        return replace(mistake, message=f"'{key}' is a setting of a policy; it belongs under {whose}")
     if mistake.at_key and key in ENTRY_KEYS:
         return replace(mistake, message=f"'{key}' belongs next to config, not in it")
     return mistake
@@ -110,11 +110,11 @@ def with_key_location(
         return mistake
     in_section = dotted(mistake.location[:-1]) != path
     if (name or in_section) and not message.startswith("unknown key"):
-        return replace(mistake, message=message.replace(" here", f" in {name}", 1) if name else message)
+        return replace(mistake, message=message.replace(" set here", f" set for {name}", 1) if name else message)
     if key in ENTRY_KEYS:
         return replace(mistake, message=f"'{key}' belongs next to config, not in it")
     if answer := _foreign(key, models, path if in_section else ""):
-        return replace(mistake, message=answer.replace(" here", f" in {name}", 1) if name and in_section else answer)
+        return replace(mistake, message=answer)
     if holder := _first_holder(key, models, path):
         return replace(mistake, message=f"'{key}' belongs under {holder}")
     if in_section:
@@ -123,7 +123,7 @@ def with_key_location(
         return replace(mistake, message=unknown_key(key, _names(models)))
     if others := [other for other, found in installed_algorithms().items() if key in found.Config.model_fields]:
         whose = ", ".join(others[:MANY_OTHERS]) + (" and others" if len(others) > MANY_OTHERS else "")
-        return replace(mistake, message=f"there is no '{key}' in {name}: it is a setting of {whose}")
+        return replace(mistake, message=f"{name} has no setting '{key}'; it is a setting of {whose}")
     return mistake if ";" in message else replace(mistake, message=f"{message}; see `rlrun config {name}`")
 
 

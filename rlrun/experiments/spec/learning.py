@@ -97,7 +97,7 @@ def check_learning(entry: Mapping[str, Any]) -> CheckedLearning:
 def _check_alone(entry: Mapping[str, Any]) -> CheckedLearning:
     algorithm, mistakes = check_algorithm(entry)
     mistakes += [
-        Mistake((key,), f"'{key}' is for several policies: add policies, or leave it out", at_key=True)
+        Mistake((key,), f"'{key}' needs several policies: add policies, or leave it out", at_key=True)
         for key in ("mapping", "train", *SEAT_KEYS)
         if key in entry
     ]
@@ -177,11 +177,11 @@ def _unsupported_search_spaces(env: Any, config: Any) -> list[Mistake]:
     for where, space in spaces.items():
         envs = [value for _, value in space.probes()] if where == ("env",) else []
         if where == ("env", "preset") or any(isinstance(value, Mapping) and "preset" in value for value in envs):
-            message = "a preset sets config too, so it cannot vary: write an experiment for each"
+            message = "a preset also sets config, so it cannot vary: write a separate experiment for each"
             mistakes.append(Mistake(where, message))
     if isinstance(env, Mapping) and env.get("preset") is not None:
         sections = [where for where in spaces if where in {("config",), ("config", "model"), ("config", "replay")}]
-        message = f"preset {env['preset']} sets keys of {{}}: vary these one by one"
+        message = f"preset {env['preset']} sets keys of {{}}: vary these keys individually"
         mistakes += [Mistake(where, message.format(where[-1])) for where in sections if not mistakes]
     return mistakes
 
@@ -215,14 +215,14 @@ def _check_policies(entry: Mapping[str, Any]) -> CheckedLearning:
     policies = entry["policies"]
     mistakes = []
     if "algorithm" in entry:
-        message = "each policy has an algorithm of its own: leave out algorithm, or policies"
+        message = "each policy has its own algorithm: leave out algorithm, or policies"
         mistakes.append(Mistake(("algorithm",), message, at_key=True))
     if not isinstance(policies, Mapping) or not policies or is_search_space(policies):
         message = f"must be a mapping of names to policies, each with an algorithm, not {shown(policies)}"
         return CheckedLearning(entry, [*mistakes, Mistake(("policies",), message)])
     if "env" in entry and not names_world(entry["env"]):
-        world = "a world of many agents, such as env: {world: package.module:factory} or env: {pettingzoo: MODULE}"
-        mistakes.append(Mistake(("env",), f"policies act in {world}, and this env has one agent"))
+        world = "a multi-agent world, such as env: {world: package.module:factory} or env: {pettingzoo: MODULE}"
+        mistakes.append(Mistake(("env",), f"policies need {world}, but this env has a single agent"))
     checked = {}
     for name, policy in policies.items():
         one = _check_policy(name, policy, entry, len(_trained(entry, list(policies))))
@@ -266,7 +266,7 @@ class _CheckedPolicy:
 def _check_policy(name: Any, policy: Any, entry: Mapping[str, Any], num_trained: int) -> _CheckedPolicy:
     place: Location = ("policies", name)
     if not NAME_PATTERN.fullmatch(str(name)):
-        message = f"the policy's name '{name}' must be of letters, digits and _- (metrics are named after it)"
+        message = f"the policy name '{name}' must consist of letters, digits and _-, because metrics are named after it"
         return _CheckedPolicy(policy, [Mistake(place, message, at_key=True)])
     if not isinstance(policy, Mapping):
         message = f"must be a mapping with algorithm, config and slots, not {shown(policy)}"
@@ -332,23 +332,28 @@ def _role_mistakes(entry: Mapping[str, Any], names: list[str], seats: list[str])
     mistakes = []
     train = entry.get("train")
     if train is not None and (not isinstance(train, list | tuple) or not train or is_search_space(train)):
-        mistakes.append(Mistake(("train",), f"must be a list of policies, not {shown(train)}: left out it is all"))
+        mistakes.append(
+            Mistake(("train",), f"must be a list of policies, not {shown(train)}; leave it out to train all")
+        )
     else:
         for index, name in enumerate(train or ()):
             if name not in names:
-                message = unknown_name(name, names, "must name a policy: there is no")
+                message = unknown_name(name, names, "must name a policy: unknown name")
                 mistakes.append(Mistake(("train", index), message))
     mapping, names = entry.get("mapping"), [*names, *seats]
     if isinstance(mapping, Mapping) and not is_search_space(mapping):
         for pattern, name in mapping.items():
             if name not in names:
                 hint = did_you_mean(name, names) if isinstance(name, str) else ""
-                message = f"names no policy but {shown(name)}{hint or '; there are ' + ', '.join(names)}"
+                message = f"names {shown(name)}, which is not a policy{hint or '; must be one of: ' + ', '.join(names)}"
                 mistakes.append(Mistake(("mapping", pattern), message))
         if not mapping:
-            mistakes.append(Mistake(("mapping",), "maps no agent: add a pattern, for instance '*'"))
+            mistakes.append(Mistake(("mapping",), "maps no agent: add a pattern, such as '*'"))
     elif mapping is not None and not isinstance(mapping, str):
-        message = f"must be patterns of agent ids with their policies, or package.module:function, not {shown(mapping)}"
+        message = (
+            "must be a mapping from patterns of agent ids to policies, or package.module:function, not "
+            f"{shown(mapping)}"
+        )
         mistakes.append(Mistake(("mapping",), message))
     else:
         where: Location = ("mapping",) if mapping is not None else ("policies",)

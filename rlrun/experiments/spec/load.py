@@ -73,7 +73,7 @@ def load_experiments(
         except SpecError as error:
             problems += error.problems
         except FileNotFoundError:
-            problems.append(Problem("", f"there is no such file{_nearest(path)}", str(path)))
+            problems.append(Problem("", f"file not found{_nearest(path)}", str(path)))
         make_importable(path.parent)
     experiments = _check(documents, overrides, problems, max_trials=max_trials, makes_envs=makes_envs)
     for experiment in experiments:
@@ -140,8 +140,8 @@ def shipped_experiment(
     name = default_name(env, algorithm)
     entry = {"algorithm": algorithm, "env": env, "stop": {"env_steps": DEFAULT_ENV_STEPS}, "evaluation": {}}
     origin = (
-        f"no config for {algorithm} on {env} comes with rlrun: taking the algorithm's defaults, with evaluations, "
-        f"and {DEFAULT_ENV_STEPS:,} env steps unless `stop` is set"
+        f"rlrun ships no spec for {algorithm} on {env}: using the algorithm's defaults with evaluations, and "
+        f"{DEFAULT_ENV_STEPS:,} env steps unless `stop` is set"
     )
     document = Document({name: entry}, "--algorithm/--env")
     (experiment,) = _check([document], overrides, [], origin, max_trials, makes_envs=makes_envs)
@@ -240,10 +240,12 @@ def _experiments_of(document: Document) -> Document:
     document.data = {key: entry for key, entry in document.data.items() if not re.match(r"\.\w", str(key))}
     nameless = [key for key, entry in document.data.items() if key in ENTRY_KEYS and not isinstance(entry, Mapping)]
     if nameless:
-        what = "an experiment needs a name: write a line with it first (my-experiment:) and indent the rest below it"
+        what = (
+            "an experiment needs a name: add a first line with the name (my-experiment:), and indent the rest below it"
+        )
         raise SpecError([*document.problems, document.place((nameless[0],), at_key=True).problem("", what)])
     if not document.data:
-        raise SpecError([*document.problems, place.problem("", "holds no experiment")])
+        raise SpecError([*document.problems, place.problem("", "contains no experiment")])
     return document
 
 
@@ -344,8 +346,8 @@ def _plain(value: Any, path: str = "") -> Any:
         if name := import_name(value):
             return name
         reason = (
-            f"{value.__qualname__} has no import path, which the files of a run need: define it in a module, or train "
-            "with rlrun.Training"
+            f"{value.__qualname__} has no import path, which a run needs to save its spec: define it in a "
+            "module, or train with rlrun.Training"
         )
         raise SpecError([Problem(path, reason)])
     return [_plain(item, path) for item in value] if isinstance(value, list | tuple) else value

@@ -66,7 +66,7 @@ def make_logger(path: str, settings: Mapping[str, Any]) -> TrialLogger:
     if not (isinstance(found, type) and issubclass(found, TrialLogger)):
         raise UsageError(f"'{path}' is not a TrialLogger: derive it from rlrun.plugin.TrialLogger")
     if missing := ", ".join(sorted(found.__abstractmethods__)):
-        raise UsageError(f"the logger '{path}' has no {missing}: write all methods of rlrun.plugin.TrialLogger")
+        raise UsageError(f"the logger '{path}' lacks {missing}: define all methods of rlrun.plugin.TrialLogger")
     refuse_other_settings(f"the logger '{path}'", found, settings)
     return found(**settings)
 
@@ -142,7 +142,7 @@ def _in_full(entries: Sequence[Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for entry in entries:
         if not isinstance(entry, str | Mapping):
-            raise ValueError(f"each must be a name or a mapping, not {shown(entry)}")
+            raise ValueError(f"each logger must be a name or a mapping, not {shown(entry)}")
         for name, settings in ({entry: {}} if isinstance(entry, str) else entry).items():
             if name in found:
                 raise ValueError(f"{name} appears twice")

@@ -66,12 +66,12 @@ def on_machine(data: Mapping[str, Any]) -> OnMachine:
     entry = {key: value for key, value in data.items() if key not in MACHINE_KEYS}
     machines, name = data.get("machines", {}), data.get("machine")
     if not isinstance(machines, Mapping):
-        wrong = f"must be settings by name of a machine, not {shown(machines)}"
+        wrong = f"must be a mapping from machine names to settings, not {shown(machines)}"
         return OnMachine(entry, [Mistake(("machines",), wrong)])
     mistakes = [mistake for machine, own in machines.items() for mistake in _mistakes_in(str(machine), own)]
     if name is not None and name not in machines:
         known = f"add machines: {{{name}: {{num_workers: 4}}}}" if not machines else ""
-        message = unknown_name(str(name), [*map(str, machines)], "there is no machine") if machines else known
+        message = unknown_name(str(name), [*map(str, machines)], "unknown machine") if machines else known
         mistakes.append(Mistake(("machine",), message))
     config = {} if data.get("config") is None else data["config"]
     if name is None or mistakes or not isinstance(config, Mapping):
@@ -85,7 +85,7 @@ def _mistakes_in(machine: str, settings: Any) -> list[Mistake]:
     if not isinstance(settings, Mapping):
         return [Mistake(where, f"must be a mapping of settings such as num_workers, not {shown(settings)}")]
     return [
-        Mistake((*where, name), unknown_name(str(name), SETTINGS, "no setting of a machine:"), at_key=True)
+        Mistake((*where, name), unknown_name(str(name), SETTINGS, "not a setting of a machine:"), at_key=True)
         for name in settings
         if name not in SETTINGS
     ]

@@ -91,7 +91,7 @@ def _plateau_without_mode(data: Mapping[str, Any], known: Sequence[Metric]) -> l
     found = next((each for each in known if each.matches(metric)), None) if isinstance(metric, str) else None
     if found is None or found.mode is not None or plateau.get("mode") is not None:
         return []
-    message = f"higher values of {metric} are not always better, nor lower ones: add mode: max or min"
+    message = f"neither higher nor lower values of {metric} are always better: add mode: max or min"
     return [Mistake(("stop", PLATEAU), message)]
 
 
@@ -150,10 +150,10 @@ def _unknown_metric(metric: str, known: Sequence[Metric], measured: Sequence[Met
         return ""
     if any(each.matches(metric) for each in OTHER_KIND_METRICS):
         _, kind, name = metric.split("/", 2)
-        return f"'{metric}' judges nothing: set evaluation.actions: {kind}, and name evaluation/{name}"
+        return f"'{metric}' cannot be a target: set evaluation.actions: {kind}, and use evaluation/{name}"
     if condition := _condition(metric, measured):
         return f"'{metric}' is reported only with {condition}"
-    return f"no metric '{metric}' is reported{_similar(metric, known)}"
+    return f"unknown metric '{metric}'{_similar(metric, known)}"
 
 
 def _condition(metric: str, measured: Sequence[Metric]) -> str:
@@ -162,7 +162,7 @@ def _condition(metric: str, measured: Sequence[Metric]) -> str:
     conditions: list[tuple[Sequence[Metric], str]] = [
         (AGAINST_METRICS, "an opponent: add against, such as random, to evaluation"),
         (exact, "exact values: add oracle: true to evaluation"),
-        (measured, "an evaluation: add for instance evaluation: {every: 10}"),
+        (measured, "an evaluation: add, for example, evaluation: {every: 10}"),
     ]
     return next((condition for metrics, condition in conditions if any(each.matches(metric) for each in metrics)), "")
 
@@ -173,4 +173,4 @@ def _similar(metric: str, known: Sequence[Metric]) -> str:
     alike = [name for name in names if name == f"{metric}_mean" or name.rpartition("/")[2] == metric]
     exact = other_metric(metric) or next(iter(alike), None)
     hint = f"; did you mean '{exact}'?" if exact else did_you_mean(metric, names)
-    return hint or f"; there are: {', '.join(each.name for each in known)}"
+    return hint or f"; must be one of: {', '.join(each.name for each in known)}"

@@ -38,7 +38,7 @@ BOUNDS: Location = ("scheduler", "pb2", "bounds")
 """Location of PB2's ranges in a spec entry."""
 PLACES = ("num_workers", "num_cpus_per_worker", "num_learners", "num_parameter_servers", "num_gpus")
 """Settings that determine the CPUs and GPUs of a trial; a population cannot mutate them."""
-_PATHS_OF_POLICIES = "; of a policy write the whole path, such as policies.NAME.config.lr"
+_PATHS_OF_POLICIES = "; for a setting of a policy, write the whole path, such as policies.NAME.config.lr"
 
 
 def check_mutations(entry: Mapping[str, Any], parts: Sequence[Part]) -> list[Mistake]:
@@ -98,7 +98,7 @@ def _no_part(path: str, parts: Sequence[Part]) -> str:
     """Message on a path that is in no config."""
     places = [f"{dotted(part.location)}." for part in parts if part.location[0] == "policies"]
     if not places:
-        return "there are no policies: write the path below config"
+        return "there are no policies: write a path below config"
     return (
         f"must be a setting of a policy, such as {places[0]}lr{did_you_mean(path, [f'{place}lr' for place in places])}"
     )
@@ -119,10 +119,10 @@ def _log_scale_mistakes(logs: Sequence[Any], bounds: Mapping[str, Any], below: L
         if not isinstance(path, str):
             continue
         if path not in bounds:
-            message = unknown_name(path, bounds, "must name one of the bounds: there is no")
+            message = unknown_name(path, bounds, "must name one of the bounds: unknown name")
             yield Mistake((*below[:-1], "log_scale", index), message)
         elif (space := _range(bounds[path])) and space.arguments[0] <= 0:
-            message = f"low must be > 0 for a logarithm (log_scale), not {shown(space.arguments[0])}"
+            message = f"low must be > 0 for log_scale, not {shown(space.arguments[0])}"
             yield Mistake((*below, path, 0), message)
 
 
@@ -138,13 +138,13 @@ def _path_mistake(path: str, others: Sequence[str], config: Part, *, fractions: 
     steps = setting_location(path)[len(config.location) :]
     if steps[0] in ("config", "env") and steps[0] not in config.model.model_fields:
         rest = path.partition(".")[2]
-        return f"begins below config: write '{rest}'" if steps[0] == "config" and rest else "must be below config"
+        return f"is relative to config: write '{rest}'" if steps[0] == "config" and rest else "must be below config"
     if not _is_setting(config.model, steps):
-        return _why_gone(steps, config) or f"there is no setting '{path}'{_similar(path, dotted(steps), config)}"
+        return _why_gone(steps, config) or f"unknown setting '{path}'{_similar(path, dotted(steps), config)}"
     fixed = _why_fixed(dotted(steps), config.model) or _overlap(path, steps, others, config)
     annotation = annotation_at(config.model, tuple(steps))
     if not fixed and fractions and not _takes_fractions(annotation):
-        return f"pb2 explores numbers with a fraction, and this must be {describe(annotation)}: use pbt"
+        return f"pb2 supports only floating-point settings, and this must be {describe(annotation)}: use pbt"
     return fixed
 
 
@@ -152,7 +152,7 @@ def _why_gone(steps: Location, config: Part) -> str:
     """Reason why a config refuses a setting: a fixed one, or one of another library; "" for an unknown setting."""
     section = annotation_at(config.model, tuple(steps[:-1]))
     gone = section.why_gone(str(steps[-1])) if is_config(section) else ""
-    return gone.replace(" here", f" in {config.algorithm}", 1) if config.algorithm else gone
+    return gone.replace(" set here", f" set for {config.algorithm}", 1) if config.algorithm else gone
 
 
 def _similar(path: str, inner: str, config: Part) -> str:
@@ -174,20 +174,20 @@ def _similar(path: str, inner: str, config: Part) -> str:
 def _why_fixed(inner: str, model: type[AlgorithmConfig]) -> str:
     """Reason why all trials of a population must have equal values of a setting; "" if values may differ."""
     if model.shapes_parameters(inner):
-        return "cannot change in a population: its members copy each other's weights"
+        return "cannot change in a population, because members copy each other's weights"
     if inner in PLACES:
-        return "cannot change in a population: CPUs and GPUs are reserved when a trial starts"
+        return "cannot change in a population, because CPUs and GPUs are reserved when a trial starts"
     return ""
 
 
 def _overlap(path: str, steps: Location, others: Sequence[str], config: Part) -> str:
     """Message on a setting inside another mutated one, or inside a search space of the config; "" for neither."""
     if outer := next((other for other in others if path.startswith(f"{other}.")), None):
-        return f"is in '{outer}', which changes too"
+        return f"is part of '{outer}', which also changes"
     inside: Any = config.data
     for number, step in enumerate(steps):
         if number and is_search_space(inside):
-            return f"is in '{dotted(steps[:number])}', which is a search space in {dotted(config.location)}"
+            return f"is part of '{dotted(steps[:number])}', which is a search space in {dotted(config.location)}"
         inside = inside.get(step) if isinstance(inside, Mapping) else None
     return ""
 
@@ -250,5 +250,5 @@ def _start_mistakes(location: Location, space: SearchSpace, where: Location, con
     if not outside:
         return []
     allowed = shown(list(space.arguments))
-    message = f"{dotted(location)} starts at {shown(outside[0])}, which is not within {allowed}: change one of them"
-    return [Mistake(where, f"{message}, or leave the start to a draw")]
+    message = f"{dotted(location)} starts at {shown(outside[0])}, which is outside {allowed}: change one of them"
+    return [Mistake(where, f"{message}, or leave it out to draw the start at random")]

@@ -44,14 +44,12 @@ def _apply(documents: Sequence[Document], override: str, keys: Sequence[str]) ->
     place = Place(f"--set {override}")
     path, equals, text = override.partition("=")
     if not equals or not path or not all(path.split(".")):
-        raise SpecError([place.problem("", "write --set path=value, for instance --set config.lr=1e-3")])
+        raise SpecError([place.problem("", "write --set path=value, such as --set config.lr=1e-3")])
     names = [name for document in documents for name in document.data]
     chosen = max((name for name in names if path.startswith(f"{name}.")), key=len, default=None)
     steps = path.removeprefix(f"{chosen}.").split(".") if chosen else path.split(".")
     if len(steps) > 1 and steps[0] not in keys:
-        raise SpecError(
-            [place.problem("", unknown_name(steps[0], [*keys, *names], "there is no experiment and no key"))]
-        )
+        raise SpecError([place.problem("", unknown_name(steps[0], [*keys, *names], "unknown experiment or key"))])
     for document in documents:
         for name, entry in document.data.items():
             if chosen in (None, name) and isinstance(entry, dict):
@@ -71,7 +69,7 @@ def _targets(entry: dict[str, Any], steps: Sequence[str], place: Place) -> list[
         return [()]
     if steps[0] == STAGES:
         if len(steps) > 1 and steps[1] not in stages:
-            raise SpecError([place.problem("", unknown_name(steps[1], [*stages], "there is no stage"))])
+            raise SpecError([place.problem("", unknown_name(steps[1], [*stages], "unknown stage"))])
         return [()]
     merged = {name: {**entry, **own} for name, own in stages.items()}
     chosen = [name for name, stage in merged.items() if _takes(stage, steps)]

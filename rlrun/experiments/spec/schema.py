@@ -26,7 +26,7 @@ from rlrun.experiments.spec.tuning import OneOf, SchedulerConfig, SearcherConfig
 _SPACE = {"$ref": "#/$defs/SearchSpace"}
 _GROUPED_DIGITS = {"$ref": "#/$defs/GroupedDigits"}
 _AUTO = {"const": AUTO, "description": "Measured before the run."}
-_END_OF_RUN = {"const": END, "description": "Where the run stops."}
+_END_OF_RUN = {"const": END, "description": "The end of the run."}
 _OF_DATA = {"required": ["config"], "properties": {"config": {"type": "object", "required": ["input"]}}}
 """Schema of entries that learn from data, which need no env."""
 _PATH = r"^[\w.]+:[\w.]+$"
@@ -56,7 +56,7 @@ def json_schema() -> dict[str, Any]:
         properties = eased[references[model, "validation"]["$ref"].rpartition("/")[2]]["properties"]
         for setting in AUTO_SETTINGS if KEPT in properties else ():
             properties[setting] = _alternative(properties[setting], _AUTO)
-    alone = {"type": "string", "description": "The id alone."}
+    alone = {"type": "string", "description": "Only the id."}
     eased["WrapperConfig"] = {"anyOf": [alone, eased["WrapperConfig"]]}
     eased["EnvConfig"] = {"anyOf": [alone, *_kinds_of_env(eased["EnvConfig"])]}
     for choice in (SchedulerConfig, SearcherConfig):
@@ -74,7 +74,7 @@ def json_schema() -> dict[str, Any]:
         "description": "Experiments by name.",
         "type": "object",
         "minProperties": 1,
-        "patternProperties": {r"^\.\w": {"description": "No experiment: a place for YAML's anchors."}},
+        "patternProperties": {r"^\.\w": {"description": "Not an experiment: a place for YAML anchors."}},
         "additionalProperties": {"$ref": "#/$defs/Experiment"},
         "$defs": {
             "Experiment": _experiment(
@@ -86,7 +86,7 @@ def json_schema() -> dict[str, Any]:
             "Policy": policy,
             "SearchSpace": {"oneOf": [_space(kind) for kind in KINDS.values()]},
             "GroupedDigits": {
-                "description": "A number with digits grouped by underscores, which some editors take for a text.",
+                "description": "A number with digits grouped by underscores, which some editors treat as a string.",
                 "type": "string",
                 "pattern": r"^[-+]?[0-9]+(_[0-9]+)+(\.[0-9]*)?([eE][-+]?[0-9]+)?$",
             },
@@ -118,7 +118,7 @@ def _one_of(model: type[OneOf], schema: Mapping[str, Any]) -> dict[str, Any]:
     """Schema of a tagged union (`OneOf`): a mapping with one key, or a bare name for default settings."""
     names = [name for name in model.kinds() if not model.needs_settings(name)]
     mapping = {**schema, "minProperties": 1, "maxProperties": 1}
-    return {"anyOf": [{"enum": names, "description": "The name alone, with its defaults."}, mapping]}
+    return {"anyOf": [{"enum": names, "description": "Only the name, with default settings."}, mapping]}
 
 
 def _abbreviated_mapping(model: type[ConfigModel], schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def _algorithm_configs() -> dict[str, type[AlgorithmConfig]]:
 
 def _algorithm(by_algorithm: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "description": "An installed algorithm, or package.module:Class for one of your own.",
+        "description": "An installed algorithm, or package.module:Class for a custom one.",
         "anyOf": [{"enum": list(by_algorithm)}, {"type": "string", "pattern": _PATH}],
     }
 
@@ -173,7 +173,7 @@ def _experiment(
 ) -> dict[str, Any]:
     """Schema of a spec entry; the schema of `config` is conditional on the algorithm or policies."""
     seeds = settings["properties"]["seeds"]
-    number = {"type": "integer", "minimum": 1, "maximum": MAX_TRIALS, "description": "How many seeds, from 0 on."}
+    number = {"type": "integer", "minimum": 1, "maximum": MAX_TRIALS, "description": "Number of seeds, starting at 0."}
     return {
         "type": "object",
         "if": {"not": {"required": [STAGES]}},
@@ -186,26 +186,26 @@ def _experiment(
         "additionalProperties": False,
         "properties": {
             "algorithm": _algorithm(by_algorithm),
-            "env": {"description": "The environment, or a world of many agents.", "anyOf": [env, _SPACE]},
+            "env": {"description": "The environment, or a multi-agent world.", "anyOf": [env, _SPACE]},
             "policies": {
-                "description": "The policies of a world, by name.",
+                "description": "The policies of a multi-agent world, by name.",
                 "type": "object",
                 "minProperties": 1,
                 "additionalProperties": {"$ref": "#/$defs/Policy"},
             },
             "mapping": {
-                "description": "Policies by pattern of agent ids, or package.module:function.",
+                "description": "Policies by agent id pattern, or package.module:function.",
                 "anyOf": [{"type": "object", "additionalProperties": {"type": "string"}}, {"type": "string"}],
             },
             "train": {
-                "description": "The policies that learn; left out, all do.",
+                "description": "The policies that learn; default: all.",
                 "type": "array",
                 "minItems": 1,
                 "items": {"type": "string"},
             },
-            "machine": {"description": "Machine whose settings are taken.", "type": "string"},
+            "machine": {"description": "Machine whose settings are used.", "type": "string"},
             "machines": {
-                "description": "Settings of distribution by machine, in place of those in config.",
+                "description": "Settings of distribution by machine, which replace those in config.",
                 "type": "object",
                 "additionalProperties": {
                     "type": "object",
@@ -214,7 +214,7 @@ def _experiment(
                 },
             },
             "seats": {
-                "description": "Policies of the world that do not learn, by name: frozen opponents act there.",
+                "description": "Policies of the world that do not learn, by name: frozen opponents play there.",
                 "type": "object",
                 "minProperties": 1,
                 "additionalProperties": {"anyOf": [{"$ref": "#/$defs/SeatSettings"}, _SPACE]},
@@ -224,11 +224,11 @@ def _experiment(
                 "anyOf": [{"$ref": "#/$defs/LeagueSettings"}, {"type": "null"}, _SPACE],
             },
             "config": {
-                "description": "Settings of the algorithm, or of policies how experience is collected for all of them.",
+                "description": "Settings of the algorithm; with policies, how experience is collected for all of them.",
                 "type": ["object", "null"],
             },
             STAGES: {
-                "description": "Experiments by name that begin one after the other, with the keys around them.",
+                "description": "Experiments by name that run one after another and share the surrounding keys.",
                 "type": "object",
                 "minProperties": 1,
                 "additionalProperties": {"type": "object"},

@@ -164,23 +164,23 @@ _STEPS = ("low", "high", "q")
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("grid_search", (), _choice, "Trials for each of the values."),
+        Kind("grid_search", (), _choice, "One trial per value."),
         Kind("choice", (), _choice, "One of the values."),
         Kind("uniform", _ENDS, _uniform, "A number between low and high."),
         Kind("quniform", _STEPS, _quniform, "A multiple of q from low to high."),
-        Kind("loguniform", _ENDS, _loguniform, "A number between low and high, its logarithm uniform.", positive=True),
-        Kind("qloguniform", _STEPS, _qloguniform, "A multiple of q, its logarithm near uniform.", positive=True),
+        Kind("loguniform", _ENDS, _loguniform, "A number between low and high, log-uniform.", positive=True),
+        Kind("qloguniform", _STEPS, _qloguniform, "A multiple of q, approximately log-uniform.", positive=True),
         Kind("randint", _ENDS, _randint, "A whole number from low to high - 1.", whole=True),
-        Kind("qrandint", _STEPS, _quniform, "A multiple of q from low to high, all whole numbers.", whole=True),
+        Kind("qrandint", _STEPS, _quniform, "A multiple of q from low to high; all are whole numbers.", whole=True),
         Kind(
             "lograndint",
             _ENDS,
             _lograndint,
-            "A whole number from low to high - 1, its logarithm near uniform.",
+            "A whole number from low to high - 1, approximately log-uniform.",
             whole=True,
             positive=True,
         ),
-        Kind("normal", ("mean", "std"), _normal, "A number from the normal distribution."),
+        Kind("normal", ("mean", "std"), _normal, "A normally distributed number."),
     )
 }
 """Kinds of search spaces by name."""
@@ -294,11 +294,11 @@ def _check_numbers(kind: Kind, arguments: list[Any], location: Location) -> list
     if first >= second:
         return [Mistake(location, f"low ({shown(first)}) must be below high ({shown(second)})")]
     if kind.positive and first <= 0:
-        return [Mistake((*location, 0), f"low must be > 0 for a logarithm, not {shown(first)}")]
+        return [Mistake((*location, 0), f"low must be > 0 for a log-uniform space, not {shown(first)}")]
     if rest and rest[0] <= 0:
         return [Mistake((*location, 2), f"q must be > 0, not {shown(rest[0])}")]
     if rest and max(abs(first), abs(second)) / rest[0] > LARGEST:
-        return [Mistake((*location, 2), f"q ({shown(rest[0])}) is too small for {first} and {second}")]
+        return [Mistake((*location, 2), f"q ({shown(rest[0])}) is too small for the range {first} to {second}")]
     if rest and multiples(first, second, rest[0])[0] > multiples(first, second, rest[0])[1]:
         return [Mistake(location, f"there is no multiple of q ({shown(rest[0])}) from {first} to {second}")]
     return []

@@ -56,7 +56,7 @@ def check_seats(entry: Mapping[str, Any], policies: Sequence[str], trained: Sequ
     """
     written = entry.get("seats")
     if "seats" not in entry:
-        message = f"a league is of seats: add for instance seats: {{opponent: {{plays_against: {trained[0]}}}}}"
+        message = f"a league needs seats: add, for example, seats: {{opponent: {{plays_against: {trained[0]}}}}}"
         return CheckedSeats([Mistake(("league",), message, at_key=True)] if "league" in entry else [])
     if not isinstance(written, Mapping) or not written or is_search_space(written):
         message = f"must be a mapping of names to seats, each with plays_against, not {shown(written)}"
@@ -84,8 +84,8 @@ def check_seats(entry: Mapping[str, Any], policies: Sequence[str], trained: Sequ
 def _name_mistake(name: Any, policies: Sequence[str]) -> str:
     """Message on an invalid name of a seat; "" for a valid one."""
     if not NAME_PATTERN.fullmatch(str(name)):
-        return f"the seat's name '{name}' must be of letters, digits and _-"
-    return f"'{name}' is a policy and a seat: give the seat another name" if name in policies else ""
+        return f"the seat name '{name}' must consist of letters, digits and _-"
+    return f"'{name}' is the name of both a policy and a seat: rename the seat" if name in policies else ""
 
 
 def _seat_mistakes(seat: SeatSettings, trained: Sequence[str]) -> list[Mistake]:
@@ -93,7 +93,7 @@ def _seat_mistakes(seat: SeatSettings, trained: Sequence[str]) -> list[Mistake]:
     named: list[tuple[Location, str]] = [(("plays_against",), seat.plays_against)]
     named += [(("selves_of", index), name) for index, name in enumerate(seat.selves_of)]
     mistakes = [
-        Mistake(location, unknown_name(name, trained, "must name a policy that learns: there is no"))
+        Mistake(location, unknown_name(name, trained, "must name a learning policy: unknown name"))
         for location, name in named
         if name not in trained
     ]
@@ -125,8 +125,6 @@ def opponent_mistakes(learns: Policies, env: EnvConfig) -> list[Mistake]:
         for path in seat.checkpoints:
             found = saved_spaces(path)
             if found is not None and found != wanted:
-                message = (
-                    f"acts on {found[0]} and {found[1]}, and the agents of this seat have {wanted[0]} and {wanted[1]}"
-                )
+                message = f"has {found[0]} and {found[1]}, but the agents of this seat have {wanted[0]} and {wanted[1]}"
                 mistakes.append(Mistake(("seats", name, "checkpoints", path), message, at_key=True))
     return mistakes

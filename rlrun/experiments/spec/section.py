@@ -145,7 +145,7 @@ def _between_the_ends(mistake: Mistake, where: Location, space: SearchSpace, val
     whole = _WHOLE_KINDS.get(space.kind.name) if "a whole number" in mistake.message else None
     hint = f"; use {whole}" if whole else ""
     wanted = mistake.message.removesuffix(f", not {shown(value)}")
-    return Mistake(where, f"{space.kind.name} draws values such as {value:.4g}, and each {wanted}{hint}")
+    return Mistake(where, f"{space.kind.name} draws values such as {value:.4g}, but each {wanted}{hint}")
 
 
 def _almost_spaces(model: type[ConfigModel], data: Any, location: Location) -> list[Mistake]:
@@ -158,7 +158,7 @@ def _almost_spaces(model: type[ConfigModel], data: Any, location: Location) -> l
             (name,) = value
             found.append(Mistake((*location, *below, name), f"unknown search space '{name}'{hint}", at_key=True))
         elif len(value) > 1 and not _takes_mappings(annotation) and KINDS.keys() & value.keys():
-            message = f"a search space is a mapping with one key, not {len(value)}: {', '.join(map(str, value))}"
+            message = f"a search space must be a mapping with one key, not {len(value)}: {', '.join(map(str, value))}"
             found.append(Mistake((*location, *below), message))
     return found
 

@@ -33,7 +33,10 @@ class BeginsConfig(ConfigModel):
     @model_validator(mode="after")
     def _optimizers_need_weights(self) -> Self:
         if self.optimizers and not self.weights:
-            raise ValueError("optimizers: the state of the optimizers belongs to the weights, which are not taken over")
+            raise ValueError(
+                "optimizers: optimizer state cannot be taken over without the weights; set weights: true, or "
+                "optimizers: false"
+            )
         return self
 
 
@@ -73,14 +76,14 @@ def stages_of(name: str, entry: Mapping[str, Any]) -> tuple[list[Stage], list[Mi
     """
     written = entry[STAGES]
     if not isinstance(written, Mapping) or not written:
-        what = f"must be a mapping of names to stages, in their order, not {shown(written)}"
+        what = f"must be a mapping of names to stages, in order, not {shown(written)}"
         return [], [Mistake((STAGES,), what)]
     if wrong := [
         Mistake((STAGES, key), "must be a mapping") for key in written if not isinstance(written[key], Mapping)
     ]:
         return [], wrong
     if "output" in entry:
-        what = "stages cannot write one data set together: write it in the stage whose steps are to be recorded"
+        what = "stages cannot share one output: set output in the stage whose steps are to be recorded"
         return [], [Mistake(("output",), what)]
     return list(_chained(name, entry, written)), []
 

@@ -45,7 +45,7 @@ class StopConfig(ConfigModel):
     @model_validator(mode="after")
     def _require_criterion(self) -> Self:
         if not self.bounds and self.plateau is None:
-            raise ValueError("needs at least one metric; add for instance env_steps: 100_000")
+            raise ValueError("needs at least one metric; add, for example, env_steps: 100_000")
         return self
 
     @property
@@ -86,7 +86,7 @@ def with_run_length(config: Any, stop: Any, unit: str, where: Location = ("confi
         if len(value) == 2 and value[0] == END and not isinstance(value[1], str):
             if known:
                 return [length, value[1]]
-            message = f"'{END}' is the length of the run: it needs a number under stop.{unit}"
+            message = f"'{END}' stands for the length of the run: set stop.{unit} to a number"
             mistakes.append(Mistake((*where, *location, 0), message))
             return [2**53, value[1]]  # after every other point, so that this is its only mistake
         return [resolved(item, (*location, index)) for index, item in enumerate(value)]

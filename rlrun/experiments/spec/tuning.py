@@ -68,9 +68,9 @@ class OneOf(ConfigModel):
             names = ", ".join(cls.kinds())
             raise ValueError(f"must be the name of a {cls.what} or a mapping with one ({names}), not {shown(data)}")
         if not data:
-            raise ValueError(f"names no {cls.what}; there are: {', '.join(cls.kinds())}")
+            raise ValueError(f"unknown {cls.what}; must be one of: {', '.join(cls.kinds())}")
         if len(data) > 1:
-            raise ValueError(f"there can be one {cls.what}, not {len(data)}: {', '.join(map(str, data))}")
+            raise ValueError(f"there can be only one {cls.what}, not {len(data)}: {', '.join(map(str, data))}")
         return {name: {} if settings is None else settings for name, settings in data.items()}
 
     @override
@@ -110,7 +110,7 @@ def _as_space(value: Any) -> SearchSpace:
         raise ValueError(mistakes[0].message)
     space = spaces[()]
     if space.is_grid:
-        raise ValueError("a mutation is drawn at random: write choice instead of grid_search")
+        raise ValueError("mutations are random: write choice instead of grid_search")
     return space
 
 
@@ -129,7 +129,7 @@ BOUNDS_EXAMPLE = {"lr": [0.0001, 0.01]}
 def _not_empty(example: Mapping[str, Any]) -> AfterValidator:
     def check(entries: dict[str, Any]) -> dict[str, Any]:
         if not entries:
-            raise ValueError(f"is empty: write for instance {json.dumps(example)}")
+            raise ValueError(f"is empty; for example, {json.dumps(example)}")
         return entries
 
     return AfterValidator(check)
@@ -253,7 +253,7 @@ class _Population(_RankingSettings):
     def _counts_in_one_unit(self) -> Self:
         if (self.interval_env_steps is None) == (self.interval_sgd_steps is None):
             raise ValueError(
-                "set one of interval_env_steps and interval_sgd_steps, which is for trials that learn from data alone"
+                "set exactly one of interval_env_steps and interval_sgd_steps (for trials that learn only from data)"
             )
         return self
 
@@ -365,17 +365,6 @@ class SearcherConfig(OneOf):
     """BOHB's kernel density estimator (arXiv:1807.01774), together with the scheduler bohb."""
     random: RandomSearchConfig | None = None
     """Random search, as without a searcher."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _refuse_hyperopt(cls, data: Any) -> Any:
-        """Validation error for the removed searcher hyperopt, which old specs may have, with its successor."""
-        if data == "hyperopt" or (isinstance(data, Mapping) and "hyperopt" in data):
-            raise ValueError(
-                "the searcher hyperopt is gone: write optuna, which takes the same settings. A run that began with "
-                "hyperopt cannot go on; `rlrun report` and `rlrun show` still tell what its trials have reached"
-            )
-        return data
 
     @property
     def settings(self) -> ModelSearchConfig | None:

@@ -43,7 +43,9 @@ def check_tuning(settings: RunSettings, configs: Mapping[Location, AlgorithmConf
         return [*mistakes, *_population_mistakes(settings, scheduler, where, configs, spaces)]
     trials = settings.configurations_in(spaces) * len(settings.seeds)
     if trials == 1:
-        message = f"{settings.scheduler.kind} compares trials and there is one: add a search space and num_samples"
+        message = (
+            f"{settings.scheduler.kind} compares trials, but there is only one: add a search space and num_samples"
+        )
         mistakes.append(Mistake(where, message))
     return [*mistakes, *_time_mistakes(settings, scheduler, where, trials)]
 
@@ -55,17 +57,20 @@ def _searcher_mistakes(settings: RunSettings, spaces: Spaces) -> Iterator[Mistak
     name = settings.searcher.kind
     if settings.scheduler is not None and settings.scheduler.population is not None:
         message = (
-            f"{settings.scheduler.kind} finds the settings itself: drop the searcher, or take a scheduler such as asha"
+            f"{settings.scheduler.kind} chooses the settings itself: leave out the searcher, or use a "
+            "scheduler such as asha"
         )
         yield Mistake(("searcher",), message)
         return
     grids = [location for location, space in spaces.items() if space.is_grid]
     for location in grids:
-        yield Mistake((*location, "grid_search"), f"{name} chooses the values: write choice, or drop searcher", True)
+        yield Mistake(
+            (*location, "grid_search"), f"{name} chooses the values: write choice, or leave out searcher", True
+        )
     if not spaces:
-        yield Mistake(("searcher",), f"{name} has nothing to choose: put a search space below config or env")
+        yield Mistake(("searcher",), f"{name} has nothing to choose: add a search space below config or env")
     elif not grids and settings.num_samples == 1:
-        message = f"{name} makes num_samples suggestions, and one is no search: add num_samples"
+        message = f"{name} needs several suggestions: set num_samples above 1"
         yield Mistake(("searcher",), message)
 
 
@@ -73,10 +78,10 @@ def _data_mistakes(settings: RunSettings) -> Iterator[Mistake]:
     """Yields mistakes for trials that learn from data alone, and neither step an env nor have returns in training."""
     scheduler = settings.scheduler
     if scheduler is not None and scheduler.population is None and scheduler.time_attr == "env_steps":
-        yield Mistake(("scheduler", scheduler.kind, "time_attr"), "no env is stepped: write sgd_steps")
+        yield Mistake(("scheduler", scheduler.kind, "time_attr"), "no env is stepped: use sgd_steps")
     for key, chosen in (("scheduler", scheduler), ("searcher", settings.searcher)):
         if chosen is not None and getattr(chosen.settings, "metric", "") == judged_by({}):
-            message = "trials that learn from data play no episodes: add evaluation, or name another metric"
+            message = "trials that learn from data have no episodes: add evaluation, or use another metric"
             yield Mistake((key, chosen.kind, "metric"), message)
 
 
@@ -85,11 +90,11 @@ def _partner_mistakes(settings: RunSettings) -> Iterator[Mistake]:
     scheduler = None if settings.scheduler is None else settings.scheduler.bohb
     searcher = None if settings.searcher is None else settings.searcher.bohb
     if scheduler is not None and searcher is None:
-        message = "goes with the searcher of the same name: add searcher: bohb, or write scheduler: hyperband"
+        message = "needs the searcher of the same name: add searcher: bohb, or use scheduler: hyperband"
         yield Mistake(("scheduler", "bohb"), message)
     if searcher is not None and scheduler is None and not (settings.scheduler and settings.scheduler.population):
-        instead = "instead of the present one" if settings.scheduler else "with it"
-        message = f"goes with the scheduler of the same name: write scheduler: bohb {instead}, or searcher: optuna"
+        instead = "instead of the current one" if settings.scheduler else "with it"
+        message = f"needs the scheduler of the same name: use scheduler: bohb {instead}, or searcher: optuna"
         yield Mistake(("searcher", "bohb"), message)
     if scheduler is not None and searcher is not None:
         yield from _disagreements(scheduler, searcher)
@@ -99,7 +104,7 @@ def _disagreements(scheduler: BohbConfig, searcher: ModelSearchConfig) -> Iterat
     for name in ("metric", "mode"):
         ours, theirs = getattr(searcher, name), getattr(scheduler, name)
         if ours != theirs:
-            message = f"the scheduler bohb has the {name} {theirs}, which must be the searcher's too, not {ours}"
+            message = f"the searcher and the scheduler bohb must have the same {name}, not {ours} and {theirs}"
             yield Mistake(("searcher", "bohb", name), message)
 
 
@@ -109,7 +114,7 @@ def _time_mistakes(
     """Yields mistakes in a scheduler's time settings: rungs, grace periods and limits."""
     counter = scheduler.time_attr
     ends = settings.stop.bounds.get(counter)
-    missing = f"is needed where nothing stops by {counter}: write it here, or add {counter} to stop"
+    missing = f"is required unless stop has {counter}: set it, or add {counter} to stop"
     if isinstance(scheduler, MedianConfig):
         if scheduler.grace_period is None and ends is None:
             yield Mistake((*where, "grace_period"), missing)
@@ -130,7 +135,7 @@ def _time_mistakes(
     elif isinstance(scheduler, AshaConfig):
         last = first * scheduler.reduction_factor ** (scheduler.brackets - 1)
         if last >= limit:
-            message = f"the last bracket's first rung would be at {_number(last)}, which must be below {limits}"
+            message = f"the first rung of the last bracket, {_number(last)}, must be below {limits}"
             yield Mistake((*where, "brackets"), message)
 
 
@@ -148,7 +153,7 @@ def _population_mistakes(
     for location in spaces:
         place = next((place for place in configs if location[: len(place)] == place), None)
         if place is None or type(configs[place]).shapes_parameters(dotted(location[len(place) :])):
-            message = "cannot vary in a population: its members copy each other's weights"
+            message = "cannot vary in a population, because members copy each other's weights"
             yield Mistake(location, message)
     yield from _interval_mistakes(settings, population, where, configs, spaces)
 
@@ -166,9 +171,9 @@ def _interval_mistakes(
     written: Location = (*where, f"interval_{unit}")
     if is_offline != (unit == "sgd_steps"):
         message = (
-            "no env is stepped: write interval_sgd_steps"
+            "no env is stepped: use interval_sgd_steps"
             if is_offline
-            else "the trials step an env, and env steps are counted there: write interval_env_steps"
+            else "the trials step an env: use interval_env_steps"
         )
         yield Mistake(written, message)
         return
@@ -183,7 +188,7 @@ def _interval_mistakes(
     if interval < largest:
         yield Mistake(written, f"must be at least the {between} ({largest:,}), not {interval:,}")
     elif (ends := settings.stop.bounds.get(unit)) is not None and interval >= ends:
-        message = f"must be below stop.{unit} ({_number(ends)}), or no generation ever comes, not {interval:,}"
+        message = f"must be below stop.{unit} ({_number(ends)}), not {interval:,}, or no generation would ever end"
         yield Mistake(written, message)
     elif is_offline and population.metric.startswith("evaluation/") and every > largest and interval % every:
         message = f"must be a multiple of the SGD steps between two evaluations ({every:,}), not {interval:,}"

@@ -67,7 +67,7 @@ class Composer(yaml.SafeLoader):
         self.depth += 1
         if self.depth > MAX_DEPTH:
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            message = f"is nested deeper than {MAX_DEPTH} levels"
+            message = f"is nested more than {MAX_DEPTH} levels deep"
             raise SpecError([Problem("", message, self.file, mark.line + 1, mark.column + 1)])
         try:
             return super().compose_node(parent, index)
@@ -95,9 +95,9 @@ class NodeReader:
         place = self.values[location] = _place(node, self.file)
         self.count += 1
         if self.count > MAX_VALUES:
-            raise SpecError([place.problem("", f"holds more than {MAX_VALUES:,} values, aliases written out")])
+            raise SpecError([place.problem("", f"contains more than {MAX_VALUES:,} values, with aliases expanded")])
         if id(node) in self.open:
-            raise SpecError([place.problem(dotted(location), "an alias (*) inside the value that it stands for")])
+            raise SpecError([place.problem(dotted(location), "an alias (*) inside its own value")])
         expected = _MAP if isinstance(node, yaml.MappingNode) else _SEQ if isinstance(node, yaml.SequenceNode) else None
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node, location)
@@ -138,7 +138,9 @@ class NodeReader:
         for source in sources:
             if not isinstance(source, yaml.MappingNode) or id(source) in self.open:
                 place = _place(node, self.file)
-                self.problems.append(place.problem(dotted(location), "<< merges a mapping (*name) or a list of them"))
+                self.problems.append(
+                    place.problem(dotted(location), "<< must merge a mapping (*name) or a list of mappings")
+                )
                 return
             self.open.add(id(source))
             own = [(key, value) for key, value in source.value if not _is_merge(key)]
@@ -151,12 +153,16 @@ class NodeReader:
     def _is_new_key(self, node: yaml.Node, location: Location, data: dict[str, Any]) -> bool:
         place, path = _place(node, self.file), dotted(location)
         if not isinstance(node, yaml.ScalarNode):
-            self.problems.append(place.problem(path, "a key must be a text, not a list or mapping"))
+            self.problems.append(place.problem(path, "a key must be a string, not a list or mapping"))
         elif node.tag != _STR:
-            what = f"'{node.value}' must be in quotes to be a key: keys are texts" if node.value else "a key is missing"
+            what = (
+                f"'{node.value}' must be quoted to be a key, because keys are strings"
+                if node.value
+                else "a key is missing"
+            )
             self.problems.append(place.problem(path, what))
         elif not node.value.isprintable():
-            self.problems.append(place.problem(path, f"the key {shown(node.value)} holds characters that do not print"))
+            self.problems.append(place.problem(path, f"the key {shown(node.value)} contains non-printable characters"))
         elif node.value in data:
             first = self.keys[(*location, node.value)]
             message = f"the key '{node.value}' appears twice, first on line {first.line}, column {first.column}"
@@ -170,13 +176,13 @@ class NodeReader:
         schema = dict(_CORE_SCHEMA)
         if tag == _STR:
             if any("\ud800" <= character <= "\udfff" for character in text):
-                what = "an escape (\\u...) of half a character"
+                what = "an escape (\\u...) with only half of a surrogate pair"
                 self.problems.append(_place(node, self.file).problem("", what))
             return text
         if tag not in schema:
             self._refuse_tag(node, location)
         elif not schema[tag].match(text):
-            what = f"{shown(text)} does not fit its tag !!{tag.rpartition(':')[2]}"
+            what = f"{shown(text)} does not match its tag !!{tag.rpartition(':')[2]}"
             self.problems.append(_place(node, self.file).problem(dotted(location), what))
         elif tag == _NULL:
             return None
@@ -185,14 +191,16 @@ class NodeReader:
         elif tag == _FLOAT:
             return float(text.replace("_", "").lower().replace(".inf", "inf").replace(".nan", "nan"))
         elif len(text) > 400:
-            self.problems.append(_place(node, self.file).problem(dotted(location), "a number of more than 400 digits"))
+            self.problems.append(
+                _place(node, self.file).problem(dotted(location), "a number with more than 400 digits")
+            )
         else:
             return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
         return None
 
     def _refuse_tag(self, node: yaml.Node, location: Location) -> None:
         tag = node.tag.replace("tag:yaml.org,2002:", "!!")
-        message = f"the tag {tag} is not allowed: only plain YAML values are"
+        message = f"the tag {tag} is not allowed; use only plain YAML values"
         self.problems.append(_place(node, self.file).problem(dotted(location), message))
 
 

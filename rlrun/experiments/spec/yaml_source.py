@@ -22,17 +22,17 @@ MAX_BYTES = 512 * 1024
 _PLAIN_WORDS = [  # beginnings of PyYAML's messages, and explanations for authors of specs
     (
         "mapping values are not allowed",
-        "':' is not allowed here: check the indentation and the ':' before it, or quote the text",
+        "unexpected ':': check the indentation and any ':' before it, or quote the text",
     ),
-    ("could not find expected ':'", "a ':' is missing after a key here or on the line above"),
-    ("expected <block end>", "this line is indented differently from those above, or a ':' is missing"),
-    ("expected ',' or ']', but got '<", "a [ is not closed"),
-    ("expected ',' or '}', but got '<", "a { is not closed"),
+    ("could not find expected ':'", "a ':' is missing after a key on this line or the line above"),
+    ("expected <block end>", "this line is indented differently from the lines above, or a ':' is missing"),
+    ("expected ',' or ']', but got '<", "unclosed ["),
+    ("expected ',' or '}', but got '<", "unclosed {"),
     ("expected the node content", "a value is missing before this"),
-    ("found character '\\t'", "a tab: indent with spaces"),
-    ("found character", "a text that begins with this character must be quoted"),
-    ("found unexpected end of stream", "a quote is not closed"),
-    ("second occurrence", "an anchor (&) of this name appears twice"),
+    ("found character '\\t'", "a tab is not allowed: indent with spaces"),
+    ("found character", "a text that starts with this character must be quoted"),
+    ("found unexpected end of stream", "unclosed quote"),
+    ("second occurrence", "an anchor (&) with this name appears twice"),
 ]
 
 
@@ -104,11 +104,11 @@ def read_document(path: Path) -> Document:
     except FileNotFoundError:
         raise  # the caller can suggest other names
     except IsADirectoryError:
-        raise SpecError([Problem("", "is a folder that holds no .yaml file itself", file)]) from None
+        raise SpecError([Problem("", "is a folder without .yaml files", file)]) from None
     except OSError as error:
-        raise SpecError([Problem("", f"cannot be read: {error.strerror}", file)]) from None
+        raise SpecError([Problem("", f"cannot read: {error.strerror}", file)]) from None
     if len(content) > MAX_BYTES:
-        raise SpecError([Problem("", f"is larger than {MAX_BYTES // 1024} KiB; no spec is", file)])
+        raise SpecError([Problem("", f"is larger than {MAX_BYTES // 1024} KiB, the limit for specs", file)])
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -140,7 +140,7 @@ def parse_document(text: str, file: str = "<text>") -> Document:
     except yaml.MarkedYAMLError as error:
         raise SpecError([_syntax_problem(error, file)]) from None
     except (ValueError, OverflowError):  # chr() inside PyYAML
-        message = "YAML syntax: an escape (\\U...) that is no character"
+        message = "YAML syntax: an escape (\\U...) that is not a character"
         raise SpecError([Problem("", message, file, composer.line + 1, composer.column + 1)]) from None
     finally:
         composer.dispose()
@@ -178,9 +178,14 @@ def _syntax_problem(error: yaml.MarkedYAMLError, file: str) -> Problem:
     """Converts a PyYAML syntax error to a one-line problem, at the later of the error's two positions."""
     problem, mark = error.problem or "", error.problem_mark or error.context_mark
     if "expected a single document" in (error.context or ""):
-        message = "a second document begins (---): a spec is one document; put each experiment under its own name"
+        message = (
+            "a second document starts (---), but a spec must be one document; put each experiment under its own name"
+        )
     elif problem.startswith("found undefined alias"):
-        message = f"the alias *{problem.rpartition(' ')[2].strip(chr(39))} names no anchor (&) above it"
+        message = (
+            f"the alias *{problem.rpartition(' ')[2].strip(chr(39))} refers to an anchor (&) that is not defined "
+            "above it"
+        )
     else:
         plain = next((words for beginning, words in _PLAIN_WORDS if problem.startswith(beginning)), problem)
         message = f"YAML syntax: {plain}"

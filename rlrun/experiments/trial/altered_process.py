@@ -28,8 +28,8 @@ def failure_of_altered_process(error: Exception, directory: Path | None = None) 
         return None
     trace = "".join(traceback.format_exception(error)).rstrip()
     return TrainingFailed(
-        f"code outside rlrun, such as the env's, has changed what rlrun works with: {'; '.join(found)}. "
-        f"What failed then:\n{trace}"
+        f"code outside rlrun, such as the env, has changed the Python process: {'; '.join(found)}. This then "
+        f"failed:\n{trace}"
     )
 
 
@@ -44,15 +44,17 @@ def require_elapsed(seconds: float) -> None:
     """
     if not seconds:
         raise TrainingFailed(
-            "code outside rlrun, such as the env's, has stopped Python's clock: time.perf_counter() does not advance. "
-            "Nothing can be timed."
+            "code outside rlrun, such as the env, has stopped Python's clock: time.perf_counter() does not "
+            "advance, so nothing can be timed."
         )
 
 
 def _altered() -> Iterator[str]:
     torch = sys.modules.get("torch")
     if torch is not None and not torch.is_grad_enabled():
-        yield "torch records no gradients (torch.set_grad_enabled(False), or torch.inference_mode() that was not left)"
+        yield (
+            "torch does not record gradients (after torch.set_grad_enabled(False), or inside torch.inference_mode())"
+        )
     for name in ("stdout", "stderr"):
         if vars(sys)[name] is None:
             yield f"sys.{name} is None"
@@ -66,4 +68,4 @@ def _removed(error: Exception, directory: Path) -> Iterator[str]:
     if isinstance(error, FileNotFoundError) and isinstance(error.filename, str | Path):
         path = Path(error.filename)
         if path.is_relative_to(directory):
-            yield f"{path} was removed while it was written"
+            yield f"{path} was removed while it was being written"

@@ -96,7 +96,9 @@ def check_results(
     rows |= {iteration: _reduced(checkpointed[iteration], metrics) for iteration in taken}
     damage = [*checks.damage(), *_missing(file, _gaps(sorted(rows), last_iteration), taken)]
     if rows and not damage and record is not None and record.iteration <= last_iteration and _is_altered(file, record):
-        damage.append(f"{file}: a row up to iteration {record.iteration} was altered: trial.json has another sha256")
+        damage.append(
+            f"{file}: a row up to iteration {record.iteration} was altered: the sha256 differs from trial.json"
+        )
     return CheckedResults(tuple(rows[iteration] for iteration in sorted(rows)), tuple(damage), tuple(names), size)
 
 
@@ -148,15 +150,15 @@ class _RowChecks:
         """Damage in the lines so far, one sentence each; an incomplete last line does not count."""
         damage = []
         if within := _ranges([number for number in self._broken if number < self._last_whole]):
-            damage.append(f"{self._file}:{within}: is damaged")
+            damage.append(f"{self._file}:{within}: damaged")
         if self._doubled:
-            damage.append(f"{self._file}:{_ranges(self._doubled)}: is duplicated or out of order")
+            damage.append(f"{self._file}:{_ranges(self._doubled)}: duplicate or out of order")
         damage += self._altered
         if self._best is not None and self._above:
             lines, highest = _ranges([number for number, _ in self._above]), max(value for _, value in self._above)
             damage.append(
-                f"{self._file}:{lines}: {RETURN} {highest:g} is above {self._best[1]:g}, the best in trial.json: "
-                "it is ignored"
+                f"{self._file}:{lines}: ignoring {RETURN} {highest:g}, which exceeds {self._best[1]:g}, the "
+                "best value in trial.json"
             )
         return damage
 
@@ -206,10 +208,10 @@ def _repair(
     file = directory / RESULT_FILE
     checked = check_results(directory, after_iteration, known=known, record=record)
     kept = [row for row in checked.rows if row["iteration"] <= after_iteration]
-    damage = [*checked.damage, *(["results of checkpoints are restored"] if known else [])]
+    damage = [*checked.damage, *(["restored results from checkpoints"] if known else [])]
     if file.exists():
         write_file(directory / DAMAGED_FILE, file.read_bytes())
-        damage.append(f"the former file is kept as {directory / DAMAGED_FILE}")
+        damage.append(f"the damaged file is kept as {directory / DAMAGED_FILE}")
     if kept or file.exists():
         write_file(file, b"".join(map(json_line, kept)))
         make_csv(directory)
@@ -219,9 +221,9 @@ def _repair(
 def _missing(file: Path, lost: str, taken: Sequence[int]) -> Iterator[str]:
     """Yields a sentence on rows that are lost, and one on rows restored from checkpoints."""
     if lost:
-        yield f"{file}: the rows of iterations {lost} are missing, and in no checkpoint"
+        yield f"{file}: the rows of iterations {lost} are missing and not in any checkpoint"
     if taken:
-        yield f"{file}: the rows of iterations {_ranges(taken)} are missing, and taken from checkpoints"
+        yield f"{file}: the rows of iterations {_ranges(taken)} were missing and restored from checkpoints"
 
 
 def _is_altered(file: Path, record: TrialRecord) -> bool:

@@ -21,8 +21,8 @@ DIVERGED = "training has diverged"
 """Prefix of a diverged trial's error message."""
 
 REMEDIES = (
-    "Usual remedies: a lower lr, a smaller max_grad_norm, normalize_observations or normalize_rewards or clip_rewards "
-    "where those numbers are large, and a look at whether the env itself returns NaN or infinity"
+    "Try a lower lr or a smaller max_grad_norm; for large observations or rewards, normalize_observations, "
+    "normalize_rewards or clip_rewards. Also check whether the env itself returns NaN or infinity"
 )
 
 
@@ -68,8 +68,8 @@ class DivergenceGuard:
         with suppress(OSError, RlrunError):  # the divergence must be reported even if this fails
             write_checkpoint(failed, self.content(spec))
         raise Diverged(
-            f"{DIVERGED}: {problem} at iteration {result['iteration']} ({result['env_steps']} env steps). "
-            f"The parameters before that iteration are in {failed}. {REMEDIES}"
+            f"{DIVERGED}: {problem} at iteration {result['iteration']} ({result['env_steps']} env steps). The "
+            f"parameters from before that iteration are in {failed}. {REMEDIES}"
         )
 
     def problem(self, result: Mapping[str, Any]) -> str | None:

@@ -9,10 +9,10 @@ from rlrun.engine.checkpoint.store import SkippedCheckpoint
 from rlrun.engine.envs.step_marks import SteppedEnv
 
 _IN_TRAINING = (
-    "with `num_workers: 1` an env that crashes (a segmentation fault) ends only its worker, which is restarted up to "
-    "`max_worker_restarts` times"
+    "with `num_workers: 1`, an env that crashes (segmentation fault) ends only its worker, which is "
+    "restarted up to `max_worker_restarts` times"
 )
-_IN_EVALUATION = "evaluations run in the trial's own process, whatever `num_workers` is"
+_IN_EVALUATION = "evaluations run in the trial's own process, regardless of `num_workers`"
 
 
 def ending_in_words(who: str, stepped: SteppedEnv | None, *, steps_envs: bool) -> str:
@@ -69,20 +69,20 @@ class Resumption:
         """Message to the user about the resumption, with lines on a crash, skipped checkpoints and damage."""
         crash = [self.crash] if self.crash else []
         if self.checkpoint is None:
-            return "\n".join(["no checkpoint had been written yet: begins again", *crash, *self.damage])
+            return "\n".join(["no checkpoint was found: restarting from the beginning", *crash, *self.damage])
         reasons = []
         if self.env_slots_restarted:
-            reasons.append(f"{self.env_slots_restarted} envs could not be restored and begin a new episode")
+            reasons.append(f"{self.env_slots_restarted} envs could not be restored and start a new episode")
         if self.other_executor:
-            reasons.append("updates are computed in another way than before")
+            reasons.append("updates are computed differently than before")
         if self.other_kernels:
-            reasons.append("the kernels of updates, the processor or its BLAS are others than before")
+            reasons.append("the update kernels, the processor or its BLAS have changed")
         reasons += self.unsaved
         inexact = f"; not exactly, because {' and '.join(reasons)}" if reasons else ""
         skipped = [f"skipped {checkpoint.reason}" for checkpoint in self.skipped]
         return "\n".join(
             [
-                f"continues after iteration {self.iteration}, from {self.checkpoint}{inexact}",
+                f"continuing after iteration {self.iteration}, from {self.checkpoint}{inexact}",
                 *crash,
                 *skipped,
                 *self.damage,

@@ -146,9 +146,9 @@ class TrialDirectory:
         except FileNotFoundError:
             return None
         except ValidationError as error:
-            raise RunDamaged(f"{path}: cannot be understood: {first_mistake(error)}") from error
+            raise RunDamaged(f"{path}: cannot parse: {first_mistake(error)}") from error
         except ValueError as error:
-            raise RunDamaged(f"{path}: cannot be understood: {error}") from error
+            raise RunDamaged(f"{path}: cannot parse: {error}") from error
 
     def write_spec(self, spec: Mapping[str, Any]) -> None:
         """Overwrites spec.yaml with the trial's spec, defaults filled in."""
@@ -167,7 +167,7 @@ class TrialDirectory:
         except FileNotFoundError:
             raise RunDamaged(f"{path}: does not exist") from None
         except ValueError as error:
-            raise RunDamaged(f"{path}: cannot be understood: {error}") from error
+            raise RunDamaged(f"{path}: cannot parse: {error}") from error
         if not isinstance(spec, dict):
             raise RunDamaged(f"{path}: not a mapping")
         return spec
@@ -202,7 +202,7 @@ class TrialDirectory:
         """
         self.path.mkdir(parents=True, exist_ok=True)
         if self.path.resolve() in _claimed_here:
-            raise UsageError(f"{self.path}: this process is running the trial already")
+            raise UsageError(f"{self.path}: this process is already running the trial")
         try:
             lock = os.open(self.path / _LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except IsADirectoryError:

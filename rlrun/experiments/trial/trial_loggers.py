@@ -72,10 +72,10 @@ class TrialLoggers:
         deadline = time.monotonic() + self._delivery_timeout_s
         for thread in self._threads:
             if not thread.has_started_by(deadline - self._delivery_timeout_s + START_TIMEOUT_S):
-                thread.complain("cannot be reached: results may be missing there")
+                thread.complain("is unreachable: it may lack some results")
             elif not thread.has_ended_by(deadline):
                 thread.complain(
-                    f"has not taken everything within {self._delivery_timeout_s:.0f} s: results may be missing there"
+                    f"has not received all results within {self._delivery_timeout_s:.0f} s: it may lack some"
                 )
         self._announce_complaints()
         self._threads = []
@@ -108,7 +108,7 @@ class _LoggerThread:
         if self._waiting.qsize() < MAX_WAITING_ROWS:
             self._waiting.put(row)
         else:
-            self.complain("answers too slowly: some results are not sent to it")
+            self.complain("responds too slowly: some results are not sent to it")
 
     def finish(self, status: TrialStatus) -> None:
         self._waiting.put(status)
@@ -138,7 +138,7 @@ class _LoggerThread:
             logger.finish(waiting)
         except Exception as error:
             reason = " ".join(str(error).split()) or type(error).__name__
-            self.complain(f"failed, and training continues without it: {reason}")
+            self.complain(f"failed; training continues without it: {reason}")
             self._started.set()
 
     def _start(self, logger: TrialLogger) -> None:

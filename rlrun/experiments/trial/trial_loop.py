@@ -86,7 +86,7 @@ class TrialLoop:
         self._is_between_iterations = True
         self._training: Training | None = None
         if not resume and self.checkpoints.store.paths():
-            raise UsageError(f"{self.directory}: has checkpoints already; resume it, or train into another directory")
+            raise UsageError(f"{self.directory}: already has checkpoints; resume it, or train in another directory")
         self._files.claim()
         self._journal = TrialJournal(trial, self._files, self.checkpoints, announce)
         try:
@@ -104,7 +104,7 @@ class TrialLoop:
     def training(self) -> Training:
         """The current training (policies, workers and dataflow) of the trial."""
         if self._training is None:
-            raise RuntimeError(f"{self.directory}: the trial's training could not be built")
+            raise RuntimeError(f"{self.directory}: the trial's training could not be set up")
         return self._training
 
     @property
@@ -142,7 +142,7 @@ class TrialLoop:
         self.checkpoints.wait()
         saved = self.checkpoints.newest
         if saved is None:
-            raise RuntimeError(f"{self.directory}: a checkpoint was written and is not there")
+            raise RuntimeError(f"{self.directory}: a checkpoint was written but is missing")
         return saved
 
     def apply_exploit(self, exploit: Exploit) -> None:
@@ -264,9 +264,7 @@ class TrialLoop:
     def _begin_to_save(self) -> None:
         """Starts an asynchronous checkpoint, after result rows are on disk and before trial.json refers to it."""
         if not self._is_between_iterations:
-            raise RuntimeError(
-                f"{self.directory}: an iteration was stopped halfway; there is no complete state to save"
-            )
+            raise RuntimeError(f"{self.directory}: an iteration was interrupted, so there is no complete state to save")
         if self.training.running.hooks is not None:
             self.training.running.hooks.on_checkpoint(self.training.iteration)
         self._journal.begin_checkpoint(

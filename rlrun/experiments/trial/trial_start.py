@@ -104,7 +104,7 @@ class TrialStart:
             saved_state.freeze_filters(training.running)
         if resumption is not None and before is not None and before.status == "RUNNING":
             steps_envs = trial.config.num_workers == 0
-            crash = ending_in_words("the process before was killed or crashed", self._stepped, steps_envs=steps_envs)
+            crash = ending_in_words("the previous process was killed or crashed", self._stepped, steps_envs=steps_envs)
             resumption = replace(resumption, crash=crash)
         return resumption
 
@@ -176,7 +176,7 @@ class StartingPoint:
         """
         result = self.content.manifest.get(RESULT_KEY) or {}
         if not isinstance(result, dict) or any(isinstance(value, dict | list | tuple) for value in result.values()):
-            raise CheckpointError(f"{self.path}: its {RESULT_KEY} is no result")
+            raise CheckpointError(f"{self.path}: its {RESULT_KEY} is not a result")
         if result:
             with refusing(RESULT_KEY):
                 for name in ("iteration", "env_steps"):
@@ -196,7 +196,9 @@ class StartingPoint:
         """
         for metric in trial.stop.bounds:
             if not isinstance(self.result.get(metric), int | float | None):
-                raise CheckpointError(f"{self.path}: its {RESULT_KEY} has {self.result[metric]!r:.80} as {metric}")
+                raise CheckpointError(
+                    f"{self.path}: its {RESULT_KEY} has the invalid value {self.result[metric]!r:.80} for {metric}"
+                )
         before = saved_training(self.content, self.path, trust=True)
         self._refuse_other("", {"seed": before.seed}, {"seed": trial.seed})
         env = trial.env.replace(max_replay_s=before.env.max_replay_s)  # which only affects the resume
@@ -224,8 +226,10 @@ class StartingPoint:
             if length is None or length == trial.stop.bounds.get(unit):
                 continue
             sentences += [
-                f"{place}.{name} ended at {schedule[-1][0]:,} {unit.replace('_', ' ')}, where the run was to stop, "
-                f"and stays at {schedule[-1][1]:g} after that"
+                (
+                    f"{place}.{name}: the schedule ended at {schedule[-1][0]:,} {unit.replace('_', ' ')}, the "
+                    f"original end of the run, and stays at {schedule[-1][1]:g} after that"
+                )
                 for name, schedule in schedules_of(algorithm.config).items()
                 if isinstance(schedule, tuple) and schedule[-1][0] == length
             ]
@@ -241,7 +245,7 @@ class StartingPoint:
         try:
             return _data_of(EvaluationConfig.parse(written) if written else None)
         except UsageError as error:
-            raise CheckpointError(f"{self.path}: its spec is not one of a checkpoint: {error}") from error
+            raise CheckpointError(f"{self.path}: its spec is not valid for a checkpoint: {error}") from error
 
     def _refuse_other_settings(self, before: Policies, now: Policies) -> None:
         """Raises an error if settings in a trial's spec.yaml differ from those in the checkpoint.
@@ -270,8 +274,8 @@ class StartingPoint:
             if isinstance(present, Mapping) and isinstance(former, Mapping):
                 self._refuse_other(path, former, present)
             raise CheckpointError(
-                f"the trial's spec.yaml has {path}: {shown(present)}, and {self.path} was made with {shown(former)}: "
-                f"put the file back as it was, or begin another run with `rlrun train --from {self.path}`"
+                f"the trial's spec.yaml has {path}: {shown(present)}, but {self.path} was written with "
+                f"{shown(former)}: restore the file, or start a new run with `rlrun train --from {self.path}`"
             )
 
     def restore(

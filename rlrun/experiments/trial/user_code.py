@@ -43,7 +43,7 @@ def exits_as_failures() -> Iterator[None]:
             raise
         trace.stack = traceback.StackSummary.from_list(_outside(trace))
         text = "".join(trace.format(chain=False)).rstrip()
-        raise TrainingFailed(f"code outside rlrun wanted to end the process:\n{text}") from error
+        raise TrainingFailed(f"code outside rlrun tried to end the process:\n{text}") from error
 
 
 @contextmanager
@@ -109,7 +109,7 @@ def _mismatch(error: Exception) -> str | None:
         if module is None or not _is_users(module):
             return None
         return (
-            f"{error}, which rlrun reads: derive its class from rlrun's, and call super().__init__() in its "
+            f"{error}, which rlrun needs: derive its class from rlrun's, and call super().__init__() in its "
             f"__init__(); it is in {module.__file__}"
         )
     called = _CALL.match(str(error)) if isinstance(error, TypeError) else None

@@ -268,5 +268,6 @@ def require_version(version: str) -> None:
     """
     if version != rlrun_version():
         raise UsageError(
-            f"{platform.node()} has rlrun {rlrun_version()} and the driver {version}: install the same on all machines"
+            f"{platform.node()} has rlrun {rlrun_version()}, but the driver has {version}: install the same "
+            "version on all machines"
         )

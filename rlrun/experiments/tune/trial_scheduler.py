@@ -239,7 +239,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
         return str(TrialScheduler.NOOP)
 
     def _depart(self, name: str) -> None:
-        self._run.note(name, "its node is about to leave the cluster: saves, and continues on another one")
+        self._run.note(name, "its node is about to leave the cluster: saving, to continue on another node")
         self._leaving[name] = actor_of(self._held[name]).pause.remote()
 
     def _release(self, controller: Any, name: str, decision: Decision) -> None:
@@ -395,7 +395,7 @@ def copied(orders: ExploitOrders, before: dict[str, Any], after: dict[str, Any])
         'generation 3: continues from 001-a; lr 0.001 -> 0.0012'
     """
     changes = [f"{name} {_short(before.get(name))} -> {_short(after[name])}" for name in after if name in before]
-    return f"generation {orders.generation}: continues from {orders.parent}; {', '.join(changes)}"
+    return f"generation {orders.generation}: continuing from {orders.parent}; {', '.join(changes)}"
 
 
 def _short(value: Any) -> str:

@@ -220,7 +220,7 @@ def _error_of(trial: Trial) -> Exception:
     if isinstance(cause, TrialError):
         return cause.failure.error(trial_name(trial))
     if isinstance(cause, OutOfMemoryError) or LOW_MEMORY in str(cause):
-        return OutOfResources(f"{trial_name(trial)}: its process was ended because the memory is full: {cause}")
+        return OutOfResources(f"{trial_name(trial)}: its process was killed because memory ran out: {cause}")
     if isinstance(cause, RayError) and has_ended():
         return end_of_ray("raylet")
     if isinstance(cause, RayError):
@@ -246,5 +246,5 @@ def read_tune_error(name: str, text: str) -> RlrunError:
     """
     error = text.rpartition("Failure # ")[2].partition("\n")[2].strip()
     if LOW_MEMORY in error:
-        return OutOfResources(f"{name}: its process was ended because the memory is full: {error.splitlines()[0]}")
+        return OutOfResources(f"{name}: its process was killed because memory ran out: {error.splitlines()[0]}")
     return TrainingFailed(f"{name}: {error}")

@@ -16,15 +16,20 @@ FEW_MINIBATCHES = 200
 def _learns_nothing(one: Evidence) -> Finding | None:
     if one.algorithm != "random":
         return None
-    reason = "it is a baseline for other algorithms"
-    return Finding("does not learn", "random takes any action", reason, "one that `rlrun algorithms` lists")
+    reason = "it is only a baseline for other algorithms"
+    return Finding(
+        "does not learn",
+        "the algorithm random takes random actions",
+        reason,
+        "another algorithm from `rlrun algorithms`",
+    )
 
 
 def _no_episode_ended(one: Evidence) -> Finding | None:
     if one.values(RETURN).size or not one.end("env_steps"):  # some algorithms step no env
         return None
-    found = f"none of its {number_text(one.end('env_steps'))} env steps ended an episode"
-    reason = "without ends there is no return to judge by, and an algorithm without bootstrapping gets no targets"
+    found = f"no episode ended in {number_text(one.end('env_steps'))} env steps"
+    reason = "without finished episodes there are no returns, and algorithms without bootstrapping have no targets"
     return Finding("no episode ends", found, reason, "env.max_episode_steps: 1000")
 
 
@@ -40,8 +45,8 @@ def _few_updates(one: Evidence) -> Finding | None:
     else:
         size = "minibatch_size" if "minibatch_size" in one.config else "train_batch_size"
         more = [Remedy(size, "a smaller {}"), MORE_EPOCHS, Remedy("training_intensity", "a higher {}")]
-    advice = advised(one.config, *more, "a later stop")
-    return Finding("few updates", f"{minibatches[-1]:,.0f} minibatches in all", "a network hardly moves", advice)
+    advice = advised(one.config, *more, "a longer run")
+    return Finding("few updates", f"{minibatches[-1]:,.0f} minibatches in total", "the network hardly changes", advice)
 
 
 def _learning_rate_is_zero(one: Evidence) -> Finding | None:
@@ -49,7 +54,9 @@ def _learning_rate_is_zero(one: Evidence) -> Finding | None:
     if not rates.size or rates.max() > 1e-7:
         return None
     advice = advised(one.config, Remedy("lr", "{} above 0, such as its default"))
-    return Finding("no learning rate", f"lr {number_text(float(rates.max()))}", "parameters do not move", advice)
+    return Finding(
+        "zero learning rate", f"lr {number_text(float(rates.max()))}", "the parameters do not change", advice
+    )
 
 
 def _no_gradient(one: Evidence) -> Finding | None:
@@ -57,7 +64,7 @@ def _no_gradient(one: Evidence) -> Finding | None:
     if not norms.size or norms.max() > 1e-8:
         return None
     reason = "all actions have the same value: rewards do not differ, or the loss does not reach the network"
-    return Finding("no gradient", "the gradient's norm is 0", reason, "look at the env's rewards: rlrun env check")
+    return Finding("no gradient", "the gradient's norm is 0", reason, "`rlrun env check`, to check the env's rewards")
 
 
 def _returns_are_equal(one: Evidence) -> Finding | None:
@@ -68,10 +75,10 @@ def _returns_are_equal(one: Evidence) -> Finding | None:
         one.config,
         *(Remedy(name, "a higher {}") for name in ("entropy_coeff", "epsilon", "exploration_noise", "sigma")),
         "demonstrations (r2d3)",
-        "a shaped reward",
+        "reward shaping",
     )
     found = f"every episode returned {number_text(float(most.max()))}"
-    reason = "no action made a difference, so there is nothing to learn from yet"
+    reason = "no action has made a difference yet, so the policy has nothing to learn from"
     return Finding("all returns equal", found, reason, advice)
 
 
@@ -79,9 +86,9 @@ def _workers_restarted(one: Evidence) -> Finding | None:
     restarts = one.values("worker_restarts")
     if not restarts.size or restarts.max() < 1:
         return None
-    reason = "their envs began new episodes each time"
+    reason = "their envs started new episodes each time"
     return Finding(
-        "workers restarted", f"{restarts.max():,.0f} restarts", reason, "look for the cause in the run's log"
+        "workers restarted", f"{restarts.max():,.0f} restarts", reason, "looking for the cause in the run's log"
     )
 
 

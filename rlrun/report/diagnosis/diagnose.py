@@ -62,11 +62,11 @@ def kinds_differ(trials: Iterable[TrialResult]) -> list[Finding]:
     first = next(iter(found.values()))
     better = first.judged if first.mean > first.other_mean else other_kind(first.judged)
     if better == "sampled":
-        reason = "greedy actions go in circles where states look alike, or where no action is preferred yet"
-        more = "a policy that remembers its episode (config.model.core: gru)"
+        reason = "greedy actions can loop between states that look alike, or in which no action is preferred yet"
+        more = "a recurrent policy (config.model.core: gru)"
     else:
-        reason = "the policy still explores: actions that it does not prefer are likely, too"
-        more = "a later stop, or less entropy (config.entropy_coeff)"
+        reason = "the policy still explores: it often samples actions that it does not prefer"
+        more = "a longer run, or a smaller entropy bonus (config.entropy_coeff)"
     advice = more if better == first.judged else f"evaluation.actions: {better}, or {more}"
     return [Finding("greedy and sampled actions differ", first.text, reason, advice, tuple(found))]
 
@@ -90,19 +90,21 @@ def has_diverged(trial: TrialResult) -> bool:
 
 
 def _failed(one: Evidence) -> Finding:
-    reason = "training ended there, and the metrics before that are not looked at"
+    reason = "training ended at this error; metrics from before it were not analyzed"
     if has_diverged(one.trial):
         smaller = [Remedy(rate, "{} ten times smaller") for rate in ("lr", "critic_lr")]
         advice = advised(one.config, *smaller, CLIPPED_GRADIENTS, *SCALED_REWARDS, *SCALED_OBSERVATIONS)
     else:
         command = resume_command(one.trial.directory.parent, retry_failed=True)
-        advice = f"correct the cause (`rlrun show` prints the whole error), then: {command}"
+        advice = f"fixing the cause (`rlrun show` prints the whole error), then: {command}"
     return Finding("failed", one.trial.short_error, reason, advice)
 
 
 def _ended(trial: TrialResult) -> Finding:
-    reason = "no exception was raised: native code crashed, or the process was killed, as where memory ran out"
-    advice = f"the env alone, by `rlrun env check`, then: {resume_command(trial.directory.parent)}"
+    reason = (
+        "no exception was raised: native code crashed, or the process was killed, for example because memory ran out"
+    )
+    advice = f"`rlrun env check`, to test the env alone, then: {resume_command(trial.directory.parent)}"
     return Finding("process ended", trial.ended_in, reason, advice, (trial.name,))
 
 
@@ -141,8 +143,12 @@ def _seeds_disagree(evidence: Sequence[Evidence]) -> list[Finding]:
         ends = [one.end(*RETURNS) for one in seeds]
         gain = max(ends, default=0.0) - seeds[0].baseline
         if len(seeds) > 1 and seeds[int(np.argmax(ends))].has_learned and max(ends) - min(ends) > LOST * gain:
-            numbers = f"{len(seeds)} seeds end from {number_text(min(ends))} to {number_text(max(ends))}"
-            reason = "the result of one seed is luck: the settings work for some initial parameters only"
-            advice = advised(seeds[0].config, SMALLER_LR, LARGER_BATCH, "more exploration", "ten seeds to judge by")
+            numbers = (
+                f"final returns of {len(seeds)} seeds range from {number_text(min(ends))} to {number_text(max(ends))}"
+            )
+            reason = "the result of a single seed is a matter of luck: the settings work only for some initializations"
+            advice = advised(
+                seeds[0].config, SMALLER_LR, LARGER_BATCH, "more exploration", "ten seeds for a reliable result"
+            )
             found.append(Finding("seeds disagree", numbers, reason, advice, tuple(one.trial.name for one in seeds)))
     return found

@@ -50,9 +50,9 @@ LARGER_BATCH = Remedy("train_batch_size", "a larger {}")
 SCALED_REWARDS = (
     Remedy("normalize_rewards", "{}: true", True),
     Remedy("clip_rewards", "{}: 1", 1.0),
-    "rewards that are scaled",
+    "scaled rewards",
 )
-SCALED_OBSERVATIONS = (Remedy("normalize_observations", "{}: true", True), "observations that are scaled")
+SCALED_OBSERVATIONS = (Remedy("normalize_observations", "{}: true", True), "scaled observations")
 
 
 def advised(config: Mapping[str, Any], *remedies: Remedy | str) -> str:

@@ -46,11 +46,9 @@ def _values_above_data(one: Evidence) -> Finding | None:
     is_falling = value < before - STILL * abs(before)  # as where negative values are not learned yet
     if one.is_healthy or one.recorded is None or is_falling or not value > one.recorded.largest:
         return None
-    found = f"{number_text(value)} on average; returns of the data are {number_text(one.recorded.mean)} on average, "
-    found += f"{number_text(one.recorded.largest)} at most"
-    reason = (
-        "nothing corrects values of actions that the data does not show, and the policy seeks those that are too large"
-    )
+    found = f"{number_text(value)} on average; the data's returns are {number_text(one.recorded.mean)} on average, "
+    found += f"at most {number_text(one.recorded.largest)}"
+    reason = "nothing corrects values of actions that are not in the data, and the policy prefers overestimated actions"
     advice = advised(
         one.config,
         Remedy("conservative_weight", "a larger {}"),
@@ -65,13 +63,13 @@ def _actions_outside_data(one: Evidence) -> Finding | None:
     outside = one.end(*OUTSIDE)
     if one.is_healthy or not outside > MOSTLY:
         return None
-    found = f"{outside:.0%} of the policy's actions are beyond all recorded ones"
-    reason = "nothing is known about such actions: their values are extrapolated"
+    found = f"{outside:.0%} of the policy's actions are outside the range of the recorded actions"
+    reason = "the data contains no such actions, so their values are extrapolated"
     advice = advised(
         one.config,
         Remedy("conservative_weight", "a larger {}"),
         Remedy("value_weight", "a smaller {}"),
-        "iql, which values recorded actions alone",
+        "iql, which uses only values of recorded actions",
     )
     return Finding("actions outside the data", found, reason, advice)
 
@@ -80,9 +78,9 @@ def _weights_at_bound(one: Evidence) -> Finding | None:
     clipped = one.end(*CLIPPED_WEIGHTS)
     if one.is_healthy or not clipped > MOSTLY:
         return None
-    found = f"{clipped:.0%} of the recorded actions have the weight max_weight"
-    reason = "they are imitated alike, whatever their advantages"
-    advice = advised(one.config, Remedy("beta", "a smaller {}"), "rewards that are scaled")
+    found = f"{clipped:.0%} of the recorded actions have the maximum weight (max_weight)"
+    reason = "they are all imitated equally, regardless of their advantages"
+    advice = advised(one.config, Remedy("beta", "a smaller {}"), "scaled rewards")
     return Finding("saturated weights", found, reason, advice)
 
 
@@ -90,8 +88,8 @@ def _few_weights_count(one: Evidence) -> Finding | None:
     effective = one.end(*EFFECTIVE_PARTS)
     if one.is_healthy or not effective < FEW:
         return None
-    found = f"the weights make {effective:.1%} of a minibatch count"
-    reason = "updates follow a few actions, and most of the data has no effect"
+    found = f"the effective sample size of a minibatch is {effective:.1%}"
+    reason = "a few actions dominate the updates, and most of the data has no effect"
     larger = Remedy("advantage_norm_start", "a larger {}")
     advice = advised(one.config, Remedy("beta", "a smaller {}"), Remedy("max_weight", "a smaller {}"), larger)
     return Finding("few weights count", found, reason, advice)
@@ -140,18 +138,18 @@ def _no_better_than_random(one: Evidence) -> Finding | None:
         return None
     found = f"best {number_text(one.best)}; random policy {number_text(one.random.mean)}"
     found += f" (standard deviation {number_text(one.random.std)})"
-    reason = "nothing shows that it has learned"
-    return Finding("no better than random", found, reason, "the other findings, else a longer run")
+    reason = "there is no evidence that the policy has learned anything"
+    return Finding("no better than random", found, reason, "fixing the other findings, or else a longer run")
 
 
 def _collapsed(one: Evidence) -> Finding | None:
     if not one.has_learned or one.lost < LOST:
         return None
-    found = f"best {number_text(one.best)}, at the end {number_text(one.end(*RETURNS))}"
+    found = f"best {number_text(one.best)}, final {number_text(one.end(*RETURNS))}"
     cause = "values grow" if _values_grow(one) else "updates are too large late in training"
-    reason = f"{one.lost:.0%} of the gain over a random policy is lost: {cause}"
-    falls = Remedy("lr", "{} that falls, such as [[0, 3.0e-4], [end, 0]]")
-    advice = advised(one.config, falls, "the checkpoint that checkpoint.best has kept")
+    reason = f"{one.lost:.0%} of the gain over a random policy was lost: {cause}"
+    falls = Remedy("lr", "a decreasing {}, such as [[0, 3.0e-4], [end, 0]]")
+    advice = advised(one.config, falls, "using the checkpoint kept by checkpoint.best")
     return Finding("performance collapse", found, reason, advice)
 
 
@@ -161,10 +159,10 @@ def _large_policy_updates(one: Evidence) -> Finding | None:
     if one.is_healthy or not (divergence > LARGE_KL or clipped > LARGE_CLIP_FRACTION or most > VERY_LARGE_KL):
         return None
     divergence = divergence if divergence > LARGE_KL else most
-    found = f"kl {number_text(divergence)} nats an update"
+    found = f"KL divergence {number_text(divergence)} nats per update"
     if clipped > 0:
         found += f", {clipped:.0%} of the steps clipped"
-    reason = "the data of an update holds little about a policy so far from the behavior policy"
+    reason = "the data of an update says little about a policy so far from the behavior policy"
     fewer = (Remedy("lr", "{} three times smaller"), Remedy("num_epochs", "fewer {}"))
     advice = advised(one.config, *fewer, Remedy("kl_target", "{}: 0.02", 0.02))
     return Finding("large policy updates", found, reason, advice)
@@ -174,7 +172,7 @@ def _tiny_policy_updates(one: Evidence) -> Finding | None:
     divergence = one.usual("learner/kl")
     if one.is_healthy or not divergence < SMALL_KL or _large_policy_updates(one) or _clipped_gradients(one):
         return None
-    found = f"kl {number_text(divergence)} nats an update"
+    found = f"KL divergence {number_text(divergence)} nats per update"
     advice = advised(one.config, Remedy("lr", "{} three times larger"))
     return Finding("tiny policy updates", found, "updates hardly change the policy", advice)
 
@@ -183,8 +181,8 @@ def _entropy_collapsed(one: Evidence) -> Finding | None:
     begin, end = one.begin(*ENTROPIES), one.end(*ENTROPIES)
     if one.is_healthy or one.is_of_data or not begin > 0 or not end < LITTLE_ENTROPY * begin:
         return None
-    found = f"{number_text(end)} nats, {number_text(begin)} at the beginning"
-    reason = "it always takes the same actions, and so cannot find better ones"
+    found = f"{number_text(end)} nats, {number_text(begin)} at the start"
+    reason = "the policy always takes the same actions, so it cannot find better ones"
     bonus = Remedy("entropy_coeff", "{}: 0.01 (or three times its value)")
     return Finding("entropy collapse", found, reason, advised(one.config, bonus, SMALLER_LR))
 
@@ -197,8 +195,11 @@ def _entropy_unchanged(one: Evidence) -> Finding | None:
         return None
     if _tiny_policy_updates(one) or _clipped_gradients(one):
         return None
-    found = f"{number_text(end)} nats, {number_text(begin)} at the beginning"
-    reason = "the policy is still nearly uniform: advantages are too weak against the entropy bonus, or have no effect"
+    found = f"{number_text(end)} nats, {number_text(begin)} at the start"
+    reason = (
+        "the policy is still nearly uniform: advantages are too small compared with the entropy bonus, or have "
+        "no effect"
+    )
     remedy = Remedy("lr", "{} three times larger")
     if isinstance(weight, int | float) and weight > 0:
         remedy = Remedy("entropy_coeff", f"{{}} below {weight:g}")
@@ -212,13 +213,13 @@ def _poor_values(one: Evidence) -> Finding | None:
         return None
     advice = advised(
         one.config,
-        Remedy("normalize_rewards", "{}: true where rewards are large", True),
+        Remedy("normalize_rewards", "{}: true if rewards are large", True),
         Remedy("vf_loss_coeff", "{}: 1.0", 1.0),
         MORE_EPOCHS,
-        "a later stop",
+        "a longer run",
     )
     found = f"explained_variance {number_text(explained)}"
-    return Finding("values explain nothing", found, "advantages then have all the variance of returns", advice)
+    return Finding("values explain nothing", found, "advantages then have the full variance of returns", advice)
 
 
 def _clipped_gradients(one: Evidence) -> Finding | None:
@@ -227,10 +228,10 @@ def _clipped_gradients(one: Evidence) -> Finding | None:
         return None
     found = f"norm {number_text(norm)}, clipped to max_grad_norm {most:g}"
     if most < USUAL_BOUND and norm <= GREATLY_CLIPPED * USUAL_BOUND:
-        reason = "the bound is far below usual gradients"
+        reason = "the bound is far below typical gradient norms"
         advice = advised(one.config, Remedy("max_grad_norm", f"{{}}: {USUAL_BOUND}"))
     else:
-        reason = "one loss is far larger than the others, most often the value loss where rewards are large"
+        reason = "one loss dominates the others, usually the value loss when rewards are large"
         advice = advised(one.config, *SCALED_REWARDS)
     return Finding("clipped gradients", found, reason, advice)
 
@@ -248,14 +249,14 @@ def _values_grow(one: Evidence) -> Finding | None:
             return None
         last = number_text(float(one.values(metric)[-1]))
         found = (
-            f"{name} rose in each of the last {GROWING} results, from {number_text(begin)} to {last}, as returns fell"
+            f"{name} rose in each of the last {GROWING} results, from {number_text(begin)} to {last} while returns fell"
         )
     else:
-        found = f"{name} {number_text(end)}; returns so far allow "
-        found += f"{number_text(high)} at most" if end > 0 else f"{number_text(low)} at least"
+        found = f"{name} {number_text(end)}; the returns so far allow "
+        found += f"at most {number_text(high)}" if end > 0 else f"at least {number_text(low)}"
     reason = (
-        "values bootstrap from values that are too large already, and diverge; where episodes are truncated, no reward "
-        "ever corrects the last one"
+        "values bootstrap from overestimated values, so they diverge; if episodes are truncated, no reward "
+        "ever corrects the last value"
     )
     advice = advised(
         one.config,
@@ -263,8 +264,8 @@ def _values_grow(one: Evidence) -> Finding | None:
         Remedy("target_update_interval", "a larger {}"),
         Remedy("tau", "a smaller {}"),
         Remedy("double", "{}: true", True),
-        "episodes that a time limit ends as terminated instead of truncated, where observations or the world's state "
-        "show the clock (else hide the clock)",
+        "terminating episodes at a time limit instead of truncating them, if observations or the world's state "
+        "show the time (else hiding the time)",
     )
     return Finding("values grow", found, reason, advice)
 
@@ -273,10 +274,10 @@ def _errors_beyond_huber(one: Evidence) -> Finding | None:
     beyond = one.end(*ERRORS_BEYOND_HUBER)
     if one.is_healthy or not beyond > MOSTLY_BEYOND:
         return None
-    found = f"{beyond:.0%} of the TD errors are beyond huber ({one.config.get('huber')})"
-    reason = "a Huber loss that is mostly linear learns values near the median of their targets, not the mean"
-    bound = Remedy("huber", "{}: null, which is the squared error")
-    advice = advised(one.config, bound, Remedy("clip_rewards", "{}: 1", 1.0), "rewards that are scaled")
+    found = f"{beyond:.0%} of the TD errors exceed huber ({one.config.get('huber')})"
+    reason = "if most errors are in its linear part, a Huber loss learns the median of the targets instead of the mean"
+    bound = Remedy("huber", "{}: null (a squared error)")
+    advice = advised(one.config, bound, Remedy("clip_rewards", "{}: 1", 1.0), "scaled rewards")
     return Finding("errors beyond huber", found, reason, advice)
 
 
@@ -341,9 +342,9 @@ def _still_exploring(one: Evidence) -> Finding | None:
     if one.is_healthy or not epsilon > STILL_EXPLORING or not is_complete(one.trial.status):
         return None
     found = f"epsilon {number_text(epsilon)} at the end of the run"
-    reason = "most actions are still random, and so are the returns of training"
+    reason = "most training actions are still random, which lowers the training returns"
     falls = Remedy("epsilon", "{}: [[0, 1.0], [10_000, 0.05]]")
-    return Finding("still exploring", found, reason, advised(one.config, falls, "a later stop"))
+    return Finding("still exploring", found, reason, advised(one.config, falls, "a longer run"))
 
 
 def _stale_experience(one: Evidence) -> Finding | None:
@@ -359,7 +360,7 @@ def _stale_experience(one: Evidence) -> Finding | None:
         LARGER_BATCH,
     )
     found = f"experience is {number_text(lag)} updates old"
-    return Finding("stale experience", found, "its behavior policies differ much from the present policy", advice)
+    return Finding("stale experience", found, "the behavior policies differ too much from the current policy", advice)
 
 
 SYMPTOMS: tuple[Callable[[Evidence], Finding | None], ...] = (

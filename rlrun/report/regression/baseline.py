@@ -139,11 +139,11 @@ def read_baseline(path: Path) -> Baseline:
     try:
         data = json.loads(path.read_bytes())
     except FileNotFoundError:
-        raise UsageError(f"{path}: does not exist; --save-baseline makes it") from None
+        raise UsageError(f"{path}: does not exist; create it with --save-baseline") from None
     except ValueError as error:
         raise UsageError(f"{path}: not a baseline: {error}") from error
     if isinstance(data, Mapping) and isinstance(data.get("format"), int) and data["format"] > FORMAT:
-        raise UsageError(f"{path}: made by a newer rlrun; update rlrun")
+        raise UsageError(f"{path}: written by a newer rlrun; update rlrun")
     try:
         return Baseline.parse(data)
     except SpecError as error:
@@ -190,28 +190,28 @@ def _compare_areas(now: ExperimentRecord, before: ExperimentRecord | None) -> Ju
     ended earlier keeps its last value, since it had reached its stop criterion.
     """
     if before is None:
-        return JudgedValue("not judged", note="the baseline does not have it")
+        return JudgedValue("not judged", note="not in the baseline")
     sides = [[record for record in side.seeds if record.steps] for side in (now, before)]
     if not all(sides):
-        return JudgedValue("not judged", note="there is no learning curve")
+        return JudgedValue("not judged", note="no learning curve")
     begin = max(record.steps[0] for side in sides for record in side)
     end = min(max(record.steps[-1] for record in side) for side in sides)
     if end <= begin:
         return JudgedValue("not judged", note="the curves have no steps in common")
     changed = [key for key in _COMPARED_KEYS if now.spec.get(key) != before.spec.get(key)]
-    note = f"{' and '.join(changed)} of the spec changed since" if changed else ""
+    note = f"{' and '.join(changed)} of the spec changed since then" if changed else ""
     return compare_differences(_areas(now, begin, end), _areas(before, begin, end), note=note)
 
 
 def _compare_speeds(now: Baseline, before: Baseline, name: str) -> JudgedValue:
     mine, theirs = now.experiments[name], before.experiments.get(name)
     if theirs is None:
-        return JudgedValue("not judged", is_ratio=True, note="the baseline does not have it")
+        return JudgedValue("not judged", is_ratio=True, note="not in the baseline")
     elsewhere = difference_of_machines(now.machine, before.machine)
     if elsewhere:
-        return JudgedValue("not judged", is_ratio=True, note=f"another machine: {elsewhere}")
+        return JudgedValue("not judged", is_ratio=True, note=f"measured on another machine: {elsewhere}")
     if mine.executor != theirs.executor:
-        return JudgedValue("not judged", is_ratio=True, note=f"executor {mine.executor}, then {theirs.executor}")
+        return JudgedValue("not judged", is_ratio=True, note=f"executor {mine.executor} now, {theirs.executor} then")
     return compare_ratios(_speeds(mine), _speeds(theirs), tolerance=SPEED_TOLERANCE)
 
 

@@ -154,7 +154,7 @@ def _gate(experiment: Experiment, expect: ExpectConfig, seeds: int | None, *, co
         expect = expect.replace(seeds=seeds, passes=-(-expect.passes * seeds // own))
     needed = expect.required_passes(number)
     if needed > number:
-        raise UsageError(f"{experiment.name} runs {number} seeds and expects {needed} passes: add `seeds` to `expect`")
+        raise UsageError(f"{experiment.name} runs {number} seeds but expects {needed} passes: add `seeds` to `expect`")
     stop = experiment.stop.bounds
     limits: dict[str, float | None] = {**expect.within_steps, "time_total_s": expect.within_seconds}
     for metric, limit in limits.items():
@@ -186,6 +186,6 @@ def _refuse_search(experiment: Experiment) -> None:
     stops = scheduler.kind if scheduler is not None and scheduler.population is None else ""
     if chooses or stops:
         raise UsageError(
-            f"{experiment.name} is a search ({chooses or stops}), most of whose trials are meant to miss: "
-            "hold a spec of the configuration that it has found to a target instead"
+            f"{experiment.name} is a search ({chooses or stops}), in which most trials miss the target by "
+            "design: test a spec with the configuration that the search found instead"
         )

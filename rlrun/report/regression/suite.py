@@ -101,19 +101,19 @@ def _run_all(
             directory = RunDirectory.open(event.directory)
             runs[directory.table.experiment] = [(trial, directory.trial(trial.name)) for trial in event.trials]
 
-    again = "give the same command again" if resume else "run it again from the start"
+    again = "repeat the command" if resume else "run the command again from the start"
     try:
         run(experiments, runs_dir=runs_dir, executor=executor, resume=resume, watch=collect)
     except Interrupted as interrupted:
         signal = str(interrupted).partition(":")[0]
-        raise Interrupted(f"{signal}: stopped before anything was judged; {again}") from None
+        raise Interrupted(f"{signal}: stopped before any verdict; {again}") from None
     except DiskFull:
         raise
     except Exception as error:
         if len(runs) < len(experiments):
             raise
         if isinstance(error, RayEnded):  # whose trials can be resumed, but are judged by this call alone
-            return runs, f"{str(error).partition('; go on with')[0]}; {again}"
+            return runs, f"{str(error).partition('; continue with')[0]}; {again}"
     return runs, ""
 
 
@@ -188,7 +188,7 @@ def _checkpoint(trial: TrialResult, cut_short: str, *, best: bool) -> Path:
         raise TrainingFailed(trial.error or cut_short or f"its training did not finish: {status}")
     checkpoint = trial.best_checkpoint if best else trial.checkpoint
     if checkpoint is None:
-        raise CheckpointError(f"{trial.directory} has no {'best' if best else 'whole'} checkpoint")
+        raise CheckpointError(f"{trial.directory} has no {'best' if best else 'complete'} checkpoint")
     return checkpoint
 
 

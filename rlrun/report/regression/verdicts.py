@@ -104,7 +104,7 @@ def _difference(now: Strata, before: Strata) -> tuple[float, float, float, float
     if ours == theirs and min(map(len, ours)) < 2:
         return means[0], means[1], 0.0, 0.0
     if min(map(len, [*ours, *theirs])) < 2:
-        return "an interval takes two seeds or more on both sides"
+        return "an interval needs at least two seeds on both sides"
     found = mean_difference(ours, theirs)
     return means[0], means[1], found.low, found.high
 
@@ -180,7 +180,7 @@ class Case:
         if self.error:
             return self.error
         found = [
-            f"{metric} is {'without a value' if value is None else f'{value:g}'}, expected at least {least:g}"
+            f"{metric} {'has no value' if value is None else f'is {value:g}'}, expected at least {least:g}"
             for metric, least in self.expected.items()
             for value in (self.values.get(metric),)
         ]
@@ -257,7 +257,7 @@ class Verdict:
         if self.is_too_weak:
             return f"the gate is too weak: policies that do not learn pass it ({self.summary})"
         if not self.control and not self.reached:
-            return f"below what the spec expects ({self.summary})"
+            return f"below the target of the spec ({self.summary})"
         if self.area is not None and self.area.judgement == "worse":
             return f"learns worse than the baseline ({self.area})"
         if self.holds_speed and self.speed is not None and self.speed.judgement == "worse":
@@ -271,7 +271,7 @@ class Verdict:
         for cases in self._by_configuration():
             seeds = f"{len(cases)} {'frozen ' if self.control else ''}seed{'s' if len(cases) != 1 else ''}"
             of = f" with {cases[0].configuration}" if cases[0].configuration else ""
-            enough = f"{self.needed} {'would do' if self.control else 'must'}"
+            enough = f"{self.needed} {'would be enough' if self.control else 'must'}"
             parts.append(f"{sum(case.reached for case in cases)} of {seeds}{of} reached it, {enough}")
         return "; ".join(parts)
 

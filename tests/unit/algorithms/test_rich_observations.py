@@ -127,7 +127,7 @@ one:
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        ("{encoders: {fornt: rich_nets:Halves}}", "'fornt' is no part of an observation.*did you mean 'front'"),
+        ("{encoders: {fornt: rich_nets:Halves}}", "has no part 'fornt'.*did you mean 'front'"),
         ("{encoders: {front: rich_nets:Halfs}}", "has no 'Halfs'; did you mean 'Halves'"),
         ("{observations: {turned: {encode_as: entities}}}", "'turned' of shape .* are no entities"),
     ],

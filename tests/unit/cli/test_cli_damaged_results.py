@@ -60,12 +60,12 @@ def rlrun(run: RunDirectory, command: str, *words: str) -> Result:
     [
         (
             set_a_return,
-            ":3: episode_return_mean 9999 is above 5, the best in trial.json: it is ignored",
+            ":3: ignoring episode_return_mean 9999, which exceeds 5, the best value in trial.json",
         ),
-        (remove_a_row, ": the rows of iterations 3 are missing, and in no checkpoint"),
-        (remove_the_last_row, ": the rows of iterations 5 are missing, and in no checkpoint"),
-        (put_garbage, ": the rows of iterations 5 are missing, and in no checkpoint"),
-        (list.clear, ": the rows of iterations 1 to 5 are missing, and in no checkpoint"),
+        (remove_a_row, ": the rows of iterations 3 are missing and not in any checkpoint"),
+        (remove_the_last_row, ": the rows of iterations 5 are missing and not in any checkpoint"),
+        (put_garbage, ": the rows of iterations 5 are missing and not in any checkpoint"),
+        (list.clear, ": the rows of iterations 1 to 5 are missing and not in any checkpoint"),
     ],
 )
 def test_every_command_that_reads_results_names_what_is_wrong_with_them(
@@ -98,7 +98,7 @@ def test_status_reads_the_last_row_alone_and_says_where_it_is_gone(
     lines = file.read_text().splitlines()
     damage(lines)
     file.write_text("".join(f"{line}\n" for line in lines))
-    told = f"{file}: {ends}, and trial.json has iteration 5"
+    told = f"{file}: {ends}, but trial.json has iteration 5"
     done = rlrun(run, "status")
     assert (done.exit_code, done.stderr) == (5, wording(run.path))
     assert told in done.stdout
@@ -113,7 +113,7 @@ def test_a_file_of_a_run_that_was_altered_is_named_by_every_command(run: RunDire
     for command in ("status", "show", "resume"):
         done = rlrun(run, command)
         assert done.exit_code == 5, done.output
-        assert f"{file}: cannot be understood: it was altered" in done.output
+        assert f"{file}: cannot parse: it was altered" in done.output
 
 
 @pytest.mark.parametrize("name", ["run.json", "spec.yaml", "000-seed=0/trial.json"])
@@ -123,7 +123,7 @@ def test_a_folder_in_the_place_of_a_file_of_a_run_is_damage(run: RunDirectory, n
     for command in ("status", "show", "resume"):
         done = rlrun(run, command)
         assert done.exit_code == 5, done.output
-        assert f"{run.path / name}: cannot be understood: it is a directory" in done.output
+        assert f"{run.path / name}: cannot parse: it is a directory" in done.output
 
 
 def test_a_run_without_its_table_is_damaged_and_not_unknown(run: RunDirectory, wording) -> None:
@@ -146,7 +146,7 @@ def test_many_trials_with_damaged_results_are_counted(tmp_path: Path, wording) -
     for name in run.table.trials:
         run.trial_directory(name).write_record(replace(run.record(name), status="TERMINATED", iteration=1))
     done = rlrun(run, "status")
-    assert done.stdout.count("has no rows, and trial.json has iteration 1") == 3
+    assert done.stdout.count("has no rows, but trial.json has iteration 1") == 3
     assert wording("rlrun show") in done.stdout.splitlines()
     assert done.stderr == wording(run.path)
 

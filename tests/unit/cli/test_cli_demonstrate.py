@@ -141,7 +141,10 @@ def test_an_epsilon_greedy_policy_stores_the_probabilities_of_its_draws(tmp_path
     [
         ((), "either a CHECKPOINT or RUN"),
         (("run", "--policy", "a:b"), "either a CHECKPOINT or RUN"),
-        (("--policy", "my_lab.mountain_car:push_along"), "--env goes with --policy"),
+        (
+            ("--policy", "my_lab.mountain_car:push_along"),
+            "--env needs --policy; a saved policy always acts in its own env",
+        ),
         (("--policy", "my_lab.mountain_car:pull", "--env", "MountainCar-v0"), "has no 'pull'"),
         (("--policy", "my_lab.mountain_car:np", "--env", "MountainCar-v0"), "no function"),
         (("run", "-o", "nowhere/shown.npz"), "does not exist"),

@@ -54,7 +54,7 @@ def test_each_finding_has_its_number_its_reason_and_what_to_try(runs: Path, word
 def test_json_holds_the_findings_and_the_random_policy(runs: Path) -> None:
     done = invoke("diagnose", "still", "--runs-dir", runs, "--episodes", 5, "--json")
     data = json.loads(done.stdout)
-    assert [one["name"] for one in data["findings"]] == ["few updates", "no learning rate"]
+    assert [one["name"] for one in data["findings"]] == ["few updates", "zero learning rate"]
     assert data["random_policy"]["episodes"] == 5
     assert set(data["trials"].values()) == {"TERMINATED"}
 

@@ -73,7 +73,7 @@ def test_an_exported_file_acts_in_a_program_that_has_onnxruntime_alone(saved: Pa
 def test_metadata_name_the_spec_the_spaces_and_the_state_of_the_training(saved: Path, tmp_path: Path) -> None:
     file = tmp_path / "policy.onnx"
     done = rlrun("export", saved / "dense", "-o", file, "--actions", "sampled")
-    assert "acts as the policy on " in done.stdout
+    assert "matches the policy on" in done.stdout
     metadata = onnxruntime.InferenceSession(file).get_modelmeta().custom_metadata_map
     assert metadata["env"] == "CartPole-v1"
     assert metadata["env_steps"] == "0"
@@ -127,8 +127,8 @@ def test_an_unknown_policy_is_refused_and_nothing_is_written(saved: Path, tmp_pa
     [
         ("p.onx", "onnx", "did you mean {folder}/p.onnx?"),
         ("p", "c", "did you mean {folder}/p.c?"),
-        ("p.c", "onnx", "say --to c"),
-        ("p.onnx", "c", "say --to onnx"),
+        ("p.c", "onnx", "use --to c"),
+        ("p.onnx", "c", "use --to onnx"),
     ],
 )
 def test_a_file_that_ends_as_another_kind_is_refused_with_the_right_end(

@@ -60,7 +60,7 @@ def test_runs_are_chosen_by_all_the_given_tags(runs: Path, wording) -> None:
 
 
 def test_a_tag_that_is_not_there_is_answered_with_the_nearest_or_with_all(runs: Path, wording) -> None:
-    assert "it has none" in command("label", "pole", "--untag", "good", "--runs-dir", runs).stderr
+    assert "it has no tags" in command("label", "pole", "--untag", "good", "--runs-dir", runs).stderr
     command("label", "pole", "--tag", "good", "--runs-dir", runs)
     wrong = command("label", "pole", "--untag", "god", "--runs-dir", runs)
     assert (wrong.exit_code, wrong.stderr) == (2, wording("god", "good"))

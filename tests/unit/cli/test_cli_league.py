@@ -77,7 +77,7 @@ def test_the_table_has_a_line_for_each_member_and_a_column_for_each_opponent() -
 def test_what_has_no_league_says_so(saved: tuple[Path, Path]) -> None:
     done = rlrun("league", saved[1])
     assert done.exit_code == 2
-    assert "has no seats, and so no league" in done.output
+    assert "the spec has no seats, so there is no league" in done.output
 
 
 def test_a_policy_plays_a_script_and_another_checkpoint(saved: tuple[Path, Path]) -> None:
@@ -105,13 +105,13 @@ def test_an_opponent_may_have_settings_and_a_name_that_is_nearly_one_is_told(sav
 def test_an_opponent_in_another_env_is_refused(saved: tuple[Path, Path]) -> None:
     done = rlrun("evaluate", saved[1], "--against", "rlrun.toys:RandomLegal", "--env", "CartPole-v1")
     assert done.exit_code == 2
-    assert "leave --env out" in done.output
+    assert "--against plays in the world in which the policy was trained; leave out --env" in done.output
 
 
 def test_wins_draws_and_losses_are_told_with_their_intervals(wording) -> None:
     lines = Versus("mine", "theirs", {"first": Outcomes(50, 0, 0), "second": Outcomes(0, 20, 30)}).text().splitlines()
     assert lines[:3] == ["mine", "against theirs", "100 games"]
-    assert lines[3].split() == ["wins", "50", "0.500", "(95", "%", "interval", "0.398", "to", "0.602)"]
+    assert lines[3].split() == ["wins", "50", "0.500", "(95%", "interval", "0.398", "to", "0.602)"]
     assert lines[6:8] == wording("50", "1.000", "95")
     assert lines[10] == wording()
 

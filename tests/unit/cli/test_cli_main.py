@@ -87,12 +87,12 @@ def test_a_command_of_another_library_is_answered_with_what_is_here(command: str
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("--total-timesteps", "write --set stop.env_steps=VALUE"),
-        ("--seeds", "write --set seeds=VALUE"),
-        ("--lr", "write --set config.lr=VALUE"),
-        ("--learning-rate", "write --set config.lr=VALUE"),
-        ("--batch-size", "write --set config.train_batch_size=VALUE or --set config.minibatch_size=VALUE"),
-        ("--algo", "write --algorithm"),
+        ("--total-timesteps", "use --set stop.env_steps=VALUE"),
+        ("--seeds", "use --set seeds=VALUE"),
+        ("--lr", "use --set config.lr=VALUE"),
+        ("--learning-rate", "use --set config.lr=VALUE"),
+        ("--batch-size", "use --set config.train_batch_size=VALUE or --set config.minibatch_size=VALUE"),
+        ("--algo", "use --algorithm"),
     ],
 )
 def test_an_option_that_is_a_setting_is_answered_with_how_it_is_set(option: str, said: str, wording) -> None:
@@ -174,9 +174,9 @@ def test_an_error_of_code_outside_rlrun_is_no_bug_and_names_its_function() -> No
         (OSError(errno.ENOSPC, "No space left on device"), "Error: no space left on the disk"),
         (
             OSError(errno.EFBIG, "File too large", "runs/a"),
-            "Error: a file may not grow further: runs/a: raise `ulimit -f`",
+            "Error: a file has reached the size limit: runs/a: raise `ulimit -f`",
         ),
-        (OSError(errno.EMFILE, "Too many open files", "a"), "Error: too many files are open: a: raise `ulimit -n`"),
+        (OSError(errno.EMFILE, "Too many open files", "a"), "Error: too many open files: a: raise `ulimit -n`"),
         (OSError(errno.EROFS, "Read-only file system", "runs"), "Error: the file system is read-only: runs"),
         (OSError(errno.ENOMEM, "Cannot allocate memory"), "Error: out of memory"),
         (ImportError("libtorch_cpu.so: failed to map segment from shared object"), "Error: out of memory: libtorch"),
@@ -294,8 +294,8 @@ def test_an_interrupt_ends_with_130(error: BaseException) -> None:
 
 
 def test_an_interrupted_run_says_how_to_go_on() -> None:
-    error = errors.Interrupted("SIGINT: stopped; go on with: rlrun resume runs/a")
-    assert run_raising(error) == (130, "before\n", "SIGINT: stopped; go on with: rlrun resume runs/a\n")
+    error = errors.Interrupted("SIGINT: stopped; continue with: rlrun resume runs/a")
+    assert run_raising(error) == (130, "before\n", "SIGINT: stopped; continue with: rlrun resume runs/a\n")
 
 
 def test_a_closed_pipe_is_quiet() -> None:
@@ -389,7 +389,7 @@ train.train.callback = resume.resume.callback = lambda **options: os._exit(0)  #
 run()
 """
     done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, timeout=100)
-    told = "the command's process ended with exit code 0 in the middle of the command: code outside rlrun"
+    told = "the process ended with exit code 0 during the command, because code outside rlrun"
     assert (done.returncode, done.stderr[: len(told) + 7]) == (4, f"Error: {told}")
     error = {"message": done.stderr.removeprefix("Error: ").rstrip(), "exit_code": 4, "problems": []}
     assert done.stdout == (json.dumps({"schema": 1, "error": error}, indent=2) + "\n" if "--json" in words else "")

@@ -89,7 +89,7 @@ def test_checkpoints_are_ranked_with_their_differences(saved: Path, data: Path) 
     (pair,) = found["pairs"]
     assert pair["difference"] == pytest.approx(values[0] - values[1])
     assert pair["better"] == found["checkpoints"][0]["checkpoint"]
-    assert f"pairs that differ by more than chance: {int(pair['differs'])} of 1" in done.stdout
+    assert f"pairs with a significant difference: {int(pair['differs'])} of 1" in done.stdout
     assert ("  1 and 2 may be equal: difference " in done.stdout) is not pair["differs"]
 
 
@@ -97,8 +97,8 @@ def test_checkpoints_are_ranked_with_their_differences(saved: Path, data: Path) 
     ("words", "code", "message"),
     [
         (["a", "b"], 2, "several checkpoints need --rank"),
-        (["a", "--rank"], 2, "--rank compares two checkpoints or more"),
-        (["a", "c", "--rank"], 2, "policies are ranked by one gamma"),
+        (["a", "--rank"], 2, "--rank needs at least two checkpoints"),
+        (["a", "c", "--rank"], 2, "ranked policies must have the same gamma, but"),
     ],
 )
 def test_bad_comparisons_are_refused(saved: Path, data: Path, words: list[str], code: int, message: str) -> None:

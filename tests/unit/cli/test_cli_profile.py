@@ -146,7 +146,7 @@ def test_the_tables_share_out_the_time_of_driver_workers_and_learner(wording) ->
             {"num_workers": 2},
             "collecting takes 60% of the time, most of it in envs: try num_w",
         ),
-        (1.0, 6.0, 2.0, {"num_workers": 15, "num_envs_per_worker": 64}, "the 16 CPUs of this machine have no room"),
+        (1.0, 6.0, 2.0, {"num_workers": 15, "num_envs_per_worker": 64}, "the 16 CPUs of this machine are too few"),
     ],
 )
 def test_a_profile_ends_with_a_remedy(
@@ -170,7 +170,7 @@ def test_a_remedy_names_as_many_workers_as_make_collecting_a_quarter_of_the_rest
 def test_hooks_of_the_trial_have_a_line_of_their_own() -> None:
     measured = dataclasses.replace(by_hand(), hooks_s=0.25)
     lines = "\n".join(profile_lines(shipped_experiment("ppo", "CartPole-v1").first_trial(), measured, 1.5))
-    assert "hooks of the trial      2.5     0.25      -            -\n" in lines
+    assert "trial hooks      2.5     0.25      -            -\n" in lines
     assert measured.between_s == 1.0
 
 
@@ -364,7 +364,7 @@ def test_a_clock_that_stands_still_ends_a_profile_with_a_message(
     ("words", "complaint"),
     [
         ([], "name spec files with -f, or an algorithm and an env"),
-        (["--algorithm", "ppo"], "--algorithm and --env go together"),
+        (["--algorithm", "ppo"], "--algorithm and --env must be given together"),
         (["-f", "tiny.yaml", "--env", "CartPole-v1"], "name spec files with -f, or an algorithm and an env"),
         (["-f", "tiny.yaml", "--seconds", "0"], "0.0 is not in the range x>0"),
         (["-f", "tiny.yaml", "--trace", "nowhere/trace.json"], "nowhere does not exist"),

@@ -57,11 +57,11 @@ def test_a_run_is_shown_with_what_enters_its_network_and_what_its_preset_stands_
     assert wording("clip_rewards", "model.conv", "episodic_life") in lines
     at = lines.index("  network")
     assert lines[at + 1] == wording("255")
-    path.write_text(json.dumps({**record, "network": ["observations: as they are, to mine:Net"]}))
+    path.write_text(json.dumps({**record, "network": ["observations: unprocessed, to mine:Net"]}))
     lines = rlrun("show", run).stdout.splitlines()
     assert lines[lines.index("  network of 000-lr=0.1-seed=0") + 1] == wording("255")
     (_, second) = json.loads(rlrun("show", run, "--json").stdout)["trials"]
-    assert second["network"] == ["observations: as they are, to mine:Net"]
+    assert second["network"] == ["observations: unprocessed, to mine:Net"]
 
 
 def test_a_run_is_shown_with_its_seeds_taken_together(runs: Path, wording) -> None:
@@ -108,9 +108,9 @@ def test_what_failed_was_stopped_or_cannot_be_read_is_shown_and_damage_ends_with
     assert "status      1 error, 1 killed, 1 damaged, 1 terminated" in done.stdout
     assert "1 failed\n  000-lr=0.1-seed=0: Traceback (most recent call last): ... ValueError: boom" in done.stdout
     assert "asha stopped 1 of 4 trials" in done.stdout
-    assert "cannot be relied on:\n" in done.stdout
+    assert "damaged:\n" in done.stdout
     assert wording("trial.json") in done.stdout.splitlines()
-    assert f"{path / names[3] / 'result.json'}:1: is damaged" in done.stdout
+    assert f"{path / names[3] / 'result.json'}:1: damaged" in done.stdout
 
 
 def test_a_long_list_is_cut_unless_all_is_asked_for(tmp_path: Path) -> None:

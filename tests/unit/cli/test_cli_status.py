@@ -49,7 +49,7 @@ def test_a_killed_run_says_how_to_go_on_with_it(run: RunDirectory, wording) -> N
         if number < 2:
             os.utime(run.path / name / "result.json", (1_000_000_000 + number,) * 2)
     lines = status(run).stdout.splitlines()
-    assert lines[0].startswith("pole: no process runs it, last change ")
+    assert lines[0].startswith("pole: no process is running it, last change ")
     assert lines[1:] == wording(run.path, "steps/s", "001", "500")
 
 
@@ -61,7 +61,7 @@ def test_a_trial_that_outlives_its_driver_is_said_to_save_and_nothing_to_go_on_w
         done = status(run)
     finally:
         directory.release()
-    assert done.stdout.startswith("pole: its driver has ended, and ")
+    assert done.stdout.startswith("pole: its driver has ended, but ")
     assert "still saves, last change" in done.stdout
     assert "resume" not in done.stdout
 
@@ -86,7 +86,7 @@ def test_a_run_that_runs_names_its_driver_and_the_time_left(run: RunDirectory, w
             data = json.loads(status(run, "--json").stdout)
     finally:
         directory.release()
-    assert result.stdout.startswith(f"pole: run by process {os.getpid()}, last change ")
+    assert result.stdout.startswith(f"pole: process {os.getpid()} is running it, last change ")
     # At most a minute of the first, and two trials of two minutes each behind it.
     assert "; about 5 min left\n" in result.stdout or "; about 4 min left\n" in result.stdout
     assert data["driver"] == {"alive": True, "pid": os.getpid()}
@@ -118,9 +118,9 @@ def test_a_run_is_watched_until_its_driver_ends(run: RunDirectory, monkeypatch: 
     locked.wait(600)
     lines = status(run, "--watch").stdout.splitlines()
     driver.join()
-    assert lines[0].startswith(f"pole: run by process {os.getpid()}, last change ")
+    assert lines[0].startswith(f"pole: process {os.getpid()} is running it, last change ")
     assert "3 trials: 2 pending, 1 terminated" in lines[0]
-    assert any(line.startswith("pole: no process runs it") for line in lines)
+    assert any(line.startswith("pole: no process is running it") for line in lines)
     assert lines[-1].startswith("Resume it: ")
 
 
@@ -130,7 +130,7 @@ def test_damage_is_told_beneath_the_table_and_ends_with_code_5(run: RunDirectory
     (run.path / "run.json").write_text("[]")
     result = status(run)
     assert result.exit_code == 5
-    assert result.stdout.count("trial.json: cannot be understood") == 3
+    assert result.stdout.count("trial.json: cannot parse") == 3
     assert wording("run.json") in result.stdout.splitlines()
     assert "rlrun resume" not in result.stdout
     assert result.stderr == wording(run.path)
@@ -142,7 +142,7 @@ def test_damage_is_told_beneath_the_table_and_ends_with_code_5(run: RunDirectory
 def test_watching_and_json_exclude_each_other(run: RunDirectory) -> None:
     result = status(run, "--watch", "--json")
     assert result.exit_code == 2
-    assert "leave one of them out" in result.stderr
+    assert "--watch and --json cannot be combined; leave one out" in result.stderr
 
 
 def test_a_run_that_does_not_exist_is_answered_with_the_nearest(run: RunDirectory) -> None:

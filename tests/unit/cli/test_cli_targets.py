@@ -157,7 +157,7 @@ def test_a_run_with_several_trials_names_them(tmp_path: Path, wording) -> None:
 
 def test_a_wrong_name_is_answered_with_the_nearest_run(tmp_path: Path) -> None:
     make_trial(tmp_path / "cartpole-ppo", "000", [10.0])
-    with pytest.raises(UsageError, match=r"cartpole-pop does not exist, neither here .*'cartpole-ppo'\?"):
+    with pytest.raises(UsageError, match=r"cartpole-pop does not exist in the current folder .*'cartpole-ppo'\?"):
         checkpoint_named("cartpole-pop", tmp_path, best=False)
     with pytest.raises(UsageError, match=r"did you mean 'cartpole-ppo'\?"):
         run_named("cartpole-pop", tmp_path)
@@ -194,7 +194,9 @@ def test_resuming_something_else_says_that_it_is_no_run(tmp_path: Path, wording)
 )
 def test_a_name_that_nothing_has_ends_with_two_whatever_the_command(tmp_path: Path, words: list[str]) -> None:
     result = rlrun(*words, "nowhere", "--runs-dir", tmp_path)
-    assert (result.exit_code, "nowhere does not exist, neither here" in result.stderr) == (2, True), result.stderr
+    assert (result.exit_code, "nowhere does not exist in the current folder" in result.stderr) == (2, True), (
+        result.stderr
+    )
 
 
 @pytest.mark.parametrize("command", ["evaluate", "record"])
@@ -236,7 +238,11 @@ def test_what_is_no_whole_checkpoint_ends_with_five(tmp_path: Path, command: str
 
 @pytest.mark.parametrize(
     ("output", "message"),
-    [("x.avi", "ends with .mp4 or .gif"), ("video", "ends with .mp4 or .gif"), ("no/such/x.gif", "does not exist")],
+    [
+        ("x.avi", "the name of a video must end with .mp4 or .gif"),
+        ("video", "the name of a video must end with .mp4 or .gif"),
+        ("no/such/x.gif", "does not exist"),
+    ],
 )
 def test_a_video_that_cannot_be_written_is_refused_first(tmp_path: Path, output: str, message: str) -> None:
     result = rlrun("record", "nowhere", "-o", tmp_path / output)
@@ -289,7 +295,7 @@ def test_what_only_reads_says_that_a_run_among_one_s_own_is_another_user_s(
     monkeypatch.chdir(tmp_path)
     assert "own run" not in rlrun(command, "pole").stderr
     os.chown(tmp_path / "runs", 54321, -1)
-    said = f"{tmp_path}/runs belongs to user 54321: it is not taken as your own run\n"
+    said = f"{tmp_path}/runsbelongs to user 54321, so rlrun does not trust this run\n"
     assert rlrun(command, "pole").stderr.count(said) == 1
 
 

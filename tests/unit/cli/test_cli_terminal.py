@@ -28,7 +28,7 @@ def test_a_run_whose_name_is_no_text_is_listed_beside_the_others(tmp_path: Path)
     assert done.exit_code == 0
     rows = sorted(line.split()[:2] for line in done.stdout.splitlines()[1:])
     assert rows == [["plain", "damaged"], ["strange2J", "damaged"]]
-    assert done.stderr.count("run.json: cannot be understood: nested too deep") == 2
+    assert done.stderr.count("run.json: cannot parse: nested too deep") == 2
 
 
 @pytest.mark.parametrize("command", ["status", "show", "plot", "report", "resume", "evaluate"])

@@ -33,7 +33,7 @@ def test_the_verdicts_show_what_was_reached_and_expected(wording) -> None:
     assert verdicts_text([verdict]).splitlines()[-1] == wording()
 
 
-@pytest.mark.parametrize(("value", "told"), [(480.0, "gate too weak"), (10.0, "missed, as it must")])
+@pytest.mark.parametrize(("value", "told"), [(480.0, "gate too weak"), (10.0, "missed, as expected")])
 def test_the_verdicts_of_a_control_say_what_the_gate_is_worth(value: float, told: str) -> None:
     verdict = Verdict("pole", (case(0, value),), needed=1, control=True)
     assert f"pole        {told}  " in verdicts_text([verdict])

@@ -11,7 +11,10 @@ from rlrun.engine.settings.registry import BUILT_IN, algorithm_class
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"num_learners": 2, "num_gpus": 3}, r"num_gpus \(3\) must not exceed num_learners \(2\): a learner uses one"),
+        (
+            {"num_learners": 2, "num_gpus": 3},
+            r"num_gpus \(3\) must not exceed num_learners \(2\), because each learner uses one GPU",
+        ),
         ({"num_parameter_servers": 1}, "num_parameter_servers needs num_learners"),
         ({"num_learners": -1}, "num_learners"),
         ({"precision": "float16"}, "precision"),

@@ -49,9 +49,9 @@ def test_a_spec_of_known_parts_asks_for_nothing() -> None:
 @pytest.mark.parametrize(
     ("part", "said"),
     [
-        ({"env": {"external": CLIENTS}}, "env.external opens port 9901 on 0.0.0.0 to other programs"),
+        ({"env": {"external": CLIENTS}}, "env.external opens port 9901 on 0.0.0.0"),
         ({"evaluation": {"env": {"external": CLIENTS}}}, "evaluation.env.external opens port 9901"),
-        ({"algorithm": "my_lab.awr:AWR"}, "algorithm my_lab.awr:AWR is code that would be run"),
+        ({"algorithm": "my_lab.awr:AWR"}, "it runs the code of algorithm my_lab.awr:AWR"),
         (
             {"config": {"model": {"module": "rlrun.engine.nn.encoders:Encoder"}}},
             "config.model.module is 'rlrun.engine.nn.encoders:",
@@ -62,25 +62,28 @@ def test_a_spec_of_known_parts_asks_for_nothing() -> None:
         ),
         (
             {"config": {"replay": {"sampling": {"my_lab.emphasized:EmphasizedRecent": {}}}}},
-            "config.replay.sampling names my_lab.emphasized:EmphasizedRecent, which is code that would be run",
+            "it runs the code of my_lab.emphasized:EmphasizedRecent, named by config.replay.sampling",
         ),
         (
             {"config": {"exploration": "my_lab.ez_greedy:EZGreedy"}},
             "config.exploration is 'my_lab.ez_greedy:EZGreedy', wh",
         ),
-        ({"config": {"demonstrations": "/home/me/x.npz"}}, "config.demonstrations is '/home/me/x.npz', which may name"),
-        ({"config": {"expert": "expert"}}, "config.expert is a place to read from"),
-        ({"config": {"before_learning": [{"my_lab.hooks:Op": {}}]}}, "config.before_learning is code that would be ru"),
+        (
+            {"config": {"demonstrations": "/home/me/x.npz"}},
+            "config.demonstrations is '/home/me/x.npz', which may refer to",
+        ),
+        ({"config": {"expert": "expert"}}, "it reads from config.expert"),
+        ({"config": {"before_learning": [{"my_lab.hooks:Op": {}}]}}, "it runs the code of .*config.before_learning"),
         (
             {"hooks": [{"my_lab.hooks:Plateau": {"patience": 3}}]},
             "hooks [{'my_lab.hooks:Plateau': {'patience': 3}}] i",
         ),
-        ({"hooks": [{}]}, "hooks [{}] is code that would be run"),
-        ({"config": {"input": "expert"}}, "config.input is a place to read from"),
-        ({"evaluation": {"env": "my_lab.room:Room"}}, "evaluation.env my_lab.room:Room is none of the known envs"),
-        ({"storage": "/mnt/x"}, "storage /mnt/x is a place to write to"),
-        ({"output": "/mnt/x"}, "output /mnt/x is a place to write to"),
-        ({"loggers": {"mlflow": {}}}, "loggers are services to send results to"),
+        ({"hooks": [{}]}, "it runs the code of hooks [{}]"),
+        ({"config": {"input": "expert"}}, "it reads from config.input"),
+        ({"evaluation": {"env": "my_lab.room:Room"}}, "evaluation.env my_lab.room:Room, which is not a known env"),
+        ({"storage": "/mnt/x"}, "it writes to storage /mnt/x"),
+        ({"output": "/mnt/x"}, "it writes to output /mnt/x"),
+        ({"loggers": {"mlflow": {}}}, "its loggers send results to services"),
     ],
 )
 def test_what_a_spec_asks_for_is_named(part: dict[str, Any], said: str) -> None:
@@ -140,9 +143,9 @@ def test_what_policies_and_their_mapping_ask_for_is_named() -> None:
         "b": {"algorithm": "dqn", "config": {"model": {"module": "os:x"}}},
     }
     assert spec_risks({**WORLD, "policies": policies, "mapping": "my_lab.roles:of"}) == [
-        "algorithm my_lab.awr:AWR is code that would be run",
-        "policies.b.config.model.module is 'os:x', which may name a file or code",
-        "mapping my_lab.roles:of is code that would be run",
+        "it runs the code of algorithm my_lab.awr:AWR",
+        "policies.b.config.model.module is 'os:x', which may refer to a file or code",
+        "it runs the code of mapping my_lab.roles:of",
     ]
 
 
@@ -170,13 +173,13 @@ def test_known_envs_with_plain_arguments_ask_for_nothing(env: Any) -> None:
 @pytest.mark.parametrize(
     ("env", "said"),
     [
-        ("my_lab.room:Room", "env my_lab.room:Room is none of the known envs, so its code would be run"),
-        ("my_lab:Room-v0", "env my_lab:Room-v0 is none of the known envs, so its code would be run"),
+        ("my_lab.room:Room", "it runs the code of env my_lab.room:Room, which is not a known env"),
+        ("my_lab:Room-v0", "it runs the code of env my_lab:Room-v0, which is not a known env"),
         ("os:system", "env os:system is none"),
         ("gymnasium:make", "env gymnasium:make is none"),
         ("rlrun.plugin:make_env", "env rlrun.plugin:make_env is none"),
         ("rlrun.toys:Crashing", "env rlrun.toys:Crashing is none"),
-        ("rlrun.toys.known_optimum:gymnasium.make", "is none of the known envs"),
+        ("rlrun.toys.known_optimum:gymnasium.make", "which is not a known env"),
         (
             {"id": "CartPole-v1", "wrappers": [{"id": "RecordVideo", "kwargs": {"video_folder": "/tmp/x"}}]},
             "env.wrappers has RecordVideo, which may run code or write files",
@@ -184,7 +187,7 @@ def test_known_envs_with_plain_arguments_ask_for_nothing(env: Any) -> None:
         ({"id": "CartPole-v1", "wrappers": ["gymnasium.wrappers:TimeLimit"]}, "has gymnasium.wrappers:TimeLimit"),
         (
             {"id": "Ant-v5", "kwargs": {"xml_file": "/etc/passwd"}},
-            "env.kwargs.xml_file is '/etc/passwd', which may name a file or code",
+            "env.kwargs.xml_file is '/etc/passwd', which may refer to a file or code",
         ),
         ({"id": "CartPole-v1", "reset_options": {"maps": [1, "a.txt"]}}, "env.reset_options.maps[1] is 'a.txt'"),
     ],
@@ -243,31 +246,34 @@ def test_own_worlds_and_wrappers_and_those_of_pettingzoo_ask_for_nothing() -> No
 @pytest.mark.parametrize(
     ("world", "said"),
     [
-        ({"world": "my_lab.room:Room"}, "env my_lab.room:Room is none of the known worlds, so its code would be run"),
-        ({"world": "rlrun.toys.cartpoles:CartPole"}, "is none of the known worlds"),
-        ({"world": "rlrun.engine.worlds.make:load_object"}, "is none of the known worlds"),
-        ({"world": "rlrun.engine.worlds.make:importlib.import_module"}, "is none of the known worlds"),
+        ({"world": "my_lab.room:Room"}, "it runs the code of env my_lab.room:Room, which is not a known world"),
+        ({"world": "rlrun.toys.cartpoles:CartPole"}, "which is not a known world"),
+        ({"world": "rlrun.engine.worlds.make:load_object"}, "which is not a known world"),
+        ({"world": "rlrun.engine.worlds.make:importlib.import_module"}, "which is not a known world"),
         (
             {"world": "rlrun.plugin:SearchedEnv", "kwargs": {"env": "my_lab.room:Room"}},
-            "env.kwargs.env is 'my_lab.room:Room', which may name a file or code",
+            "env.kwargs.env is 'my_lab.room:Room', which may refer to a file or code",
         ),
-        ({"pettingzoo": "my_lab.room"}, "env my_lab.room is none of the known worlds"),
-        ({"pettingzoo": "mpe2.simple_spread_v3", "kwargs": {"f": "../x"}}, "env.kwargs.f is '../x', which may name"),
+        ({"pettingzoo": "my_lab.room"}, "env my_lab.room, which is not a known world"),
+        (
+            {"pettingzoo": "mpe2.simple_spread_v3", "kwargs": {"f": "../x"}},
+            "env.kwargs.f is '../x', which may refer to",
+        ),
         (
             {"pettingzoo": "mpe2.simple_spread_v3", "wrappers": ["my_lab.room:Wrapper"]},
             "env.wrappers has my_lab.room:Wrapper, which may run code",
         ),
         (
             {"pettingzoo": "mpe2.simple_spread_v3", "tasks": "my_lab.room:task"},
-            "env.tasks my_lab.room:task is code that would be run",
+            "it runs the code of env.tasks my_lab.room:task",
         ),
         (
             {"pettingzoo": "mpe2.simple_spread_v3", "tasks": [{"kwargs": {"map": "../x"}}]},
-            "env.tasks[0].kwargs.map is '../x', which may name",
+            "env.tasks[0].kwargs.map is '../x', which may refer to",
         ),
         (
             {"pettingzoo": "mpe2.simple_spread_v3", "curriculum": "my_lab.room:harder"},
-            "env.curriculum my_lab.room:harder is code that would be run",
+            "it runs the code of env.curriculum my_lab.room:harder",
         ),
     ],
 )
@@ -322,10 +328,10 @@ def test_a_stranger_s_run_imports_nothing_before_it_is_refused(tmp_path: Path) -
     with pytest.raises(CheckpointRefused) as refused:
         rlrun.resume(run.path, trust=False)
     for said in (
-        "algorithm trap:PPO is code that would be run",
-        "its copy /mnt/copy is a place to write to",
-        "from_checkpoint /home/me/x is a file to read",
-        "out is a link to another place",
+        "it runs the code of algorithm trap:PPO",
+        "it writes to its copy /mnt/copy",
+        "it reads the file from_checkpoint /home/me/x",
+        "out is a link to another location",
         "--trust",
     ):
         assert said in str(refused.value)

@@ -72,9 +72,9 @@ def test_networks_are_compared_by_what_they_put_out(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
     [
-        ("es", {}, "es estimates no values that exact ones could be compared with"),
+        ("es", {}, "es does not estimate values that could be compared with exact ones"),
         ("ppo", {**SMALL, "normalize_rewards": True}, "ppo estimates values of scaled or clipped rewards"),
-        ("ppo", {**SMALL, "model": {"core": "gru"}}, "ppo goes by more than the state that it is in"),
+        ("ppo", {**SMALL, "model": {"core": "gru"}}, "ppo uses more than the current state"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_with_the_reason(name: str, settings: dict[str, Any], message: str) -> None:

@@ -50,7 +50,7 @@ def test_three_seeds_settle_nothing_and_it_is_said_how_many_could(make_sweep: Ma
     found = compared(make_sweep({0.1: straight([1, 2, 3]), 0.2: straight([6, 7, 8])}))
     assert not found.pairs[0].settled
     assert found.verdict == wording("0.2", "0.1", "100%")
-    assert "intervals from 3 seeds are too narrow; the p values allow for that" in found.notes
+    assert "intervals from 3 seeds are too narrow; p values are corrected for the number of seeds" in found.notes
 
 
 def test_a_difference_that_chance_may_make_is_none(make_sweep: MakeRun, wording) -> None:
@@ -117,7 +117,7 @@ def test_trials_that_are_not_done_or_have_no_value_are_told(make_sweep: MakeRun,
 def test_a_population_is_no_even_match_for_single_trials(make_sweep: MakeRun, make_population: MakeRun) -> None:
     population = groups_of(read_run(make_population()))
     single = groups_of(read_run(make_sweep({0.1: [[1, 2, 3]]})))
-    note = "population, best of 3 members: the best of several members counts, which is unfair to single trials"
+    note = "population, best of 3 members: the best of several members is used, which favors it over single trials"
     assert note in compare([*population, *single], RETURN, "env_steps").notes
     assert note not in compare([population[0], replace(population[0], label="b")], RETURN, "env_steps").notes
 
@@ -182,7 +182,7 @@ def test_trials_that_ended_before_an_evaluation_are_compared_by_returns_in_train
     found = json.loads(done.stdout)
     assert (found["metric"], found["stop"]) == (RETURN, 200)
     assert {side["label"]: side["end"] for side in found["sides"]} == {"lr=0.1": [2], "lr=0.2": [2]}
-    note = f"compared by {RETURN}, which all trials have: 1 trial ended before a value of evaluation/{RETURN}"
+    note = f"compared by {RETURN}, which all trials have, because 1 trial ended without a value of evaluation/{RETURN}"
     assert note in found["notes"]
     evaluate(path, "001-lr=0.2-seed=0", [1])
     named = CliRunner().invoke(cli, ["compare", str(path), "--json", "--metric", f"evaluation/{RETURN}"])

@@ -84,7 +84,7 @@ def trained(
     ("algorithm", "env", "config", "expected"),
     [
         pytest.param("ppo", "CartPole-v1", {}, [], id="nothing"),
-        pytest.param("ppo", "CartPole-v1", {"lr": 0.0}, ["no learning rate"], id="rate of 0"),
+        pytest.param("ppo", "CartPole-v1", {"lr": 0.0}, ["zero learning rate"], id="rate of 0"),
         pytest.param("ppo", "CartPole-v1", {"lr": 1e-6}, ["tiny policy updates"], id="tiny rate"),
         pytest.param("ppo", "CartPole-v1", {"lr": 0.5}, ["large policy updates", "entropy collapse"], id="huge rate"),
         pytest.param("ppo", "CartPole-v1", {"entropy_coeff": 10.0}, ["entropy unchanged"], id="entropy bonus"),
@@ -369,7 +369,14 @@ ILL: list[dict[str, list[float]]] = [
 ]
 """Columns of trials which together show all that can be found in one."""
 
-KNOWN = {"no episode ends", "few updates", "no learning rate", "no gradient", "all returns equal", "workers restarted"}
+KNOWN = {
+    "no episode ends",
+    "few updates",
+    "zero learning rate",
+    "no gradient",
+    "all returns equal",
+    "workers restarted",
+}
 KNOWN |= {
     "does not learn",
     "no better than random",

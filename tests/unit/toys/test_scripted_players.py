@@ -154,10 +154,10 @@ def test_tree_search_wins_and_blocks_at_once() -> None:
 @pytest.mark.parametrize(
     ("observation", "said"),
     [
-        ({"action_mask": np.ones(9)}, "tic-tac-toe, connect four and Hex, whose observations hold a board"),
+        ({"action_mask": np.ones(9)}, "tic-tac-toe, connect four and Hex, whose observations contain a board"),
         (
             {"observation": np.zeros((8, 8, 2)), "action_mask": np.ones(60)},
-            r"and not a board \[8, 8, 2\] with 60 actions",
+            r"not a board \[8, 8, 2\] with 60 actions",
         ),
     ],
 )

@@ -29,17 +29,19 @@ def data_sets(foreign: ForeignSettings, key: str, value: Any) -> Any:
     if value in ("sampler", None):
         return OMIT
     if not foreign.has("input"):
-        foreign.tell(key, f"{foreign.algorithm} learns in an env here, not from recorded experience", Impact.LEARNING)
+        foreign.tell(
+            key, f"rlrun's {foreign.algorithm} learns in an env, not from recorded experience", Impact.LEARNING
+        )
         return OMIT
     own = foreign.section("input_config")
     named: Any = own.get("paths", own.get("path")) if value == "dataset" else value
     shares = named if isinstance(named, Mapping) else dict.fromkeys([named] if isinstance(named, str) else named)
     if not shares or not all(isinstance(path, str) for path in shares):
-        raise ValueError("input names no file of recorded experience")
+        raise ValueError("input does not name a file of recorded experience")
     told = [_made_by(path) for path in shares]
     sets = [_name_of(path) for path in shares]
     if len(sets) > 1 and None in shares.values():
-        told.append("all have the same share of a minibatch here; there it was as large as the set")
+        told.append("rlrun gives all data sets the same share of a minibatch; RLlib weighted them by size")
     foreign.tell(key, "; ".join(told))
     if list(shares.values()) in ([None], [1]):
         return sets[0]
@@ -64,10 +66,13 @@ def _source_of(path: str) -> PurePosixPath:
 def _made_by(path: str) -> str:
     """Sentence with the commands that make the data set."""
     if path.startswith("d4rl."):
-        return f"D4RL's: convert Minari's folder of it, by `rlrun dataset convert FOLDER {_name_of(path)}`"
+        return (
+            "a D4RL data set: get it from Minari, and convert its folder with `rlrun dataset convert FOLDER "
+            f"{_name_of(path)}`"
+        )
     source = _source_of(path)
     unpacked, first = (source.stem, f"`unzip {source} -d {source.stem}`, ") if source.suffix == ".zip" else (source, "")
-    return f"made by {first}`rlrun dataset convert {unpacked} {_name_of(path)}`"
+    return f"create it with {first}`rlrun dataset convert {unpacked} {_name_of(path)}`"
 
 
 @conversion
@@ -75,9 +80,9 @@ def normalized_data(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Adds a wrapper that rescales actions if RLlib's recorded actions are normalized to -1..1."""
     if value and foreign.is_continuous:
         foreign.put("env.wrappers", [{"id": "RescaleAction", "kwargs": {"min_action": -1.0, "max_action": 1.0}}], key)
-        foreign.tell(key, "a wrapper gives the env actions in -1..1, as the data has them")
+        foreign.tell(key, "a wrapper scales the env's actions to -1..1, as in the data")
     elif value:
-        foreign.tell(key, "if actions are continuous, those of the data are in -1..1: let RescaleAction wrap the env")
+        foreign.tell(key, "continuous actions in the data are scaled to -1..1: wrap the env in RescaleAction")
     return OMIT
 
 
@@ -94,7 +99,7 @@ def iteration(foreign: ForeignSettings, key: str, value: Any) -> Any:
         return OMIT
     if foreign.algorithm == "CRR":
         foreign.tell(
-            key, "an iteration was a pass over the data there; here it has the rows that the buffer could hold"
+            key, "RLlib's iteration was one pass over the data; rlrun's has as many rows as the buffer could hold"
         )
         return max(int(foreign.get("replay_buffer_config.capacity")) // minibatch_rows(foreign), 1)
     return max(-(-int(value) // minibatch_rows(foreign)), 1)
@@ -120,9 +125,13 @@ def halved_regularizer(foreign: ForeignSettings, key: str, value: Any) -> float:
 def warm_start(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Omits CQL's initial SGD steps of behavior cloning, which rlrun lacks, and adds a remark."""
     if value >= CLONES_ALONE:
-        foreign.tell(key, "the actor learns from the critics here; to clone alone, use bc", Impact.LEARNING)
+        foreign.tell(key, "rlrun's actor learns from the critics; for pure behavior cloning, use bc", Impact.LEARNING)
     elif value:
-        foreign.tell(key, f"the actor learns from the critics at once; there it cloned for {value:,} SGD steps")
+        foreign.tell(
+            key,
+            f"rlrun's actor learns from the critics from the start; RLlib's first cloned the data for {value:,} "
+            "SGD steps",
+        )
     return OMIT
 
 
@@ -157,7 +166,7 @@ def requested_return(foreign: ForeignSettings, key: str, value: Any) -> float:
 def dropout(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Omits the dropout rates of Decision Transformer's network, which rlrun lacks, and adds a remark."""
     if value and (key in foreign.written or key == "attn_pdrop"):
-        foreign.tell(key, f"the transformer has no dropout here, {value:g} there")
+        foreign.tell(key, f"rlrun's transformer has no dropout; RLlib's had {value:g}")
     return OMIT
 
 
@@ -165,10 +174,10 @@ def dropout(foreign: ForeignSettings, key: str, value: Any) -> Any:
 def adam_of_dt(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Omits the weight decay and betas of Decision Transformer's optimizer, which rlrun lacks, and adds a remark."""
     if value:
-        foreign.tell(key, "the optimizer is Adam here, without weight decay and with betas 0.9 and 0.999")
+        foreign.tell(key, "rlrun uses Adam with betas 0.9 and 0.999, without weight decay")
     return OMIT
 
 
-conversion["only_zero"] = only((0, None), "there is nothing like it here", Impact.LEARNING)
-conversion["only_one"] = only((1, None), "there is nothing like it here", Impact.LEARNING)
-conversion["only_squared"] = only(("mse", None), "the critics' loss is the squared error here", Impact.SLIGHT)
+conversion["only_zero"] = only((0, None), "rlrun has no counterpart", Impact.LEARNING)
+conversion["only_one"] = only((1, None), "rlrun has no counterpart", Impact.LEARNING)
+conversion["only_squared"] = only(("mse", None), "rlrun's critics use a squared error", Impact.SLIGHT)

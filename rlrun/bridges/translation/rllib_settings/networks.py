@@ -21,7 +21,7 @@ def q_layers(foreign: ForeignSettings, key: str, value: Any) -> Any:
     widths, is_linear = foreign.get("model.fcnet_hiddens"), foreign.get("model.fcnet_activation") in ("linear", None)
     trunk = [] if is_linear else list(widths)
     if is_linear and widths and key in foreign.written:
-        foreign.tell(key, "layers without an activation are left out: together they are one linear map")
+        foreign.tell(key, "layers without an activation are left out, because together they are one linear map")
     return trunk + head
 
 
@@ -31,7 +31,7 @@ def layers(foreign: ForeignSettings, key: str, value: Any) -> Any:
     if foreign.has("critic_lr") or foreign.is_atari:
         return OMIT  # those of the actor and critics are other keys; images have encoders
     if foreign.get("model.fcnet_activation") in ("linear", None) and value:
-        foreign.tell(key, "layers without an activation are left out: together they are one linear map")
+        foreign.tell(key, "layers without an activation are left out, because together they are one linear map")
         return []
     return value
 
@@ -51,11 +51,11 @@ def activation(foreign: ForeignSettings, key: str, value: Any) -> Any:
     if value in ("linear", None):
         return OMIT
     if value not in ACTIVATIONS:
-        foreign.tell(key, f"there is no activation {value}", Impact.LEARNING)
+        foreign.tell(key, f"rlrun has no activation {value}", Impact.LEARNING)
         return OMIT
     if foreign.algorithm in Q_LEARNERS and foreign.get("hiddens") and value != "relu":
         if not foreign.is_atari:
-            foreign.tell(key, f"all layers have relu here; those of the model had {value} there")
+            foreign.tell(key, f"rlrun uses relu in all layers; RLlib's model used {value}")
         return "relu"
     return ACTIVATIONS[value]
 
@@ -65,7 +65,7 @@ def actor_layers(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Converts the actor's layer widths, which rlrun uses for critics too; adds a remark if RLlib's critics differ."""
     if key == "critic_hiddens":
         if value != foreign.get("actor_hiddens"):
-            foreign.tell(key, "actor and critics have layers of the same widths here: those of actor_hiddens")
+            foreign.tell(key, "rlrun uses actor_hiddens for both actor and critics")
         return OMIT
     return value
 
@@ -75,7 +75,7 @@ def actor_activation(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Converts the actor's activation, which rlrun uses for critics too; adds a remark if RLlib's critics differ."""
     if key == "critic_hidden_activation":
         if value != foreign.get("actor_hidden_activation"):
-            foreign.tell(key, "actor and critics have the same activation here: that of the actor")
+            foreign.tell(key, "rlrun uses the actor's activation for the critics too")
         return OMIT
     return activation(foreign, key, value)
 
@@ -86,10 +86,10 @@ def networks(foreign: ForeignSettings, key: str, value: Any) -> Any:
     own = foreign.section("policy_model_config", "policy_model")
     if key not in ("policy_model_config", "policy_model"):
         if foreign.section("q_model_config", "Q_model") != own and key in foreign.written:
-            foreign.tell(key, "actor and critics have the same layers here: those of the policy's")
+            foreign.tell(key, "rlrun uses the policy's layers for the critics too")
         return OMIT
     if own.get("custom_model"):
-        foreign.tell(key, "a network of one's own is model.module here", Impact.LEARNING)
+        foreign.tell(key, "name the custom network as model.module", Impact.LEARNING)
     widths = own.get("hidden_layer_sizes", own["fcnet_hiddens"])
     foreign.put("config.model.hiddens", widths, key)
     foreign.put("config.model.activation", activation(foreign, key, own.get("fcnet_activation", "relu")), key)
@@ -102,7 +102,7 @@ def recurrent(foreign: ForeignSettings, key: str, value: Any) -> Any:
     if not value:
         return OMIT
     if not foreign.has("model.core"):
-        foreign.tell(key, f"{foreign.algorithm} has no recurrent networks here", Impact.LEARNING)
+        foreign.tell(key, f"rlrun's {foreign.algorithm} has no recurrent networks", Impact.LEARNING)
         return OMIT
     foreign.put("config.model.core_width", foreign.get("model.lstm_cell_size", 256), key)
     if foreign.has("seq_len"):
@@ -116,7 +116,9 @@ def _sequence(foreign: ForeignSettings, most: int) -> int:
     if size is None or not size % most:
         return most
     length = max(each for each in range(1, most + 1) if not size % each)
-    foreign.tell("model.max_seq_len", f"sequences of {length} steps here, which divide a minibatch; {most} there")
+    foreign.tell(
+        "model.max_seq_len", f"rlrun uses sequences of {length} steps, which divide a minibatch; RLlib used {most}"
+    )
     return length
 
 
@@ -124,7 +126,7 @@ def _sequence(foreign: ForeignSettings, most: int) -> int:
 def recurrent_settings(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Omits a setting of RLlib's LSTM, which `recurrent` has converted; adds a remark if `use_lstm` is off."""
     if not foreign.get("model.use_lstm"):
-        foreign.tell(key, "there is no recurrent core", Impact.NONE)
+        foreign.tell(key, "the network has no recurrent core", Impact.NONE)
     return OMIT
 
 
@@ -138,7 +140,7 @@ def count_if_true(foreign: ForeignSettings, key: str, value: Any) -> Any:
 def convolutions(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Omits custom convolution layers; adds a remark that rlrun has two fixed image encoders, nature and impala."""
     if value:
-        foreign.tell(key, "the convolutions are those of model.conv, nature or impala")
+        foreign.tell(key, "choose the convolutions with model.conv: nature or impala")
     return OMIT
 
 

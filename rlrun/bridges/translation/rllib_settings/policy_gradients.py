@@ -34,7 +34,7 @@ def entropy_weight(foreign: ForeignSettings, key: str, value: Any) -> Any:
         return OMIT
     if isinstance(value, int | float) and value < 0:
         if foreign.algorithm not in SUMMED_LOSSES:
-            foreign.tell(key, "a negative weight would punish entropy", Impact.LEARNING)
+            foreign.tell(key, "a negative weight would penalize entropy", Impact.LEARNING)
             return OMIT
         return -value
     is_mean = foreign.algorithm == "IMPALA" and foreign.get("_enable_learner_api")
@@ -51,7 +51,7 @@ def halved_value_weight(foreign: ForeignSettings, key: str, value: Any) -> float
 def value_clip(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Keeps PPO's threshold of value clipping; adds a remark that since 1.13 RLlib clips the squared error instead."""
     if foreign.source.version >= (1, 13):
-        text = "bounds the value's change here; there, squared errors above it taught the value nothing"
+        text = "in rlrun it bounds the change of the value; in RLlib, larger squared errors had no gradient"
         foreign.tell(key, text)
     return value
 
@@ -73,7 +73,7 @@ def gradient_norm(foreign: ForeignSettings, key: str, value: Any) -> Any:
 def penalty(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Omits PPO's KL penalty, which rlrun's PPO does not add to the clipped objective, and adds a remark."""
     if value:
-        foreign.tell(key, f"no penalty of the divergence (weight {value:g}) here; clipping alone bounds an update")
+        foreign.tell(key, f"rlrun has no KL penalty (weight {value:g}); only clipping bounds an update")
     return OMIT
 
 
@@ -81,7 +81,7 @@ def penalty(foreign: ForeignSettings, key: str, value: Any) -> Any:
 def penalty_of_appo(foreign: ForeignSettings, key: str, value: Any) -> float:
     """Converts the coefficient of APPO's KL penalty: 0 without `use_kl_loss`."""
     if foreign.get("use_kl_loss") and foreign.has("kl_coeff"):
-        foreign.tell(key, "constant here; there it follows kl_target")
+        foreign.tell(key, "constant in rlrun; RLlib adapted it to kl_target")
         return float(value)
     return 0.0
 
@@ -90,7 +90,7 @@ def penalty_of_appo(foreign: ForeignSettings, key: str, value: Any) -> float:
 def trace_decay(foreign: ForeignSettings, key: str, value: Any) -> float:
     """Converts APPO's lambda to 1, since RLlib ignores it with V-trace."""
     if value != 1:
-        foreign.tell(key, "V-trace had no lambda there, which is 1 here", Impact.NONE)
+        foreign.tell(key, "RLlib's V-trace had no lambda; rlrun uses 1", Impact.NONE)
     return 1.0
 
 
@@ -102,8 +102,8 @@ def minibatch_size(foreign: ForeignSettings, key: str, value: Any) -> int:
     return min(int(value), int(foreign.get("train_batch_size")))
 
 
-conversion["only_vtrace"] = only((True, 1), "values are always corrected by V-trace here", Impact.LEARNING)
+conversion["only_vtrace"] = only((True, 1), "rlrun always corrects values with V-trace", Impact.LEARNING)
 conversion["only_gae"] = only(
-    (True, 1), "advantages are always GAE's; with gae_lambda 1 returns minus values", Impact.SLIGHT
+    (True, 1), "rlrun always uses GAE; gae_lambda 1 gives returns minus values", Impact.SLIGHT
 )
-conversion["only_adam"] = only(("adam", None), "the optimizer is Adam here", Impact.SLIGHT)
+conversion["only_adam"] = only(("adam", None), "rlrun uses Adam", Impact.SLIGHT)

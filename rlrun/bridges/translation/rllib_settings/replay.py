@@ -102,7 +102,7 @@ def _is_old(foreign: ForeignSettings) -> bool:
 
 
 def _unknown_exploration(foreign: ForeignSettings, key: str, kind: str) -> Any:
-    foreign.tell(key, f"{foreign.algorithm} does not explore by {kind} here", Impact.LEARNING)
+    foreign.tell(key, f"rlrun's {foreign.algorithm} does not explore with {kind}", Impact.LEARNING)
     return OMIT
 
 
@@ -118,7 +118,7 @@ def action_noise(foreign: ForeignSettings, key: str, value: Any) -> Any:
     if kind not in ("GaussianNoise", "PerWorkerGaussianNoise") and not is_ou:
         return _unknown_exploration(foreign, key, kind)
     if kind.startswith("PerWorker"):
-        foreign.tell(key, "all workers explore by the same noise here; there each had its own scale")
+        foreign.tell(key, "rlrun uses the same noise scale for all workers; RLlib used a different one for each")
     if is_ou:
         base = foreign.get("noise_scale", config["ou_base_scale"])
         sigma = 2 * base * foreign.get("exploration_sigma", config["ou_sigma"])
@@ -127,7 +127,7 @@ def action_noise(foreign: ForeignSettings, key: str, value: Any) -> Any:
     else:
         sigma = config["stddev"]
         foreign.put("config.exploration", "gaussian", key)
-        foreign.tell(key, "stddev is in units of half the action range here, in the env's units there")
+        foreign.tell(key, "rlrun's stddev is in units of half the action range; RLlib's was in the env's units")
     start = int(config.get("random_timesteps", 0))
     if _is_old(foreign):
         steps = int(foreign.get("schedule_max_timesteps", 100_000) * foreign.get("exploration_fraction", 0.1))
@@ -135,7 +135,7 @@ def action_noise(foreign: ForeignSettings, key: str, value: Any) -> Any:
     else:
         first, last, steps = (config.get(name, 1.0) for name in ("initial_scale", "final_scale", "scale_timesteps"))
     if start and "exploration_config" in foreign.written and start != foreign.first(*_STARTS):
-        foreign.tell(key, "the random steps are the first learning_starts here, not random_timesteps")
+        foreign.tell(key, "rlrun's first learning_starts steps are random, not random_timesteps")
     if first == last or kind.startswith("PerWorker"):
         return round_off(sigma * first)
     return [[start, round_off(sigma * first)], [start + max(int(steps), 1), round_off(sigma * last)]]
@@ -160,7 +160,7 @@ def sampled_actions(foreign: ForeignSettings, key: str, value: Any) -> Any:
 def on_if_huber(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Omits settings of a Huber loss; adds a remark if rlrun's critics use the squared error instead."""
     if value and foreign.algorithm not in Q_LEARNERS and (key == "use_huber" or foreign.get("use_huber")):
-        foreign.tell(key, "the critics' loss is the squared error here")
+        foreign.tell(key, "rlrun's critics use a squared error")
     return OMIT
 
 
@@ -168,7 +168,7 @@ def on_if_huber(foreign: ForeignSettings, key: str, value: Any) -> Any:
 def note_if_positive(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Omits the weight decay of RLlib's optimizer, which rlrun lacks; adds a remark if it is positive."""
     if value and key in foreign.written:
-        foreign.tell(key, "networks learn without weight decay here")
+        foreign.tell(key, "rlrun trains networks without weight decay")
     return OMIT
 
 
@@ -186,7 +186,11 @@ def sequence_length(foreign: ForeignSettings, key: str, value: Any) -> int:
     """Converts the length of replayed sequences in steps, and sets the stride so that they do not overlap."""
     steps = _steps(foreign)
     if steps < value and foreign.horizon is None:
-        foreign.tell(key, f"whole episodes there, sequences of {steps} steps here: set replay.length to an episode's")
+        foreign.tell(
+            key,
+            f"RLlib replayed whole episodes, rlrun replays sequences of {steps} steps: set replay.length to the "
+            "length of an episode",
+        )
     foreign.put("config.replay.stride", steps, key)
     if foreign.algorithm == "QMIX":
         foreign.put("config.replay.burn_in", 0, key)
@@ -205,7 +209,7 @@ def rounds_kept(foreign: ForeignSettings, key: str, value: Any) -> int:
     """Converts the capacity of the replay buffer to env steps; before 2.0, RLlib counted rollout fragments instead."""
     if foreign.source.version >= (2, 0):
         return int(value)
-    foreign.tell(key, "env steps here; there fragments of a worker, which end with an episode")
+    foreign.tell(key, "rlrun counts env steps; RLlib counted fragments of a worker, which end with an episode")
     return int(value) * (fragment_steps(foreign) or 1) * int(foreign.get("num_envs_per_worker"))
 
 
@@ -213,7 +217,7 @@ def rounds_kept(foreign: ForeignSettings, key: str, value: Any) -> int:
 def layers_of_heads(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Omits layers between R2D2's recurrent core and its Q values, which rlrun lacks, and adds a remark."""
     if value:
-        foreign.tell(key, f"values follow from the core at once; there layers of {value} are between them")
+        foreign.tell(key, f"rlrun computes values directly from the core; RLlib had layers of {value} in between")
     return OMIT
 
 
@@ -222,10 +226,10 @@ def first_states(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Omits the switch for a zero recurrent state before replayed sequences: rlrun uses the stored state."""
     is_written = any(name.endswith("zero_init_states") for name in foreign.written)
     if value and (key in foreign.written or not is_written):
-        foreign.tell(key, "replayed sequences begin with the recorded state here, with zeros there")
+        foreign.tell(key, "rlrun's replayed sequences start from the recorded state; RLlib's started from zeros")
     return OMIT
 
 
-conversion["only_rescaled"] = only((True, 1), "values are always rescaled by h here", Impact.LEARNING)
-conversion["only_epsilon_of_h"] = only((1e-3,), "the epsilon of h is 0.001 here", Impact.SLIGHT)
-conversion["only_epsilon_of_adam"] = only((), "Adam's epsilon is 1e-5 here", Impact.SLIGHT)
+conversion["only_rescaled"] = only((True, 1), "rlrun always rescales values with h", Impact.LEARNING)
+conversion["only_epsilon_of_h"] = only((1e-3,), "rlrun uses 0.001 as the epsilon of h", Impact.SLIGHT)
+conversion["only_epsilon_of_adam"] = only((), "rlrun uses 1e-5 as Adam's epsilon", Impact.SLIGHT)

@@ -42,7 +42,7 @@ def clipped_rewards(foreign: ForeignSettings, key: str, value: Any) -> Any:
     if value is None or (foreign.is_atari and value is True):
         return OMIT  # the preset of Atari clips
     if value is True:
-        foreign.tell(key, "rewards are clipped to -1..1 here; their sign was taken there")
+        foreign.tell(key, "rlrun clips rewards to -1..1; RLlib used their sign")
         return 1.0
     return float(value) if value else None
 
@@ -53,7 +53,7 @@ def observation_filter(foreign: ForeignSettings, key: str, value: Any) -> Any:
     if value in ("MeanStdFilter", "ConcurrentMeanStdFilter"):
         return True
     if value not in ("NoFilter", None):
-        foreign.tell(key, f"there is no filter {value}", Impact.LEARNING)
+        foreign.tell(key, f"rlrun has no filter {value}", Impact.LEARNING)
     return False
 
 
@@ -65,7 +65,7 @@ def gpus(foreign: ForeignSettings, key: str, value: Any) -> Any:
     if not value or foreign.get("_fake_gpus"):
         return OMIT
     if not foreign.has("num_gpus"):
-        foreign.tell(key, f"{foreign.algorithm} learns on CPUs here", Impact.NONE)
+        foreign.tell(key, f"rlrun's {foreign.algorithm} learns on CPUs", Impact.NONE)
         return OMIT
     if value >= 2 and foreign.has("num_learners"):
         foreign.put("config.num_learners", int(value), key)
@@ -88,7 +88,7 @@ def optimizer_settings(foreign: ForeignSettings, key: str, value: Any) -> Any:
     for name in ("debug", "max_weight_sync_delay", "grads_per_step"):
         left.pop(name, None)
     if left:
-        foreign.tell(key, f"there is nothing like {', '.join(left)} here", Impact.LEARNING)
+        foreign.tell(key, f"rlrun has no counterpart of {', '.join(left)}", Impact.LEARNING)
     return OMIT
 
 
@@ -98,11 +98,11 @@ def restarts(foreign: ForeignSettings, key: str, value: Any) -> Any:
     return OMIT if value else 0
 
 
-conversion["only_true"] = only((True, 1), "it is always so here", Impact.LEARNING)
-conversion["only_false"] = only((False, None), "there is nothing like it here", Impact.LEARNING)
-conversion["only_exploring"] = only((True, None), "training explores", Impact.LEARNING)
+conversion["only_true"] = only((True, 1), "rlrun always does so", Impact.LEARNING)
+conversion["only_false"] = only((False, None), "rlrun has no counterpart", Impact.LEARNING)
+conversion["only_exploring"] = only((True, None), "rlrun always explores during training", Impact.LEARNING)
 conversion["only_truncated"] = only(
-    ("truncate_episodes",), "fragments end within episodes too, with bootstrapped values", Impact.SLIGHT
+    ("truncate_episodes",), "rlrun's fragments may end within an episode, with bootstrapped values", Impact.SLIGHT
 )
-conversion["only_100"] = only((100,), "returns are means over the last 100 episodes here", Impact.SLIGHT)
+conversion["only_100"] = only((100,), "rlrun's returns are means over the last 100 episodes", Impact.SLIGHT)
 conversion["nothing"] = lambda foreign, key, value: OMIT

@@ -32,7 +32,7 @@ def search(foreign: ForeignSettings, key: str, value: Any) -> Any:
     }  # fmt: skip
     for name, setting in settings.items():
         foreign.put(f"config.{name}", setting, key)
-    foreign.tell(key, "noise is added at the root of a search here, at all of its positions there")
+    foreign.tell(key, "rlrun adds noise only at the root of a search; RLlib added it at all positions")
     return OMIT
 
 
@@ -59,9 +59,12 @@ def minibatches_of_games(foreign: ForeignSettings, key: str, value: Any) -> floa
 def network_of_games(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Converts AlphaZero's `DenseModel`, one linear map, to no hidden layers; adds a remark on other networks."""
     if str(value).rpartition(".")[2] != "DenseModel":
-        foreign.tell(key, "name a network of one's own as model.module", Impact.LEARNING)
+        foreign.tell(key, "name the custom network as model.module", Impact.LEARNING)
         return OMIT
-    foreign.tell(key, "the layers of DenseModel, which have no activation, are left out: they are one linear map")
+    foreign.tell(
+        key,
+        "the layers of DenseModel, which have no activation, are left out, because together they are one linear map",
+    )
     return []
 
 
@@ -70,12 +73,12 @@ def posterior_scale(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Converts the bandits' Thompson sampling to a posterior scale of 1; adds a remark on other exploration."""
     kind = str((value or {}).get("type")).rpartition(".")[2]
     if kind != "ThompsonSampling":
-        foreign.tell(key, f"{foreign.algorithm} does not explore by {kind} here", Impact.LEARNING)
+        foreign.tell(key, f"rlrun's {foreign.algorithm} does not explore with {kind}", Impact.LEARNING)
         return OMIT
     return 1.0
 
 
-conversion["only_whole_covariance"] = only((1, None), "covariances do not shrink further here", Impact.LEARNING)
+conversion["only_whole_covariance"] = only((1, None), "rlrun does not scale the covariances", Impact.LEARNING)
 
 
 EPISODES = 1000
@@ -85,7 +88,10 @@ EPISODES = 1000
 @conversion
 def world_model_rate(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Converts the learning rate of Dreamer's world model, with a remark on the different Dreamer version."""
-    foreign.tell(key, "DreamerV3 here, the first Dreamer there: latent states are categorical, and returns are scaled")
+    foreign.tell(
+        key,
+        "rlrun implements DreamerV3, RLlib the first Dreamer: latent states are categorical, and returns are scaled",
+    )
     return value
 
 
@@ -94,7 +100,11 @@ def minibatches_of_episode(foreign: ForeignSettings, key: str, value: Any) -> fl
     """Converts Dreamer's number of minibatches after each episode to minibatches per env step."""
     steps = longest_episode(foreign)
     foreign.put("config.replay.capacity", EPISODES * steps, key)
-    foreign.tell(key, f"minibatches follow env steps here; there {value} follow each episode, taken as {steps:,} steps")
+    foreign.tell(
+        key,
+        f"rlrun trains after env steps; RLlib trained {value} minibatches after each episode, assumed to have "
+        f"{steps:,} steps",
+    )
     return round_off(int(value) / steps)
 
 
@@ -112,7 +122,7 @@ def sizes(foreign: ForeignSettings, key: str, value: Any) -> Any:
 def noise_of_actor(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Omits noise on the actions of Dreamer's actor, which rlrun does not support, and adds a remark."""
     if key in foreign.written and value:
-        foreign.tell(key, "actions are drawn from the actor here, without further noise")
+        foreign.tell(key, "rlrun samples actions from the actor, without additional noise")
     return OMIT
 
 
@@ -129,7 +139,7 @@ def top_pairs(foreign: ForeignSettings, key: str, value: Any) -> Any:
     return None if used == 1.0 else max(round(used * pairs(foreign, key, foreign.get("num_rollouts"))), 1)
 
 
-conversion["only_empty_offset"] = only((0, None), "perturbations are drawn from seeds here", Impact.NONE)
+conversion["only_empty_offset"] = only((0, None), "rlrun generates perturbations from seeds", Impact.NONE)
 
 
 KEPT = 10_000
@@ -148,7 +158,7 @@ def whole_episodes(foreign: ForeignSettings, key: str, value: Any) -> int:
     """Converts the fragment length of MAML and MBMPO, whose fragments are whole episodes, to an episode limit."""
     steps = longest_episode(foreign)
     if foreign.algorithm == "MAML" and foreign.horizon is None:
-        foreign.tell(key, f"episodes are cut off after {steps} steps here; there they end by themselves")
+        foreign.tell(key, f"rlrun truncates episodes after {steps} steps; RLlib had no limit")
     return steps
 
 
@@ -157,7 +167,9 @@ def workers_on_models(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Omits MBMPO's number of workers, its tasks in RLlib; in rlrun, each network of the ensemble is a task."""
     members = int(foreign.section("dynamics_model")["ensemble_size"])
     if value != members:
-        foreign.tell(key, f"each of {members} networks is one task here; there {value} workers share them as tasks")
+        foreign.tell(
+            key, f"in rlrun, each of the {members} networks is one task; RLlib distributed them over {value} workers"
+        )
     return OMIT
 
 
@@ -182,7 +194,7 @@ def ensemble(foreign: ForeignSettings, key: str, value: Any) -> Any:
     }  # fmt: skip
     for name, setting in settings.items():
         foreign.put(f"config.{name}", setting, key)
-    foreign.tell(key, "rewards are predicted here; there the env's reward() gives them: name it as dynamics.reward")
+    foreign.tell(key, "rlrun predicts rewards; RLlib used the env's reward(): name it as dynamics.reward")
     return OMIT
 
 
@@ -190,7 +202,7 @@ def ensemble(foreign: ForeignSettings, key: str, value: Any) -> Any:
 def value_network_settings(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Omits settings of MAML's and MBMPO's value network: rlrun fits a linear baseline instead."""
     if key in foreign.written:
-        foreign.tell(key, "the baseline is linear and fitted to each phase here; there it is a value network")
+        foreign.tell(key, "rlrun's baseline is linear and fitted in each phase; RLlib's was a value network")
     return OMIT
 
 
@@ -198,7 +210,7 @@ def value_network_settings(foreign: ForeignSettings, key: str, value: Any) -> An
 def mixer(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Omits QMIX's `mixer`, which `mixing` has converted to an algorithm; adds a remark if it is not qmix or vdn."""
     if value not in ("qmix", "vdn"):
-        text = "without a mixer each agent learns alone: that is dqn with one policy for all agents here"
+        text = "without a mixer, each agent learns alone; use dqn with one policy for all agents"
         foreign.tell(key, text, Impact.LEARNING)
     return OMIT
 
@@ -225,10 +237,14 @@ def gru_of_team(foreign: ForeignSettings, key: str, value: Any) -> int:
 def norm_of_each(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Converts MADDPG's gradient clipping threshold, with a remark that RLlib clips each parameter separately."""
     if key in foreign.written:
-        foreign.tell(key, "bounds the gradient as a whole here; there that of each weight matrix and bias")
+        foreign.tell(
+            key, "rlrun clips the norm of the whole gradient; RLlib clipped each weight matrix and bias separately"
+        )
     return value
 
 
-conversion["only_own_value"] = only(("maddpg",), "critics see what all agents see and do here", Impact.LEARNING)
-conversion["only_rmsprop_decay"] = only((0.99,), "RMSProp's decay is 0.99 here", Impact.SLIGHT)
-conversion["only_rmsprop_epsilon"] = only((1e-5,), "RMSProp's epsilon is 1e-5 here", Impact.SLIGHT)
+conversion["only_own_value"] = only(
+    ("maddpg",), "rlrun's critics see the observations and actions of all agents", Impact.LEARNING
+)
+conversion["only_rmsprop_decay"] = only((0.99,), "rlrun uses 0.99 as RMSProp's decay", Impact.SLIGHT)
+conversion["only_rmsprop_epsilon"] = only((1e-5,), "rlrun uses 1e-5 as RMSProp's epsilon", Impact.SLIGHT)

@@ -91,7 +91,7 @@ class ComputeGradients(WorkerOperator):
         """Computes the gradient on a batch of sequences that took the given number of env steps to collect."""
         weights = self._weights
         if weights is None or weights.learning is None:
-            raise RuntimeError("gradients are computed at weights, and none have arrived")
+            raise RuntimeError("a worker started to compute gradients before it received weights")
         learner = self._started()
         learner.load_flat(weights.learning.flat)
         if weights.learning.target is not None:
@@ -136,7 +136,7 @@ class ApplyGradients(Operator):
         return gradients
 
     declared_metrics = (
-        Metric("gradient_share/worker_<index>", "", "Part of this iteration's gradients that a worker delivered"),
+        Metric("gradient_share/worker_<index>", "", "Fraction of this iteration's gradients that came from a worker"),
     )
 
     @override

@@ -54,12 +54,12 @@ class StoreToReplay(StatefulOperator):
         if not replay.accepts_fragments:
             replay.attend()
             if not replay.accepts_fragments:
-                return Pending(*replay.awaited(), reasons=("the replay shards or learning do not keep up",))
+                return Pending(*replay.awaited(), reasons=("the replay shards or the learner cannot keep up",))
         if not replay.has_minibatch:
             return None
         now = time.monotonic()
         if self._looked_in_vain and now < self._look_at:
-            return Pending(reasons=("there are minibatches to learn from first",))
+            return Pending(reasons=("the learner still has minibatches to process",))
         self._look_at, self._looked_in_vain = now + LOOK_EVERY_S, True
         return None
 
@@ -80,7 +80,7 @@ class StoreToReplay(StatefulOperator):
     @override
     def unsaved(self) -> str:
         """Reason why a resumed run would differ: checkpoints do not hold the whole replay buffer; "" if they do."""
-        return "" if self.replay.is_saved else "the replay buffer is not saved whole"
+        return "" if self.replay.is_saved else "the replay buffer is not saved completely"
 
     @override
     def load_state(self, state: dict[str, Any]) -> None:

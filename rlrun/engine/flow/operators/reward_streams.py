@@ -115,8 +115,8 @@ def with_constraint(learned: Flow[Any], bound: ConstraintConfig, algorithm: str)
     )
     if placed is None:
         raise UsageError(
-            f"constraint: its multiplier follows ConcatBatches, which {algorithm} does not have in one place: leave "
-            "constraint out"
+            f"constraint is not supported by {algorithm}, whose dataflow does not have exactly one "
+            "ConcatBatches: leave it out"
         )
     return placed
 

@@ -12,8 +12,13 @@ from rlrun.engine.functional.value_estimates import explained_part
 from rlrun.engine.settings.metric import Metric
 
 VALUE_METRICS = (
-    Metric("value_mean", "", "Mean value of the observations learned from, before the update"),
-    Metric("explained_variance", "", "1 - Var(targets - values) / Var(targets); 0 as good as a constant", mode="max"),
+    Metric("value_mean", "", "Mean value estimate of the training observations, before the update"),
+    Metric(
+        "explained_variance",
+        "",
+        "1 - Var(targets - values) / Var(targets); 0 is as good as predicting a constant",
+        mode="max",
+    ),
 )
 """Metrics of value estimates, reported below `learner/`."""
 

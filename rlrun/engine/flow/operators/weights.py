@@ -84,7 +84,7 @@ class SendWeights(StatefulOperator):
         """Reason why a resumed run would differ: workers with older weights start with the current ones; else ""."""
         version = self.trainee.learner.weights_version
         lag = any(sent != version for sent in self._sent.values())
-        return "workers acted with older weights than those they resume with" if lag else ""
+        return "workers acted with older weights than the restored ones" if lag else ""
 
     @override
     def load_state(self, state: dict[str, Any]) -> None:

@@ -102,7 +102,10 @@ def rows_of_data(config: MinibatchSettings) -> int:
     """
     own = round(config.minibatch_size * total_share(tuple(config.input or ())))
     if not 0 < own < config.minibatch_size:
-        raise UsageError(f"config.input: its shares are {own} of {config.minibatch_size} rows of a minibatch")
+        raise UsageError(
+            f"config.input: its shares amount to {own} of the {config.minibatch_size} rows of a minibatch; change "
+            "the shares or minibatch_size"
+        )
     return own
 
 

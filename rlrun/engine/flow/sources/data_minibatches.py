@@ -195,7 +195,7 @@ def observation_moments(data: DataSet, leaves: Any) -> dict[str, Moments]:
         path = name.removeprefix("observations/")
         column = f"obs/{path}" if path else "obs"
         if column not in moments:
-            raise UsageError(f"normalize_observations: {data.folder} has no moments of its column '{column}'")
+            raise UsageError(f"normalize_observations: {data.folder} has no statistics of its column '{column}'")
         found[name] = moments[column]
     return found
 

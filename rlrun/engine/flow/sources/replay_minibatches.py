@@ -68,5 +68,5 @@ class ReplayMinibatches(Source):
         """Returns the next minibatches if enough steps have been stored, else the conditions to wait for."""
         minibatch = self.replay.sample(self.minibatch_size, self.clock.steps, self.ratio, self.at_most())
         if minibatch is None:
-            return Pending(*self.replay.awaited(), reasons=("the replay waits for more steps",))
+            return Pending(*self.replay.awaited(), reasons=("the replay buffer needs more steps",))
         return Delivered(minibatch)

@@ -94,7 +94,7 @@ class AllReduce:
         except RuntimeError as error:
             self.close()
             raise PeerLost(
-                f"not all of the {self.world_size} processes that learn together met at {host}:{port} within "
+                f"not all of the {self.world_size} learner processes connected to {host}:{port} within "
                 f"{self._timeout_s:g} s ({first_line(error)})"
             ) from error
 
@@ -119,7 +119,7 @@ class AllReduce:
             PeerLost: Another member has died or timed out.
         """
         if self._group is None:
-            raise PeerLost("this process has lost those that it learned together with")
+            raise PeerLost("this process has lost the connection to the other learner processes")
         # gloo sums on the CPU; of a tensor that is there already, `cpu` returns the tensor itself.
         own = tensor if self._backend == "nccl" else tensor.cpu()
         try:
@@ -127,7 +127,7 @@ class AllReduce:
         except RuntimeError as error:
             self.close()  # so that members that wait for this process fail at once
             raise PeerLost(
-                f"process {self.rank} of the {self.world_size} that learn together lost another one, or waited "
+                f"learner process {self.rank} of {self.world_size} lost another one, or waited "
                 f"{self._timeout_s:g} s for it ({first_line(error)})"
             ) from error
         return tensor if own is tensor else tensor.copy_(own)

@@ -29,7 +29,7 @@ from rlrun.engine.learner.output_functions import require_picklable
 from rlrun.engine.policy.policy import Policy
 
 WITHOUT_IT = (
-    "the others cannot continue without it; with failure.max_restarts the trial starts again from its newest checkpoint"
+    "the others cannot continue without it; set failure.max_restarts to restart the trial from its newest checkpoint"
 )
 
 
@@ -170,7 +170,7 @@ class LearnerGroup:
         Raises:
             RuntimeError: Always.
         """
-        raise RuntimeError("learners in processes of their own learn from batches, not from a replay's minibatches")
+        raise RuntimeError("separate learner processes learn from batches, not from minibatches of a replay buffer")
 
     def apply_gradients(
         self, gradients: NDArray[np.float32], statistics: Mapping[str, Sequence[str]], *, scheduled: Mapping[str, float]
@@ -186,7 +186,7 @@ class LearnerGroup:
             RuntimeError: There are parameter servers, which apply only their own learners' gradients.
         """
         if self._servers:
-            raise RuntimeError("parameter servers apply no gradients but those of their learners")
+            raise RuntimeError("parameter servers apply only the gradients of their learners")
         self.sgd_steps = self._ask_all("apply_gradients", gradients, dict(statistics), dict(scheduled))[0]
         self.weights_version += 1
 

@@ -61,7 +61,10 @@ def traced(
         if not package.exists():
             with alone_with(package):
                 if not package.exists():  # else another process has compiled it meanwhile
-                    announce("compiling the update (once for these settings; half a minute or, with a core, minutes)")
+                    announce(
+                        "compiling the update (once for these settings; takes about half a minute, or minutes "
+                        "for recurrent networks)"
+                    )
                     write_package(graph, arguments, package)
     return package
 

@@ -62,7 +62,7 @@ class OnTheGpu(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if len({tensor.device.type for tensor in [*given, *made]}) > 1 and given:
             is_read = any(tensor.is_cpu and tensor.dim() for tensor in given)  # a scalar becomes part of the launch
             if is_read or any(all(tensor.is_cpu for tensor in side) for side in (given, made)):
-                raise NoKernel(f"{func} between the host and the GPU")
+                raise NoKernel(f"{func} between host and GPU")
         return result
 
 

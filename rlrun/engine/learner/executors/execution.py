@@ -92,17 +92,17 @@ class Execution:
             return translate(function, arguments, num_kept)
         except NoKernel as operation:
             if str(operation) not in self._without_kernel:
-                self._announce(SilentMessage(f"updates run by torch's operations, not {lacking} {operation}"))
+                self._announce(SilentMessage(f"updates run as separate torch operations, not {lacking} {operation}"))
                 self._without_kernel.add(str(operation))
             return None
 
     def _translation(self) -> tuple[str, Callable[..., CompiledUpdate]]:
         """Returns the translation, after words on a lacking operation for a message."""
         if self._update_executor == "c":
-            return "by C, which has no kernel for", in_c
+            return "in C kernels, because there is none for", in_c
         if self._update_executor == "numpy":
-            return "by NumPy, which has no kernel for", in_numpy
-        return "as a CUDA graph, which cannot hold", load_internal(TRANSLATIONS["cuda_graph"])
+            return "in NumPy, because there is no kernel for", in_numpy
+        return "as a CUDA graph, which cannot contain", load_internal(TRANSLATIONS["cuda_graph"])
 
     def run_minibatches(
         self,

@@ -80,7 +80,7 @@ def require_same(function: Callable[..., list[Tensor]], arguments: Sequence[Tens
     graph, again = (recorded(function, arguments) for _ in range(2))
     held = ([node.meta["result"] for node in each.nodes if node.op == "get_attr"] for each in (graph, again))
     if str(graph) != str(again) or not all(map(torch.equal, *held)):
-        raise NoKernel("a loss that changes from call to call")
+        raise NoKernel("a loss that changes between calls")
 
 
 class NoHostReads(TorchFunctionMode):

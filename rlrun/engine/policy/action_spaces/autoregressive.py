@@ -47,8 +47,8 @@ def chain_parts(actions: AnyActions) -> tuple[Part, ...]:
         parts += _choices_of(part) if isinstance(part.actions, MultiDiscreteActions) else [part]
     if len(parts) < 2:
         raise UsageError(
-            "model.autoregressive: the parts of a MultiDiscrete, Tuple or Dict action are drawn one after the other, "
-            "and this action has but one; leave it out"
+            "model.autoregressive needs MultiDiscrete, Tuple or Dict actions with several parts, but this "
+            "action has only one; leave it out"
         )
     return tuple(parts)
 

@@ -143,16 +143,16 @@ def custom_exploration(path: str, actions: ActionSpace) -> Exploration:
     named = load_object(path, what="exploration")
     if isinstance(named, Exploration) or not callable(named):
         raise UsageError(
-            f"the exploration {path} is {type(named).__name__}; name a class, or a function, that makes one"
+            f"exploration {path} must be a class or a function that creates one, got {type(named).__name__}"
         )
     exploration = named(actions)
     if not isinstance(exploration, Exploration):
-        raise UsageError(f"the exploration {path} makes {type(exploration).__name__}, not a rlrun.plugin.Exploration")
+        raise UsageError(f"exploration {path} must create a rlrun.plugin.Exploration, not {type(exploration).__name__}")
     noise = exploration.noise(np.random.default_rng(0), _LENGTH, _SLOTS)
     shape = getattr(noise, "shape", type(noise).__name__)
     if not isinstance(noise, np.ndarray) or noise.shape[:2] != (_LENGTH, _SLOTS):
         raise UsageError(
-            f"the exploration {path} must draw noise [T, B, ...] for T steps of B env slots; for T = {_LENGTH} and "
-            f"B = {_SLOTS} its noise() returned {shape}"
+            f"exploration {path} must return noise of shape [T, B, ...] for T steps of B env slots; for T = "
+            f"{_LENGTH} and B = {_SLOTS} its noise() returned {shape}"
         )
     return exploration

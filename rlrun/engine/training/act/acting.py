@@ -62,7 +62,7 @@ class Acting:
         found = self._policies.get(name or next(iter(self._policies)))
         if found is None:
             known = ", ".join(self._policies)
-            raise UsageError(f"there is no policy {name!r}{did_you_mean(name, self._policies)}; there are {known}")
+            raise UsageError(f"unknown policy {name!r}, must be one of: {known}{did_you_mean(name, self._policies)}")
         return found
 
     def behaviors(self) -> dict[str, ActsInWorld]:
@@ -76,7 +76,7 @@ class Acting:
         trained_in = self._description.env.given
         if self._has_episodes and instance is not None and trained_in is not None and trained_in.instance is instance:
             raise UsageError(
-                f"env {world.id} is an instance, and an evaluation would interrupt its training episode: pass the "
+                f"env {world.id} is an instance, so evaluation would interrupt its training episode: pass the "
                 "class instead, or another instance as eval_env="
             )
 
@@ -122,7 +122,7 @@ class Acting:
             world = described.world_of_evaluation() if env is None else env_config(env)
             self._refuse_interruption(world)
             if world.id == WITHOUT_ENV:
-                raise UsageError("this policy was trained on data, without an env: name one to evaluate it in")
+                raise UsageError("this policy was trained on data, without an env: name an env to evaluate it in")
             described.check_fits(world, {name: own.trainee.spaces for name, own in self._policies.items()})
             return evaluate(
                 self.behaviors(),

@@ -75,7 +75,7 @@ class Games:
             if mine is not None and other is not None:
                 pairs[side] = mine, other
         if not pairs:
-            raise UsageError("both policies are of one side, and never meet")
+            raise UsageError("both policies play the same side, so they never meet")
         games = -(-episodes // len(pairs))
         return {
             side: self._matches.play(mine, other, games, seed, sides=(side,), actions=kind)[side]
@@ -94,7 +94,7 @@ class Games:
         """
         found = self._playing(side, policy)
         if found is None:
-            raise UsageError(f"no policy that learns plays the {side} side of {self._description.env.id}")
+            raise UsageError(f"no learning policy plays the {side} side of {self._description.env.id}")
         return found
 
     @cached_property
@@ -114,7 +114,7 @@ class Games:
             return None
         if spaces is not None and playing[0].trainee.spaces != spaces:
             raise UsageError(
-                f"the policies cannot play one another: one has {playing[0].trainee.spaces}, and agents on that side "
-                f"have {spaces}"
+                f"the policies cannot play each other: one has {playing[0].trainee.spaces}, but agents on "
+                f"that side have {spaces}"
             )
         return playing[0].behavior()

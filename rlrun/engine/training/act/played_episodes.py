@@ -58,7 +58,7 @@ def played(
     """
     seeds = EvaluationSeeds(run_seed=seed, worker_index=0, stream=1)
     place = EpisodePosition(0, seeds.seed(0, 0), 0)
-    name = f"env {config.id}: episodes to be shown"
+    name = f"env {config.id}: shown episodes"
     awaited = EpisodeWatchdog(name, config.max_episode_steps)
     with Watched(name, lambda: [place]):
         for episode in range(episodes):
@@ -95,7 +95,9 @@ def episodes_as_text(
         UsageError: The env is a multi-agent world.
     """
     if config.has_many_agents:
-        raise UsageError(f"episodes are shown as text of envs with one agent, and {config.id} is a world of many")
+        raise UsageError(
+            f"episodes can be shown as text only for single-agent envs, but {config.id} is a multi-agent world"
+        )
     _require_text(config, seed)
     env = make_env(config, render_mode=TEXT, seed=seed)
     try:
@@ -112,5 +114,6 @@ def _require_text(config: EnvConfig, seed: int) -> None:
     modes = env.metadata.get("render_modes", [])
     if TEXT not in modes:
         raise EnvironmentUnusable(
-            f"env {config.id} shows no text: its render modes are {', '.join(modes) or 'none'}, without {TEXT}"
+            f"env {config.id} cannot be shown as text: it needs the render mode {TEXT}, but has "
+            f"{', '.join(modes) or 'none'}"
         )

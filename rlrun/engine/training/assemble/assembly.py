@@ -199,23 +199,23 @@ def _refuse_misfits(env: EnvConfig, policies: Policies, *, for_plan: bool) -> No
     """
     if not env.has_many_agents and (len(policies.acting) > 1 or policies.slots or policies.mapping):
         raise UsageError(
-            f"env {env.id} has one agent, and so one policy: say `env: {{world: ...}}` or `env: {{pettingzoo: ...}}` "
-            "for a world of many agents"
+            f"env {env.id} has a single agent, so it takes a single policy: for a multi-agent world, write "
+            "`env: {world: ...}` or `env: {pettingzoo: ...}`"
         )
     policies.check_input()
     for policy, algorithm in policies.algorithms.items():
         chooses_episodes = _worker_factory(algorithm) != ROLLOUT_WORKER
         if chooses_episodes and env.has_many_agents and env.varies:
             raise UsageError(
-                f"policy {policy}: {algorithm.name()} makes its experience by itself, in one game; leave out env.tasks "
-                "and env.curriculum"
+                f"policy {policy}: {algorithm.name()} generates its experience in a single game; leave out "
+                "env.tasks and env.curriculum"
             )
         if chooses_episodes and env.external is not None:
-            raise UsageError(f"{algorithm.name()} makes its experience by itself, and so not with an external env")
-        if chooses_episodes and env.curriculum is not None:
             raise UsageError(
-                "env.curriculum: this algorithm's workers begin the episodes that it chooses; leave it out"
+                f"{algorithm.name()} generates its own experience, so it does not work with an external env"
             )
+        if chooses_episodes and env.curriculum is not None:
+            raise UsageError("env.curriculum: this algorithm chooses its episodes itself; leave it out")
         # What is printed does not depend on the env.
         if not for_plan and (lacks := missing_column(env.columns, algorithm.config.env_columns)):
             raise UsageError(f"env {env.id}: {lacks}")
@@ -263,7 +263,7 @@ def _workers(worker: WorkerConfig, policies: Policies, algorithms: Mapping[str, 
             continue
         if len(algorithms) > 1 or policies.seats:
             raise UsageError(
-                f"policy {policy}: {algorithm.name()} makes its experience by itself, for all agents of a world; leave "
+                f"policy {policy}: {algorithm.name()} generates experience for all agents of a world; leave "
                 "out other policies and seats"
             )
         own = algorithm.worker_config(worker)

@@ -41,6 +41,8 @@ class Curriculum:
         """
         returned = self._function(dict(metrics))
         if not isinstance(returned, Mapping) or not all(isinstance(name, str) for name in returned):
-            raise TrainingFailed(f"the curriculum {self._path} must return keyword arguments, a dict, not {returned!r}")
+            raise TrainingFailed(
+                f"the curriculum {self._path} must return a dict of keyword arguments, not {returned!r}"
+            )
         before, self.kwargs = self.kwargs, dict(returned)
         return self.kwargs != before

@@ -27,8 +27,8 @@ def custom_operator_class(path: str, settings: Mapping[str, Any]) -> type[Operat
     """
     found = load_object(path, "operator")
     if not (isinstance(found, type) and issubclass(found, Operator)):
-        raise UsageError(f"'{path}' is no operator: derive it from rlrun.plugin.Operator, or StatefulOperator")
-    refuse_other_settings(f"the operator '{path}'", found, settings, "trainee")
+        raise UsageError(f"'{path}' is not an operator: derive it from rlrun.plugin.Operator or StatefulOperator")
+    refuse_other_settings(f"operator '{path}'", found, settings, "trainee")
     return found
 
 

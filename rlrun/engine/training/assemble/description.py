@@ -101,7 +101,9 @@ class Description:
             EnvError: A function that creates the env raised.
         """
         if isinstance(learns, type):
-            raise UsageError(f"{learns.__name__} is a class: write {learns.__name__}(), with its settings")
+            raise UsageError(
+                f"{learns.__name__} is a class: pass an instance, {learns.__name__}(...), with its settings"
+            )
         if env is None:
             config_of_data = load_internal(PARTS["env of data"])
             env = config_of_data(learns.config if isinstance(learns, Algorithm) else learns.sampling)
@@ -215,7 +217,9 @@ class Description:
         """
         world = self.env.in_evaluation()
         if not world.has_many_agents:
-            raise UsageError(f"env {world.id} has one agent: only in a world of many can policies play one another")
+            raise UsageError(
+                f"env {world.id} has a single agent: policies can play each other only in a multi-agent world"
+            )
         matches: Matches = load_internal(PARTS["matches"])(world, self.policies.agent_mapping(), self.policies.seats)
         return matches
 
@@ -248,8 +252,8 @@ class Description:
             return
         may_be_single = self.env.external is not None and len(self.policies.acting) == 1
         if env.has_many_agents is not self.env.has_many_agents and not may_be_single:
-            kind = "is a world of many agents" if env.has_many_agents else "has one agent"
-            raise UsageError(f"env {env.id} {kind}, and the training was in {self.env.id}")
+            kind = "is a multi-agent world" if env.has_many_agents else "has a single agent"
+            raise UsageError(f"env {env.id} {kind}, but training was in {self.env.id}")
         reported_policies = self.policies.reported_policies(env)
         with self.hangs_fail():
             for policy, spaces in self._spaces_in(env).items():
@@ -265,8 +269,8 @@ class Description:
         sampling = self.policies.sampling
         if self.env.fixed_num_envs is not None and sampling.num_workers:
             raise UsageError(
-                f"env {self.env.id} is an instance in this process, and num_workers is {sampling.num_workers}: pass a "
-                "class or function, so that each worker process makes its own env"
+                f"env {self.env.id} is an instance in this process, but num_workers is {sampling.num_workers}: "
+                "pass a class or function, so that each worker process creates its own env"
             )
 
     def hangs_fail(self) -> AbstractContextManager[None]:
@@ -292,7 +296,7 @@ def _network(config: AlgorithmConfig, spaces: Spaces) -> list[str]:
     if "model" in config.refused:
         return []
     if config.model.module is not None:
-        return [f"observations: as they are, to {config.model.module}"]
+        return [f"observations: unprocessed, to {config.model.module}"]
     leaves = policy_leaves(*spaces, config.model, normalize_observations=config.normalize_observations)
     found = chosen_by_observation(config.model, leaves).items()
     chosen = [f"{name} {value}" for name, value in found if config.learns_values or name != "shared_value"]
@@ -314,6 +318,7 @@ def nothing_to_normalize(config: AlgorithmConfig, spaces: Spaces) -> str:
     if described != described_leaves(policy_leaves(*spaces, config.model, normalize_observations=False)):
         return ""
     return (
-        "normalize_observations: there is nothing to normalise, since no part of an observation enters as a vector of "
-        "numbers; where one should, set its encode_as: vector under model.observations"
+        "normalize_observations: there is nothing to normalize, because no part of the observation is "
+        "encoded as a vector; set encode_as: vector for a part under model.observations, or leave out "
+        "normalize_observations"
     )

@@ -59,5 +59,5 @@ def env_of_data(config: AlgorithmConfig) -> EnvConfig:
     """
     spaces = check_input(config)
     if spaces is None:
-        raise UsageError("a training needs an env, or data alone to learn from: name an env, or set input")
+        raise UsageError("training needs an env or a data set: name an env, or set input")
     return without_env(spaces)

@@ -33,8 +33,8 @@ def with_logged_actions(env: EnvConfig, algorithms: Mapping[str, Algorithm[Any]]
     for policy, (kind, reason) in possible.items():
         if wanted not in ("refuse", kind):
             raise UsageError(
-                f"env.external.logged_actions: {wanted} is not for policy {policy} "
-                f"({algorithms[policy].name()}): {reason}; say {kind}"
+                f"env.external.logged_actions: {wanted} is not valid for policy {policy} "
+                f"({algorithms[policy].name()}): {reason}; use {kind}"
             )
     return env.replace(external=external.replace(logged_actions=wanted))
 
@@ -42,12 +42,12 @@ def with_logged_actions(env: EnvConfig, algorithms: Mapping[str, Algorithm[Any]]
 def _possible(config: AlgorithmConfig) -> tuple[LoggedActions, str]:
     """Possible use of actions that are not the policy's, with the reason."""
     if "model" not in config.refused and config.model.views.prev_actions:
-        return "refuse", "its network is shown its own last actions (model.views.prev_actions)"
+        return "refuse", "its network sees its own previous actions (model.views.prev_actions)"
     if config.of_logged_actions == "mask" and config.model.core is not None:
-        return "refuse", "its network has a memory, which steps without a loss would break (model.core)"
+        return "refuse", "its network has memory, which steps without a loss would break (model.core)"
     reasons: dict[LoggedActions, str] = {
-        "learn": "it learns from the actions of any policy",
-        "mask": "it learns from its own actions alone",
-        "refuse": "it learns from its own actions alone, and cannot leave out single steps",
+        "learn": "it can learn from the actions of any policy",
+        "mask": "it can learn only from its own actions",
+        "refuse": "it can learn only from its own actions, and cannot leave out single steps",
     }
     return config.of_logged_actions, reasons[config.of_logged_actions]

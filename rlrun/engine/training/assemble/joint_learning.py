@@ -71,15 +71,15 @@ def _on_worker_beside_others(algorithm: Algorithm[Any], trainee: Trainee) -> lis
     for name in algorithm.collect_settings:
         if getattr(config, name) != type(config).model_fields[name].default:
             raise UsageError(
-                f"policies.{trainee.name}.config.{name}: several policies that learn in one world share one stream of "
-                "fragments, without this setting of one policy alone; remove it"
+                f"policies.{trainee.name}.config.{name}: the policies that learn in a world share one stream "
+                "of fragments, so this cannot be set for a single policy; remove it"
             )
     operators = list(algorithm.on_worker(trainee))
     if any(learns(operator) for operator in operators):
         raise UsageError(
-            f"policy {trainee.name}: {algorithm.name()} computes gradients on the rollout workers, which hold only "
-            "what acts where several policies learn in one world: choose an algorithm that learns on the driver, such "
-            "as ppo"
+            f"policy {trainee.name}: {algorithm.name()} computes gradients on the rollout workers, which is "
+            "not possible if several policies learn in one world: choose an algorithm that learns in the "
+            "trial's process, such as ppo"
         )
     return operators
 
@@ -96,8 +96,8 @@ def _common_mode(algorithms: Mapping[str, Algorithm[Any]]) -> RolloutMode:
         if other != mode:
             raise UsageError(
                 f"policy {first} ({algorithms[first].name()}) collects {_MODES[mode]} and policy {policy} "
-                f"({algorithms[policy].name()}) {_MODES[other]}, and they share their workers: choose algorithms that "
-                "agree, or set `asynchronous` of ppo"
+                f"({algorithms[policy].name()}) {_MODES[other]}, but they share their workers: choose algorithms that "
+                "collect in the same way, or set `asynchronous` of ppo"
             )
     return mode
 

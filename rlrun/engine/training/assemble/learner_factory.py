@@ -48,11 +48,11 @@ PLAIN: Mapping[UpdateExecutor, UpdateExecutor] = {"compiled": "eager", "c": "num
 """Executors without a compiler or a GPU, by those whose runs they may continue."""
 
 COMPILED_ELSEWHERE = (
-    "each learner in a process of its own compiles the update, unless that was done for these settings before (about "
-    "20 s, minutes for networks with memory)"
+    "each learner process compiles the update, unless it was compiled for these settings before (about 20 s, "
+    "or minutes for recurrent networks)"
 )
 
-CONTINUE_PLAINLY = "or let it continue with plain updates (--eager; the last digits will differ from here on)"
+CONTINUE_PLAINLY = "or continue with uncompiled updates (--eager; results will differ in the last digits)"
 
 
 def silent(message: str) -> None:
@@ -83,7 +83,7 @@ def made_policy(algorithm: Algorithm[Any], spaces: Spaces, world: WorldView | No
     known = {*config.scheduled_fields(), *config.fixed_schedules()}
     if lacking := [name for name in policy.behavior().schedules if name not in known]:
         raise UsageError(
-            f"{algorithm.name()}: its policy, a {type(policy).__name__}, acts by the scheduled setting "
+            f"{algorithm.name()}: its policy, a {type(policy).__name__}, uses the scheduled setting "
             f"{lacking[0]!r}, which {config.__qualname__} lacks: add a field `{lacking[0]}: Schedule` to it"
         )
     return policy
@@ -211,12 +211,12 @@ def chosen_update_executor(
     if may_have_kernels(algorithm):
         why_not = load_internal(PARTS["kernels"])() if why_no_kernels is None else why_no_kernels
         if why_not and is_demanded:
-            raise CompilerMissing(f"config.compile is true, and {why_not}: mend that, or set it to auto")
+            raise CompilerMissing(f"config.compile is true, but {why_not}: fix this, or set it to auto")
         return "numpy" if why_not else "c"
     compiler = load_internal(PARTS["compiler"])
     if is_demanded and compiler() is None:
         raise CompilerMissing(
-            "config.compile is true, and there is no C++ compiler here: install g++ or clang++, or set it to auto"
+            "config.compile is true, but this machine has no C++ compiler: install g++ or clang++, or set it to auto"
         )
     sgd_steps = 0 if total_env_steps is None else total_env_steps * config.sgd_steps_per_env_step
     is_long = sgd_steps >= COMPILE_PAYS_FROM_SGD_STEPS and compiler() is not None
@@ -271,9 +271,9 @@ def continued_executor(update_executor: UpdateExecutor, *, eager: bool = False) 
     if eager:
         update_executor = PLAIN.get(update_executor, update_executor)
     if update_executor == "compiled" and load_internal(PARTS["compiler"])() is None:
-        why = "the updates of this run are compiled, and there is no C++ compiler here"
+        why = "the updates of this run are compiled, but this machine has no C++ compiler"
         raise CompilerMissing(f"{why}: install g++ or clang++, {CONTINUE_PLAINLY}")
     if update_executor == "c" and (why_not := load_internal(PARTS["kernels"])()):
-        why = f"the updates of this run are computed by kernels in C, and {why_not}"
-        raise CompilerMissing(f"{why}: mend that, {CONTINUE_PLAINLY}")
+        why = f"the updates of this run are computed by C kernels, but {why_not}"
+        raise CompilerMissing(f"{why}: fix this, {CONTINUE_PLAINLY}")
     return update_executor

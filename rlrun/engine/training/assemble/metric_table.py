@@ -22,9 +22,14 @@ FURTHER = {
 
 EPISODE_METRICS = (
     Metric("episodes", "episodes", "Episodes finished so far"),
-    Metric("episode_return_mean", "", "Mean raw return of the last 100 finished episodes; null before any", mode="max"),
-    Metric("episode_return_min", "", "Lowest raw return among them", mode="max"),
-    Metric("episode_return_max", "", "Highest raw return among them", mode="max"),
+    Metric(
+        "episode_return_mean",
+        "",
+        "Mean raw return of the last 100 finished episodes; null before the first",
+        mode="max",
+    ),
+    Metric("episode_return_min", "", "Lowest raw return of those episodes", mode="max"),
+    Metric("episode_return_max", "", "Highest raw return of those episodes", mode="max"),
     Metric("episode_len_mean", "env steps", "Mean length of the last 100 finished episodes"),
     Metric("episode_columns/<name>_mean", "", "Mean sum of a column of `env.columns` over the last 100 episodes"),
     Metric("info/<name>", "", "Mean of a number in the info of an episode's last step, over the last 100 episodes"),
@@ -33,19 +38,19 @@ EPISODE_METRICS = (
 
 TRAINING_METRICS = (
     Metric("iteration", "iterations", "Iterations so far"),
-    Metric("env_steps", "env steps", "Steps of the envs so far"),
-    Metric("agent_steps", "agent steps", "Steps of the policy's agents so far; with one agent in each env, env_steps"),
-    Metric("sgd_steps", "minibatches", "Minibatches learned from so far"),
+    Metric("env_steps", "env steps", "Env steps so far"),
+    Metric("agent_steps", "agent steps", "Steps of the policy's agents so far; equals env_steps in single-agent envs"),
+    Metric("sgd_steps", "minibatches", "Minibatches processed so far"),
     *EPISODE_METRICS,
-    Metric("env_steps_per_s", "env steps/s", "Env steps a second in this iteration"),
-    Metric("policy_lag_mean", "updates", "Mean age of the weights that collected what was learned from"),
-    Metric("policy_lag_max", "updates", "Greatest age of those weights"),
+    Metric("env_steps_per_s", "env steps/s", "Env steps per second in this iteration"),
+    Metric("policy_lag_mean", "updates", "Mean age, in updates, of the weights that collected the training data"),
+    Metric("policy_lag_max", "updates", "Maximum age of those weights"),
     Metric("time_this_iter_s", "s", "Seconds of this iteration, and of the evaluation and checkpoint before it"),
     Metric("time_total_s", "s", "Seconds of all iterations"),
-    Metric("weights_version", "updates", "Version of the weights: updates so far"),
+    Metric("weights_version", "updates", "Version of the weights, as the number of updates so far"),
     Metric("worker_restarts", "workers", "Rollout workers that were restarted"),
-    Metric("time/<operator>_s", "s", "Seconds of an operator of the dataflow in this iteration"),
-    Metric("time/learner_wait_share", "", "Part of the iteration for which the learner waited for data"),
+    Metric("time/<operator>_s", "s", "Seconds spent in a dataflow operator in this iteration"),
+    Metric("time/learner_wait_share", "", "Fraction of the iteration during which the learner waited for data"),
 )
 """Metrics that every training in a single-agent env reports."""
 
@@ -56,15 +61,21 @@ _OWN_OF_A_POLICY = ("policy_lag_mean", "policy_lag_max", "weights_version")
 WORLD_METRICS = (
     *(metric for metric in TRAINING_METRICS if metric.name not in _OWN_OF_A_POLICY and metric.name != "agent_steps"),
     Metric("agent_steps", "agent steps", "Steps of all agents so far"),
-    Metric("missing_final_observations", "agents", "Agents so far that were cut off without a final observation"),
-    Metric("dropped_rewards", "rewards", "Rewards so far that no return has: their agent had ended, or was never born"),
-    Metric("agents/<agent>/episode_return_mean", "", "Mean return of each of up to 32 agents over 100 episodes", "max"),
+    Metric("missing_final_observations", "agents", "Agents so far that were truncated without a final observation"),
+    Metric(
+        "dropped_rewards",
+        "rewards",
+        "Rewards so far that belong to no return, because their agent had ended or never appeared",
+    ),
+    Metric(
+        "agents/<agent>/episode_return_mean", "", "Mean return per agent over 100 episodes, for up to 32 agents", "max"
+    ),
 )
 """Metrics of a training in a multi-agent world as a whole; a world's return is the sum over all agents."""
 
 POLICY_METRICS = (
     Metric("agent_steps", "agent steps", "Steps of the policy's agents so far"),
-    Metric("sgd_steps", "minibatches", "Minibatches that the policy has learned from so far"),
+    Metric("sgd_steps", "minibatches", "Minibatches processed by the policy so far"),
     *EPISODE_METRICS,
     *(metric for metric in TRAINING_METRICS if metric.name in _OWN_OF_A_POLICY),
 )
@@ -102,7 +113,7 @@ def _learned(algorithm: Algorithm[Any]) -> list[Metric]:
     """Returns the metrics of an algorithm's losses, schedules and operators."""
     fields = type(algorithm.config).model_fields
     scheduled = [
-        Metric(name, "", f"Present value of the setting {name}. {fields[name].description or ''}".strip())
+        Metric(name, "", f"Current value of the setting {name}. {fields[name].description or ''}".strip())
         for name in algorithm.config.scheduled_fields()
     ]
     return [
@@ -134,7 +145,7 @@ def check_operator_metrics(algorithm: Algorithm[Any], declared: Sequence[Metric]
     named = operator_metrics(algorithm)
     if missing := [metric.name for metric in declared if metric not in named]:
         raise UsageError(
-            f"{algorithm.name()}: operators of its dataflow report {', '.join(missing)}; its operator_metrics must "
+            f"{algorithm.name()}: dataflow operators report {', '.join(missing)}; operator_metrics must "
             "include their declared_metrics"
         )
 
@@ -143,7 +154,7 @@ def _without_duplicates(table: list[Metric], algorithm: Algorithm[Any]) -> list[
     names: set[str] = set()
     for metric in table:
         if metric.name in names:
-            raise UsageError(f"{algorithm.name()}: two parts of it report a metric {metric.name!r}; rename one")
+            raise UsageError(f"{algorithm.name()}: two parts report a metric {metric.name!r}; rename one")
         names.add(metric.name)
     return table
 
@@ -168,7 +179,9 @@ def refuse_undeclared(names: Iterable[str], table: Sequence[Metric], policies: P
     algorithm = policies.first if whose is None else policies.algorithms[whose]
     first = undeclared[0].removeprefix(of_policy(whose or ""))
     raise UsageError(
-        f"{algorithm.name()} reports {', '.join(undeclared)}, which no part declares: add "
-        f"Metric({first.removeprefix('learner/')!r}, unit, meaning) to "
+        (
+            f"{algorithm.name()} reports {', '.join(undeclared)}, which is not declared: "
+            f"add Metric({first.removeprefix('learner/')!r}, unit, meaning) to "
+        )
         + ("its learner_metrics" if first.startswith("learner/") else "the operator's declared_metrics")
     )

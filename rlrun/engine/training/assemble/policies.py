@@ -56,21 +56,23 @@ class Policies:
             UsageError: A name matches no policy.
         """
         if not self.algorithms:
-            raise UsageError("a training needs at least one policy")
+            raise UsageError("training needs at least one policy")
         for name in (*self.train, *self.slots):
             if name not in self.algorithms and not (name in self.slots and name in self.seats):
-                hint = did_you_mean(name, self.algorithms) or f"; there are {', '.join(self.algorithms)}"
-                raise UsageError(f"there is no policy {name!r}{hint}")
+                hint = did_you_mean(name, self.algorithms) or f"; must be one of: {', '.join(self.algorithms)}"
+                raise UsageError(f"unknown policy {name!r}{hint}")
         for seat, settings in self.seats.items():
             if seat in self.algorithms:
-                raise UsageError(f"{seat!r} is a policy and a seat: give the seat another name")
+                raise UsageError(f"{seat!r} is the name of both a policy and a seat: rename the seat")
             for path in settings.checkpoints:
                 if path in self.algorithms:
-                    raise UsageError(f"seats.{seat}.checkpoints: {path!r} is a policy; of a folder write './{path}'")
+                    raise UsageError(
+                        f"seats.{seat}.checkpoints: {path!r} is the name of a policy; for a folder, write './{path}'"
+                    )
             for name in (settings.plays_against, *settings.selves):
                 if name not in self.trained:
-                    hint = did_you_mean(name, self.trained) or f"; there are {', '.join(self.trained)}"
-                    raise UsageError(f"seats.{seat}: there is no policy {name!r} that learns{hint}")
+                    hint = did_you_mean(name, self.trained) or f"; must be one of: {', '.join(self.trained)}"
+                    raise UsageError(f"seats.{seat}: no learning policy is named {name!r}{hint}")
 
     @classmethod
     def alone(cls, algorithm: Algorithm[Any]) -> Self:
@@ -235,18 +237,21 @@ class Policies:
             return
         if others := [policy for policy in self.algorithms if policy not in alone]:
             raise UsageError(
-                f"policy {alone[0]} learns from data alone, and policy {others[0]} does not: give each policy of the "
-                "run an input whose shares sum to 1, or train them in runs of their own"
+                f"policy {alone[0]} learns only from data, but policy {others[0]} does not: give each policy "
+                "an input whose shares sum to 1, or train them in separate runs"
             )
         if self.seats:
-            raise UsageError("no env is stepped where all policies learn from data: leave out seats")
+            raise UsageError("leave out seats: if all policies learn from data, no env is stepped")
         usual = WorldSamplingSettings()
         for name in SAMPLING:
             if getattr(self.sampling, name) != getattr(usual, name):
-                raise UsageError(f"config.{name}: no env is stepped where all policies learn from data; leave it out")
+                raise UsageError(
+                    f"config.{name}: leave it out, because no env is stepped if all policies learn from data"
+                )
         if len({steps_per_iteration(self.algorithms[policy].config) for policy in self.trained}) > 1:
             raise UsageError(
-                "policies that learn from data take their SGD steps in turn: give all the same sgd_steps_per_iteration"
+                "policies that learn from data take turns with their SGD steps: give all the same "
+                "sgd_steps_per_iteration"
             )
 
     def agent_mapping(self) -> PolicyMapping:

@@ -37,8 +37,8 @@ def with_curiosity(policy: Policy, algorithm: Algorithm[Any], spaces: Spaces, se
     heads, curiosity = algorithm.config.value_heads, algorithm.config.reward_streams.curiosity
     if not isinstance(policy, ActorCriticPolicy) or policy.streams != heads:
         raise UsageError(
-            f"{algorithm.name()}: curiosity and constraint need a policy with value heads of their own, and a "
-            f"{type(policy).__name__} has none: leave them out"
+            f"{algorithm.name()}: curiosity and constraint need a policy with separate value heads, which "
+            f"{type(policy).__name__} does not have: leave them out"
         )
     if curiosity is None:
         return policy

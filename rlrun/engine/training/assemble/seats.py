@@ -80,13 +80,13 @@ class Seats:
         for name in behaviors:
             if self._world.spaces[name] != self._world.spaces[seat]:
                 raise UsageError(
-                    f"seats.{seat}: its agents have {self._world.spaces[seat]}, and selves of policy {name} act on "
+                    f"seats.{seat}: its agents have {self._world.spaces[seat]}, but policy {name} has "
                     f"{self._world.spaces[name]}"
                 )
         behaviors |= {path: self._saved[path].make() for path in checkpoints}
         first = next(iter(behaviors.values()))
         if any(type(behavior.action_space) is not type(first.action_space) for behavior in behaviors.values()):
-            raise UsageError(f"seats.{seat}: {', '.join(behaviors)} have actions of different kinds")
+            raise UsageError(f"seats.{seat}: {', '.join(behaviors)} have different kinds of actions")
         return SeatBehavior(behaviors, first.action_space)
 
 

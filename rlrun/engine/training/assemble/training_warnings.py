@@ -47,6 +47,6 @@ class TrainingWarnings:
             workers = self._workers
             if workers.has_source and not workers.learns_on_workers and workers.sendings <= self._sendings:
                 self._announce(
-                    "the learner learns, but its dataflow sends no weights: the workers go on acting with the first "
-                    "ones. `learn` usually ends with .for_each(BroadcastWeights(trainee))"
+                    "the dataflow never sends the learner's weights to the workers, which keep acting with "
+                    "the initial ones. `learn` usually ends with .for_each(BroadcastWeights(trainee))"
                 )

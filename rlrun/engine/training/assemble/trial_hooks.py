@@ -72,8 +72,9 @@ class TrialHooks:
             if reported not in self._undeclared and not any(metric.matches(reported) for metric in self._declared):
                 self._undeclared.add(reported)
                 self._announce(
-                    f"{reported} is logged, but no hook declares it: add Metric({reported.removeprefix(HOOKS)!r}, "
-                    "unit, meaning) to the hook's declared_metrics; `stop`, schedulers and searchers can then use it"
+                    f"{reported} is logged but not declared: add Metric({reported.removeprefix(HOOKS)!r}, "
+                    "unit, meaning) to the hook's declared_metrics, so that `stop`, schedulers and searchers "
+                    "can use it"
                 )
         return taken
 

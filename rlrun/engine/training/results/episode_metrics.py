@@ -62,8 +62,8 @@ class EpisodeMetrics:
         if len(names) > MOST_INFO_NUMBERS:
             self._announce_once(
                 "number",
-                f"the infos of episodes' last steps hold more than {MOST_INFO_NUMBERS:,} numbers: the first "
-                f"{MOST_INFO_NUMBERS:,} of them become metrics, and {names[MOST_INFO_NUMBERS]!r} is left out",
+                f"the info of the episodes' last steps contains more than {MOST_INFO_NUMBERS:,} numbers: only "
+                f"the first {MOST_INFO_NUMBERS:,} become metrics, and {names[MOST_INFO_NUMBERS]!r} is left out",
             )
         return names[:MOST_INFO_NUMBERS]
 
@@ -72,8 +72,9 @@ class EpisodeMetrics:
         if bad := [name for name in episode.info if not is_name(name)]:
             self._announce_once(
                 "name",
-                f"the info of an episode's last step has a number named {bad[0][:40]!r}, which is left out of the "
-                f"results: names of metrics are 1 to {MOST_NAME_CHARACTERS} printable characters in one line",
+                f"the info of an episode's last step contains a number named {bad[0][:40]!r}, which is left "
+                f"out of the results: metric names must be 1 to {MOST_NAME_CHARACTERS} printable characters "
+                "on one line",
             )
             kept = {name: number for name, number in episode.info.items() if is_name(name)}
             episode = dataclasses.replace(episode, info=kept)

@@ -37,7 +37,7 @@ def begin_output(folder: Path, *, is_own: bool) -> None:
         for path in (folder, *(folder.iterdir() if folder.is_dir() else ())):
             remove_data_set(path)
     elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"output: {folder} exists already: name another folder for the new data set")
+        raise UsageError(f"output: {folder} already exists: choose another folder for the new data set")
     folder.mkdir(parents=True, exist_ok=True)
 
 
@@ -96,7 +96,7 @@ class RunOutput:
         """
         for policy, own in state.items():
             if policy not in self._trainees:
-                raise DataSetError(f"the checkpoint was saved with a data set of policy {policy}, which is not there")
+                raise DataSetError(f"the checkpoint was saved with a data set of policy {policy}, which is missing")
             self._writers[policy] = self._writer(policy, has_log_probs=bool(own["has_log_probs"]))
             self._writers[policy].load_state(own["set"])
 

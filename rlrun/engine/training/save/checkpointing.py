@@ -36,7 +36,7 @@ def league_table(content: Content) -> dict[str, Any] | None:
     """
     if "league" not in content.state:
         return None
-    with refusing("section of its league"):
+    with refusing("league section"):
         found: dict[str, Any] = section_state(content.state, "league")["table"]
         return {
             "ratings": {str(name): float(rating) for name, rating in found["ratings"].items()},
@@ -59,7 +59,7 @@ def trainee_sections_of(sections: Mapping[str, Any], trainee: str) -> dict[str, 
     trainees = sections.get("trainees")
     found = trainees.get(trainee) if isinstance(trainees, dict) else None
     if not isinstance(found, dict):
-        raise CheckpointError(f"the checkpoint has no sections of the trainee {trainee}")
+        raise CheckpointError(f"the checkpoint has no state of policy {trainee}")
     return dict(found)
 
 
@@ -77,7 +77,7 @@ def refusing(part: str) -> Iterator[None]:
         yield
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         reason = f"{type(error).__name__}: {error}"
-        raise CheckpointError(f"the checkpoint's {part} cannot be used: {reason[:200]}") from error
+        raise CheckpointError(f"the checkpoint's {part} is invalid: {reason[:200]}") from error
 
 
 def has_other_kernels(manifest: Mapping[str, Any], update_executor: UpdateExecutor | None) -> bool:
@@ -94,7 +94,7 @@ def update_executor_of(manifest: Mapping[str, Any]) -> UpdateExecutor:
     """
     recorded = manifest.get("update_executor")
     if recorded not in get_args(UpdateExecutor):
-        raise CheckpointError(f"the checkpoint's updates are computed by {recorded!r:.80}, which is unknown here")
+        raise CheckpointError(f"the checkpoint names the unknown update executor {recorded!r:.80}")
     return cast("UpdateExecutor", recorded)
 
 
@@ -110,16 +110,16 @@ def load_policy(trainee: Trainee, content: Content) -> None:
         target = f"targets/{trainee.name}"
         if trainee.learner.target() is None:
             if target in content.tensors:
-                raise ValueError(f"it has a target network of {trainee.name}, and the algorithm has none")
+                raise ValueError(f"it has a target network of {trainee.name}, but the algorithm has none")
         elif target not in content.tensors:
             raise ValueError(
-                f"it has no target network of {trainee.name}, and the algorithm keeps one; a stage that begins after "
-                "another takes over what both have"
+                f"it lacks the target network of {trainee.name}, which the algorithm needs; to take over only "
+                "the parameters that both have, use a stage that starts after another"
             )
         else:
             trainee.learner.load_target(parameters.from_named(finite_tensors(content, target)))
     except (KeyError, ValueError) as error:
-        raise CheckpointError(f"the checkpoint does not fit this env and network: {error}") from error
+        raise CheckpointError(f"the checkpoint does not match this env and network: {error}") from error
     trainee.learner.load_flat(flat)
 
 
@@ -140,7 +140,7 @@ def load_policy_in_part(trainee: Trainee, content: Content) -> None:
             found = finite_tensors(content, target) if target in content.tensors else {}
             learner.load_target(_in_common(parameters, flat, found) if found else flat)
     except (KeyError, ValueError) as error:
-        raise CheckpointError(f"the checkpoint does not fit this env and network: {error}") from error
+        raise CheckpointError(f"the checkpoint does not match this env and network: {error}") from error
     learner.load_flat(flat)
 
 
@@ -159,7 +159,7 @@ def _in_common(
     bare = {name.removeprefix(ACTOR_CRITIC): tensor for name, tensor in named.items()}
     common = {places[name]: tensor for name, tensor in bare.items() if name in places}
     if not common:
-        raise ValueError(f"it has no parameter of this policy, such as {next(iter(own))}")
+        raise ValueError(f"it has none of this policy's parameters, such as {next(iter(own))}")
     return parameters.from_named({**own, **common})
 
 
@@ -172,8 +172,8 @@ def load_optimizer(trainee: Trainee, content: Content) -> None:
     stem = f"optimizers/{trainee.name}"
     if stem not in content.tensors:
         raise CheckpointError(
-            f"the checkpoint has no {stem}: it holds a policy alone, which can act, and from which a new run can "
-            "start (rlrun train --from)"
+            f"the checkpoint has no {stem}, because it contains only a policy: it can act, or be the start of "
+            "a new run (rlrun train --from)"
         )
     try:
         named = finite_tensors(content, stem)
@@ -185,7 +185,7 @@ def load_optimizer(trainee: Trainee, content: Content) -> None:
                 found = f"{named[name].dtype} {named[name].shape}, not {own.dtype} {own.shape}"
                 raise ValueError(f"{name} is {found}")
     except (KeyError, ValueError) as error:
-        raise CheckpointError(f"the checkpoint's {stem} does not fit this network: {error}") from error
+        raise CheckpointError(f"the checkpoint's {stem} does not match this network: {error}") from error
     trainee.learner.load_optimizer_state(named)
 
 
@@ -210,9 +210,9 @@ def finite(tensor: NDArray[Any], name: str) -> NDArray[np.float32]:
         ValueError: The tensor is not float32, or has numbers that are not finite.
     """
     if tensor.dtype != np.float32:
-        raise ValueError(f"{name} is of {tensor.dtype}, not of float32")
+        raise ValueError(f"{name} has dtype {tensor.dtype}, not float32")
     if not np.isfinite(tensor).all():
-        raise ValueError(f"{name} has numbers that are not finite")
+        raise ValueError(f"{name} contains NaN or infinite numbers")
     return tensor
 
 
@@ -225,10 +225,10 @@ def sections_of(content: Content) -> dict[str, Any]:
     sections = content.state
     trainees = sections.get("trainees")
     if not isinstance(trainees, dict):
-        raise CheckpointError("the checkpoint has no sections of its trainees")
+        raise CheckpointError("the checkpoint has no state of its policies")
     owned = {f"{kind}/{name}" for name in trainees for kind in TENSOR_KINDS}
     if unknown := ", ".join(stem for stem in content.tensors if stem not in owned):
-        raise CheckpointError(f"the checkpoint has tensors of {unknown}, which belong to none of its trainees")
+        raise CheckpointError(f"the checkpoint has tensors of {unknown}, which belong to none of its policies")
     return sections
 
 
@@ -268,7 +268,7 @@ def loading(path: object, undo: Callable[[], None]) -> Iterator[None]:
     except BaseException as error:
         undo()
         if isinstance(error, UsageError) and not isinstance(error, CompilerMissing):
-            raise CheckpointError(f"{path}: its spec cannot be used here: {error}") from error
+            raise CheckpointError(f"{path}: its spec is not valid: {error}") from error
         if isinstance(error, CheckpointError):
             raise CheckpointError(f"{path}: {error}") from error
         raise
@@ -313,20 +313,20 @@ def saved_training(
                 used["evaluation"] = None
             refuse_risks(spec_risks(used), f"{path}: the checkpoint")
         if type(seed) is not int or seed < 0:
-            raise ValueError(f"its seed is {seed!r:.80}")
+            raise ValueError(f"invalid seed {seed!r:.80}")
         judged_in = evaluation_env(content.spec)
         policies = saved_policies(content.spec)
         actions = action_kind_of(content.manifest)
     except (KeyError, TypeError, ValueError, AttributeError, UsageError) as error:
-        missing = f"it does not say its {error}" if isinstance(error, KeyError) else str(error)
-        raise CheckpointError(f"{path}: its spec is not one of a checkpoint: {missing}") from error
+        missing = f"the key {error} is missing" if isinstance(error, KeyError) else str(error)
+        raise CheckpointError(f"{path}: its spec is not valid for a checkpoint: {missing}") from error
     if not all(isinstance(algorithm, trained_by) for algorithm in policies.algorithms.values()):
         found = policies.title if len(policies.algorithms) > 1 else type(policies.first).__name__
-        raise CheckpointError(f"{path}: a checkpoint of {found}, not of {trained_by.__name__}")
+        raise CheckpointError(f"{path}: is a checkpoint of {found}, not of {trained_by.__name__}")
     if env is None and is_unnamed(saved.id):
         raise CheckpointError(
-            f"{path}: its env {saved.id} was passed as a Python object that has no import name: pass it again, "
-            "Training.restore(path, env=...)"
+            f"{path}: its env {saved.id} was passed as a Python object without an import path: pass it again, "
+            "as Training.restore(path, env=...)"
         )
     world = saved if env is None else replaced_env(saved, env)
     return SavedTraining(policies, world, seed, actions, judged_in if eval_env is None else env_config(eval_env))
@@ -340,7 +340,7 @@ def action_kind_of(manifest: Mapping[str, Any]) -> ActionKind:
     """
     recorded = manifest.get("actions")
     if recorded not in ACTION_KINDS:
-        raise ValueError(f"its actions are {recorded!r:.80}, not {' or '.join(ACTION_KINDS)}")
+        raise ValueError(f"actions must be {' or '.join(ACTION_KINDS)}, not {recorded!r:.80}")
     return cast("ActionKind", recorded)
 
 
@@ -366,7 +366,7 @@ def evaluation_env(spec: Mapping[str, Any]) -> EnvConfig | None:
     """
     evaluation = spec.get("evaluation") or {}
     if not isinstance(evaluation, Mapping):
-        raise ValueError(f"its evaluation is {evaluation!r:.80}")
+        raise ValueError(f"evaluation must be a mapping, not {evaluation!r:.80}")
     return EnvConfig.parse(evaluation["env"]) if evaluation.get("env") else None
 
 
@@ -378,7 +378,7 @@ def validated_settings(spec: Mapping[str, Any]) -> dict[str, Any]:
     """
     config = spec.get("config")
     if not isinstance(config, dict):
-        raise CheckpointError(f"the checkpoint's spec has no config, but {config!r:.80}")
+        raise CheckpointError(f"config in the checkpoint's spec must be a mapping, not {config!r:.80}")
     refuse_huge_numbers(config)
     return config
 
@@ -397,4 +397,4 @@ def refuse_huge_numbers(value: Any) -> None:
         for item in value.values() if isinstance(value, dict) else value:
             refuse_huge_numbers(item)
     elif isinstance(value, int) and abs(value) > LARGEST_NUMBER:
-        raise CheckpointError(f"the checkpoint's spec has a setting that is {value}")
+        raise CheckpointError(f"a setting in the checkpoint's spec is too large: {value}")

@@ -90,7 +90,7 @@ class SavedOpponent:
             if weights.filters:
                 behavior.filter(empty_batch(spaces.observation, 1))
         except (LookupError, TypeError, ValueError, ArithmeticError) as error:
-            raise UsageError(f"does not fit agents with {spaces}: {error}") from error
+            raise UsageError(f"does not match agents with {spaces}: {error}") from error
         return FrozenPolicy(policy.behavior, weights, self.to_data())
 
 
@@ -143,7 +143,7 @@ def copied_opponents(sections: Mapping[str, Any]) -> dict[str, SavedOpponent]:
         CheckpointError: The section is malformed.
     """
     state = section_state(sections, "league")
-    with checkpointing.refusing("section of its league"):
+    with checkpointing.refusing("league section"):
         return {
             str(path): SavedOpponent(
                 algorithm=str(own["algorithm"]),
@@ -168,7 +168,7 @@ def _chosen(path: Path, asked: str, names: list[str]) -> str:
         UsageError: There is no policy with this name, or there are several and none is named.
     """
     if asked and asked not in names:
-        raise UsageError(f"{path} has no policy '{asked}'{did_you_mean(asked, names)}; it has {', '.join(names)}")
+        raise UsageError(f"{path} has no policy '{asked}', only {', '.join(names)}{did_you_mean(asked, names)}")
     if not asked and len(names) > 1:
-        raise UsageError(f"{path} holds {len(names)} policies: name one, for instance {path}:{names[0]}")
+        raise UsageError(f"{path} contains {len(names)} policies: name one, such as {path}:{names[0]}")
     return asked or names[0]

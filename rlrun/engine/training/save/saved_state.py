@@ -36,7 +36,7 @@ def new_policies(policies: Policies, spec: Mapping[str, Any]) -> frozenset[str] 
     try:
         before = checkpointing.saved_policies(spec)
     except (KeyError, TypeError, AttributeError, UsageError) as error:
-        raise CheckpointError(f"the checkpoint's policies cannot be read: {error}") from error
+        raise CheckpointError(f"cannot read the checkpoint's policies: {error}") from error
     kinds = {policy: type(algorithm) for policy, algorithm in before.algorithms.items()}
     new = {policy for policy, algorithm in policies.algorithms.items() if kinds.get(policy) is not type(algorithm)}
     same_roles = before.roles == policies.roles
@@ -74,10 +74,10 @@ def load(
     }
     for policy, own in owned.items():
         learner = section_state(own, "learner")
-        with checkpointing.refusing("section of its learner"):
+        with checkpointing.refusing("learner section"):
             running.branches[policy].trainee.learner.load_state(learner)
     _load_counts(running, saved, new or ())
-    with checkpointing.refusing("section of its training"):
+    with checkpointing.refusing("training section"):
         running.iteration, running.time_total_s = as_count(state["iteration"]), float(state["time_total_s"])
         running.unsaved = tuple(state.get("unsaved", ()))  # a policy alone has none
     running.results.reset_counts()
@@ -92,10 +92,10 @@ def load(
         running.workers.order(Orders(env_kwargs=running.curriculum.kwargs))
     running.broadcast()
     if running.hooks is not None and "hooks" in saved:
-        with checkpointing.refusing("section of its hooks"):
+        with checkpointing.refusing("hooks section"):
             running.hooks.load_state(section_state(saved, "hooks"))
     if running.output is not None and "output" in saved:
-        with checkpointing.refusing("section of its output"):
+        with checkpointing.refusing("output section"):
             running.output.load_state(section_state(saved, "output"))
     if new is None:
         _load_places(running, saved, state, owned)
@@ -112,9 +112,9 @@ def _load_places(
     """Restores the workers' env states (by replayed episodes) and the dataflows."""
     workers = section_state(saved, "workers")
     flows = {policy: section_state(own, "flow") for policy, own in owned.items()}
-    with checkpointing.refusing("section of its workers"):
+    with checkpointing.refusing("workers section"):
         running.env_slots_restarted = running.workers.load_state(workers)
-    with checkpointing.refusing("section of its flow"):
+    with checkpointing.refusing("flow section"):
         for policy, branch in running.branches.items():
             if branch.flow is not None:
                 branch.flow.load_state(flows[policy], without=branch.shared)
@@ -145,7 +145,7 @@ def _load_league(league: League, saved: Mapping[str, Any], *, is_new: bool) -> N
     if is_new:
         return
     state = section_state(saved, "league")
-    with checkpointing.refusing("section of its league"):
+    with checkpointing.refusing("league section"):
         league.load_state(state)
 
 
@@ -197,7 +197,7 @@ def adopt(running: RunningTraining, content: Content) -> None:
     saved = checkpointing.sections_of(content)
     for policy, branch in running.branches.items():
         own = _load_trainee(running, content, saved, policy, for_training=True)
-        with checkpointing.refusing("section of its learner"):
+        with checkpointing.refusing("learner section"):
             branch.trainee.learner.adopt_state(section_state(own, "learner"))
     _load_counts(running, saved)
     running.results.reset_counts()
@@ -224,13 +224,13 @@ def _load_counts(running: RunningTraining, saved: Mapping[str, Any], new: Collec
     """Loads the counts of env steps and episodes, except those of new policies."""
     workers, training = (section_state(saved, owner) for owner in ("workers", "training"))
     counts, results = running.workers.counts, running.results
-    with checkpointing.refusing("section of its workers"):
+    with checkpointing.refusing("workers section"):
         counts.env_steps = as_count(workers["env_steps"])
         if results.agents is not None:
             counts.load_agent_steps(workers)
             for policy in new:
                 counts.agent_steps.pop(policy, None)
-    with checkpointing.refusing("section of its training"):
+    with checkpointing.refusing("training section"):
         results.episodes.load_state(training["episodes"])
         if results.agents is not None:
             results.agents.load_state(training["agents"], new)
@@ -238,7 +238,7 @@ def _load_counts(running: RunningTraining, saved: Mapping[str, Any], new: Collec
 
 def _load_filters(running: RunningTraining, own: Mapping[str, Any], policy: str) -> None:
     trainee, acting = running.branches[policy].trainee, running.acting[policy]
-    with checkpointing.refusing("section of its filters"):
+    with checkpointing.refusing("filters section"):
         trainee.filters.load_state(section_state(own, "filters"))
         acting.refresh()
         if trainee.filters.moments:  # raises where they are of other observations

@@ -42,13 +42,13 @@ def section_state(sections: Mapping[str, Any], owner: str) -> dict[str, Any]:
         found = sections[owner]
         version, state = found["version"], found["state"]
     except (KeyError, TypeError) as error:
-        raise CheckpointError(f"the checkpoint has no section of its {owner}") from error
+        raise CheckpointError(f"the checkpoint has no state of its {owner}") from error
     if type(version) is not int or not isinstance(state, dict):
-        raise CheckpointError(f"the checkpoint's section of its {owner} is none")
+        raise CheckpointError(f"the checkpoint's state of its {owner} is invalid")
     if version != SECTION_VERSIONS[owner]:
         raise CheckpointError(
-            f"the checkpoint's section of its {owner} has version {version}, and this rlrun reads "
-            f"version {SECTION_VERSIONS[owner]}"
+            f"the checkpoint's state of its {owner} has version {version}, but this rlrun reads version "
+            f"{SECTION_VERSIONS[owner]}"
         )
     return dict(state)
 

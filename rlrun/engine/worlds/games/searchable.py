@@ -137,22 +137,25 @@ def _check(name: str, original: Searchable, num_actions: int) -> None:
     while clone.result is None and len(actions) < CHECKED_ACTIONS:
         legal = clone.legal()
         if legal.shape != (num_actions,) or not legal.any():
-            _refuse(name, f"legal() returned {legal!r}, not which of {num_actions} actions are, one of them at least")
+            _refuse(name, f"legal() must return which of {num_actions} actions are legal, at least one, not {legal!r}")
         actions.append(int(generator.choice(np.flatnonzero(legal))))
         clone.play(actions[-1])
         seen_by_clone.append(clone.observe())
     difference = _difference(original.observe(), shown, 0.0)
     if difference or original.result is not None:
         changed = difference or "it has ended"
-        _refuse(name, f"a clone is not independent: {len(actions)} actions in it changed its original: {changed}")
+        _refuse(name, f"a clone is not independent: {len(actions)} actions in it changed the original: {changed}")
     for number, (action, seen) in enumerate(zip(actions, seen_by_clone, strict=True), 1):
-        for what, position, tolerance in (("its original", original, 0.0), ("one made by at()", made, _TOLERANCE)):
+        for what, position, tolerance in (
+            ("its original", original, 0.0),
+            ("a game created by at()", made, _TOLERANCE),
+        ):
             position.play(action)
             if difference := _difference(seen, position.observe(), tolerance):
-                _refuse(name, f"after {number} equal actions a clone and {what} differ: they show {difference}")
-    for what, position in (("its original", original), ("one made by at()", made)):
+                _refuse(name, f"after {number} equal actions, a clone and {what} differ: {difference}")
+    for what, position in (("its original", original), ("a game created by at()", made)):
         if (position.result is None) != (clone.result is None):
-            _refuse(name, f"after {len(actions)} equal actions one game has ended of a clone and {what}")
+            _refuse(name, f"after {len(actions)} equal actions, only one of a clone and {what} has ended")
 
 
 def _difference(mine: Tree, theirs: Tree, tolerance: float) -> str:
@@ -162,9 +165,9 @@ def _difference(mine: Tree, theirs: Tree, tolerance: float) -> str:
         differs = np.argwhere(~np.isclose(first, second, rtol=0.0, atol=tolerance, equal_nan=True))
         if len(differs):
             place = tuple(differs[0].tolist())
-            return f"{first[place]} and {second[place]} at {list(place)} of what is observed"
+            return f"{first[place]} and {second[place]} at index {list(place)} of the observation"
     return ""
 
 
 def _refuse(name: str, reason: str) -> None:
-    raise EnvironmentUnusable(f"env {name} cannot be searched in: {reason}")
+    raise EnvironmentUnusable(f"env {name} does not support tree search: {reason}")

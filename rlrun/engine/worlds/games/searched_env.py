@@ -45,10 +45,10 @@ class SearchedEnv(World):
         self._env = self._make()
         missing = [name for name in METHODS if name not in dir(self._env)]
         if missing:
-            raise EnvironmentUnusable(f"env {env} cannot be searched in: it has no {', '.join(missing)}")
+            raise EnvironmentUnusable(f"env {env} does not support tree search: it has no {', '.join(missing)}")
         if not isinstance(self._env.action_space, Discrete):
             raise EnvironmentUnusable(
-                f"env {env} cannot be searched in: its actions are {self._env.action_space}, not Discrete"
+                f"env {env} does not support tree search: its actions must be Discrete, not {self._env.action_space}"
             )
 
     @override

@@ -51,7 +51,7 @@ class Asha:
         """
         if not (0 < grace_period <= max_t and reduction_factor > 1 and brackets >= 1):
             raise ValueError(
-                f"must be 0 < grace_period ({grace_period:g}) <= max_t ({max_t:g}), "
+                f"must have 0 < grace_period ({grace_period:g}) <= max_t ({max_t:g}), "
                 f"reduction_factor ({reduction_factor:g}) > 1 and brackets ({brackets}) >= 1"
             )
         self._max_t = max_t
@@ -84,7 +84,7 @@ class Asha:
     def on_result(self, trial: str, time: float, score: float | None) -> Decision:
         """Compares a trial's first result at or past a rung with the results of other trials at that rung."""
         if time >= self._max_t:
-            return Decision("stop", f"asha: has reached {self._measure.moment(time)}, its limit")
+            return Decision("stop", f"asha: reached its limit of {self._measure.moment(time)}")
         previous = self._furthest.get(trial, -math.inf)
         if time <= previous:
             return CONTINUE  # a repeated result after a resume

@@ -58,7 +58,7 @@ class HyperBand:
         """
         if not (0 < grace_period <= max_t and reduction_factor > 1 and trials >= 0):
             raise ValueError(
-                f"must be 0 < grace_period ({grace_period:g}) <= max_t ({max_t:g}), "
+                f"must have 0 < grace_period ({grace_period:g}) <= max_t ({max_t:g}), "
                 f"reduction_factor ({reduction_factor:g}) > 1 and trials ({trials}) >= 0"
             )
         self._trials = trials
@@ -83,7 +83,7 @@ class HyperBand:
         if trial in self._bracket_of:
             return
         if len(self._bracket_of) == self._trials:
-            raise ValueError(f"{trial} is one more than the {self._trials} trials that were announced")
+            raise ValueError(f"{trial} exceeds the {self._trials} expected trials")
         if not self._brackets or self._brackets[-1].is_full:
             plan = self.plans[len(self._brackets) % len(self.plans)]
             size = min(plan.places[0], self._trials - len(self._bracket_of))
@@ -105,13 +105,13 @@ class HyperBand:
         if trial in bracket.stopped:
             return Decision("stop", bracket.stopped[trial], rung=rung)
         if time >= rungs[-1]:
-            reason = f"{self._name}: has reached {self._measure.moment(time)}, its limit"
+            reason = f"{self._name}: reached its limit of {self._measure.moment(time)}"
             return Decision("stop", reason, rung=rung)
         if time < rungs[bracket.level]:
             return Decision("continue", rung=rung)
         here = sum(1 for other in bracket.alive if bracket.has_reached(other))
         expected = len(bracket.alive) + bracket.size - len(bracket.members)
-        reason = f"{self._name}: waits at {self._measure.moment(time)}, where {here} of {expected} trials are"
+        reason = f"{self._name}: waiting at {self._measure.moment(time)} ({here} of {expected} trials have arrived)"
         return Decision("wait", reason, rung=rung)
 
     def remove(self, trial: str) -> None:

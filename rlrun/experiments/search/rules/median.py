@@ -33,7 +33,7 @@ class Median:
     def __init__(self, *, grace_period: float, min_samples_required: int = 3, measure: Measure) -> None:
         if grace_period < 0 or min_samples_required < 1:
             raise ValueError(
-                f"must be grace_period ({grace_period:g}) >= 0 and min_samples_required ({min_samples_required}) >= 1"
+                f"must have grace_period ({grace_period:g}) >= 0 and min_samples_required ({min_samples_required}) >= 1"
             )
         self._grace_period = grace_period
         self._min_samples_required = min_samples_required
@@ -61,8 +61,8 @@ class Median:
         measure = self._measure
         return Decision(
             "stop",
-            f"median: {measure.value(mine.best)} at best by {measure.moment(time)} is {measure.worse_than} "
-            f"{measure.value(middle)}, the median of {len(means)} other trials' means",
+            f"median: the best value up to {measure.moment(time)}, {measure.value(mine.best)}, is "
+            f"{measure.worse_than} {measure.value(middle)}, the median of {len(means)} other trials' means",
         )
 
     def remove(self, trial: str) -> None:

@@ -85,7 +85,7 @@ class Populations:
         self._released: dict[str, Decision] = {}
         known = newest_records(self._history)
         for trial in trials:
-            assert trial.population is not None, "a trial of a population knows its population"
+            assert trial.population is not None, "a trial of a population must have a population number"
             members = self._populations.setdefault(trial.population, [])
             member = _Member(trial.name, trial.population, len(members), dict(initial[trial.name]))
             if trial.name in known:
@@ -190,7 +190,7 @@ class Populations:
             parent = best[int(draws.integers(len(best)))] if best else None
             must_copy = member.has_diverged
             if parent is None and must_copy:
-                self._released[member.trial] = Decision("stop", "it has diverged, and there is no member to copy")
+                self._released[member.trial] = Decision("stop", "it diverged, and no other member can be copied")
                 continue
             pays = parent is not None and member in worst and _rank(parent) > _rank(member)
             if parent is None or parent is member or not (pays or must_copy):
@@ -237,7 +237,7 @@ class Populations:
             if isinstance(self._settings, PbtConfig):
                 params, how = explore(self._settings, parent.params, draws)
             else:
-                assert parent.score is not None, "a member without a score is no parent"
+                assert parent.score is not None, "a member without a score cannot be a parent"
                 score = self._sign * parent.score
                 history = [line for line in self._history if line.population == population]
                 params = dict(modelled(self._settings, history, generation, score, taken, draws))

@@ -153,8 +153,8 @@ class JournaledSearcher:
                 return attempt, values
             if not self._refused:
                 self._refused = True
-                self._notes.append(f"a suggested configuration was refused and another one drawn: {refusal}")
-        raise UsageError(f"{ATTEMPTS} suggested configurations in a row were refused; the last one: {refusal}")
+                self._notes.append(f"replaced an invalid suggestion of the searcher: {refusal}")
+        raise UsageError(f"{ATTEMPTS} suggestions in a row were invalid; the last one: {refusal}")
 
     def _propose(self, number: int, attempt: int) -> Configuration:
         """Suggests a configuration as a function of the history, the seed, the number and the attempt."""
@@ -176,7 +176,7 @@ class JournaledSearcher:
         head, *events = lines
         if differing := [name for name in {**head, **self._head} if head.get(name) != self._head.get(name)]:
             raise UsageError(
-                f"{self._path}: the search that it records has another {', '.join(differing)}; start a new run"
+                f"{self._path}: was recorded by a search with a different {', '.join(differing)}; start a new run"
             )
         last = max((place for place, event in enumerate(events) if "suggest" in event), default=-1)
         history = self.history
@@ -186,8 +186,8 @@ class JournaledSearcher:
                     recorded = {each.location: each.read(values[each.name]) for each in self._dimensions}
                     if place == last and self._propose(number, attempt) != recorded:
                         self._notes.append(
-                            "the searcher would not suggest again what it suggested before (another version of it?); "
-                            "the earlier suggestion is kept"
+                            "the searcher's suggestions differ from the recorded ones, perhaps because its "
+                            "version changed; keeping the recorded suggestion"
                         )
                     history.configurations[number], history.began[number] = recorded, moment
                 case {"observe": int(number), "budget": budget, "score": score}:
@@ -195,7 +195,7 @@ class JournaledSearcher:
                 case {"complete": int(number), "score": score, "at": moment}:
                     history.scores[number], history.ended[number] = score, moment
                 case _:
-                    raise UsageError(f"{self._path}:{place + 2}: cannot be understood: {event}")
+                    raise UsageError(f"{self._path}:{place + 2}: cannot parse: {event}")
 
     def _read(self) -> list[dict[str, Any]]:
         """Loads the journal; a last line truncated by a kill is removed."""
@@ -210,7 +210,7 @@ class JournaledSearcher:
             try:
                 lines.append(load_json(line))
             except ValueError as error:
-                raise UsageError(f"{self._path}:{number}: cannot be understood: {error}") from None
+                raise UsageError(f"{self._path}:{number}: cannot parse: {error}") from None
         return lines
 
     def _append(self, event: Mapping[str, Any]) -> None:

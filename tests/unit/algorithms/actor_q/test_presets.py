@@ -293,12 +293,24 @@ def test_layers_that_do_not_go_together_are_refused(wording) -> None:
     for settings, reason in (
         ({"model": {"batch_renorm": True}}, "model.batch_renorm needs joint_targets"),
         ({"joint_targets": True, "model": {"core": "gru"}}, "leave model.core null"),
-        ({"joint_targets": True, "num_quantiles": 5}, "num_quantiles and joint_targets exclude each other"),
-        ({"critic_dropout": 0.1, "model": {"core": "gru"}}, "plain dense layers alone drop units"),
+        (
+            {"joint_targets": True, "num_quantiles": 5},
+            (
+                "num_quantiles and joint_targets cannot be combined, because quantile critics use target networks; "
+                "set only one"
+            ),
+        ),
+        (
+            {"critic_dropout": 0.1, "model": {"core": "gru"}},
+            "critic_dropout works only with plain dense layers; leave out model.core and residual",
+        ),
         ({"critic_dropout": 1.0}, "critic_dropout"),
-        ({"model": {"residual": True, "normalization": "layer"}}, "normalise by themselves"),
-        ({"model": {"residual": True, "hiddens": [4, 8]}}, r"all hiddens are of one width, not \[4, 8\]"),
-        ({"joint_targets": True, "model": {"residual": True, "batch_renorm": True}}, "exclude each other and a core"),
+        ({"model": {"residual": True, "normalization": "layer"}}, "include normalization"),
+        ({"model": {"residual": True, "hiddens": [4, 8]}}, r"all hiddens must have the same width, not \[4, 8\]"),
+        (
+            {"joint_targets": True, "model": {"residual": True, "batch_renorm": True}},
+            "batch_renorm, residual and model.core cannot be combined; choose one",
+        ),
     ):
         with pytest.raises(SpecError, match=reason):
             ExtendedSAC(**settings)

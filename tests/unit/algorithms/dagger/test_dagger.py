@@ -164,10 +164,14 @@ def test_a_class_is_made_for_each_episode_so_that_runs_and_resumes_have_the_same
 @pytest.mark.parametrize(
     ("expert", "error", "words"),
     [
-        (None, UsageError, "set config.expert to a function or a checkpoint"),
+        (
+            None,
+            UsageError,
+            "config.expert is missing: set it to a function or a checkpoint that supplies the expert's actions",
+        ),
         (f"{HERE}:push_bach", UsageError, r"the expert '.*' does not exist: .* has no 'push_bach'; .*push_back"),
         (f"{HERE}:give_up", TrainingFailed, r"(?s)the expert .*give_up raised:.*no idea"),
-        (f"{HERE}:always_seven", TrainingFailed, r"must return an action of Discrete\(2\), not 7"),
+        (f"{HERE}:always_seven", TrainingFailed, r"must return an action in Discrete\(2\), got 7"),
     ],
 )
 def test_experts_that_are_of_no_use_are_named(expert: str | None, error: type[Exception], words: str) -> None:

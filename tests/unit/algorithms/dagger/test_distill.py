@@ -76,8 +76,14 @@ def test_a_student_that_sees_less_comes_close_to_its_teacher_and_resumes_bit_for
 @pytest.mark.parametrize(
     ("algorithm", "words"),
     [
-        (rlrun.DQN, "drawn from a distribution as those of ppo are, not by DiscreteActions and EpsilonGreedy"),
-        (BALANCE, "name a checkpoint; dagger learns from a function"),
+        (rlrun.DQN, "samples from an action distribution, as ppo does, not DiscreteActions with EpsilonGreedy"),
+        (
+            BALANCE,
+            (
+                "distill needs a teacher with action distributions: name a checkpoint. To learn from a function, use "
+                "dagger"
+            ),
+        ),
         (None, "set config.expert"),
     ],
 )

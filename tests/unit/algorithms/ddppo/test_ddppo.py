@@ -97,12 +97,12 @@ def test_a_change_of_schedules_reaches_the_learner_beside_the_worker():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"asynchronous": True}, "'asynchronous' cannot be set here: the workers learn in step"),
-        ({"num_gpus": 1}, "'num_gpus' cannot be set here: the workers learn, on CPUs"),
-        ({"num_learners": 2}, "'num_learners' cannot be set here: the workers learn, on CPUs"),
+        ({"asynchronous": True}, "'asynchronous' cannot be set here: the rollout workers learn in lockstep"),
+        ({"num_gpus": 1}, "'num_gpus' cannot be set here: the rollout workers learn, on CPUs"),
+        ({"num_learners": 2}, "'num_learners' cannot be set here: the rollout workers learn, on CPUs"),
         ({"max_worker_restarts": 1}, "'max_worker_restarts' cannot be set here: the others cannot continue"),
-        ({"num_workers": 70}, r"minibatch_size \(64\) must not be below num_workers"),
-        ({"rollout_fragment_length": 10, "num_workers": 2}, "leave rollout_fragment_length out, or .* to 160"),
+        ({"num_workers": 70}, r"minibatch_size \(64\) must be at least num_workers"),
+        ({"rollout_fragment_length": 10, "num_workers": 2}, "leave out rollout_fragment_length, or .* to 160"),
     ],
     ids=str,
 )

@@ -137,10 +137,16 @@ def test_epsilon_is_0_with_exploration_of_another_kind_unless_it_is_given():
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"noisy": True, "exploration": "parameter_noise"}, "both put noise on parameters"),
-        ({"dueling": True, "model": {"module": "my:Net"}}, "dueling needs rlrun's own network"),
+        (
+            {"noisy": True, "exploration": "parameter_noise"},
+            "noisy and exploration: parameter_noise both add noise to parameters; leave one out",
+        ),
+        (
+            {"dueling": True, "model": {"module": "my:Net"}},
+            "dueling does not work with a custom network: set it to false, or leave out model.module",
+        ),
         ({"distribution": "c51", "v_min": 1, "v_max": 1}, r"v_min \(1\) below v_max \(1\)"),
-        ({"distribution": "c51", "num_atoms": 1}, r"num_atoms \(1\) of 2 or more"),
+        ({"distribution": "c51", "num_atoms": 1}, r"num_atoms \(1\) of at least 2"),
     ],
 )
 def test_settings_that_do_not_fit_together_are_refused(config, message):

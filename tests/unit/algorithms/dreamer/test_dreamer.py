@@ -307,9 +307,9 @@ def test_imagined_rewards_on_a_tiny_lake_are_the_true_ones_within_0_05() -> None
     [
         ({"num_bins": 64}, "odd number"),
         ({"compile": True}, "step by step"),
-        ({"replay": {"burn_in": 5}}, "stored with its first step"),
+        ({"replay": {"burn_in": 5}}, "sequences start from the latent state stored with their first step"),
         ({"replay": {"sampling": "prioritized"}}, "sampled uniformly"),
-        ({"model": {"core": "lstm"}}, "latent state is its core"),
+        ({"model": {"core": "lstm"}}, "the world model's latent state takes the place of a core"),
         ({"normalize_observations": True}, "symlog"),
     ],
 )

@@ -167,10 +167,10 @@ def test_the_covariance_stays_positive_definite() -> None:
     ("name", "value", "said"),
     [
         ("mean", np.zeros(4), r"mean is float64 \(4,\), not float64 \(3,\)"),
-        ("covariance", np.full((3, 3), np.nan), "covariance has numbers that are not finite"),
-        ("sigma", "text", "sigma is 'text', no finite number"),
+        ("covariance", np.full((3, 3), np.nan), "covariance contains NaN or infinite numbers"),
+        ("sigma", "text", "sigma must be a finite number, not 'text'"),
         ("sigma", -1.0, "step size is -1.0"),
-        ("generation", -1, "-1 is no count"),
+        ("generation", -1, "-1 is not a count"),
         ("more", 1, "has mean, sigma, covariance, generation, sigma_path, path, axes, lengths, more"),
     ],
 )

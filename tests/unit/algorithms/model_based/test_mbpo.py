@@ -109,10 +109,16 @@ def test_without_a_temperature_that_is_learned_nobody_asks_for_it() -> None:
     [
         ({"real_ratio": 0.01}, "real_ratio: 0.01 of 32 transitions is none"),
         ({"replay": {"sampling": "prioritized"}}, "drawn uniformly"),
-        ({"model": {"core": "gru"}}, "have recurrent networks"),
-        ({"learning_starts": 5}, "learning_starts: a model is fitted to 20 transitions"),
-        ({"n_step": 3}, "imagined transitions are of single steps"),
-        ({"normalize_observations": True}, "normalises them itself"),
+        (
+            {"model": {"core": "gru"}},
+            (
+                "only on-policy algorithms, sac, redq, tqc, ddpg, td3, r2d2, r2d3, vdn, qmix, es, ars, cmaes, cem "
+                "and bc support recurrent networks"
+            ),
+        ),
+        ({"learning_starts": 5}, "learning_starts must be at least 20"),
+        ({"n_step": 3}, "imagined transitions span single steps"),
+        ({"normalize_observations": True}, "the ensemble normalizes observations itself"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_its_reason(settings: dict[str, Any], message: str) -> None:

@@ -115,8 +115,8 @@ def test_episodes_that_are_too_few_are_in_several_pairs_each_and_those_held_out_
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        ({"held_out": 2}, "has 4 episodes, and 2 pairs held out and one to learn from need 6"),
-        ({"length": 3}, r"of 5 steps is longer than .*seq_len \(3\)"),
+        ({"held_out": 2}, "has 4 episodes, but 2 held-out pairs and one training pair need 6"),
+        ({"length": 3}, r"has 5 steps, more than .*seq_len \(3\)"),
     ],
 )
 def test_too_few_episodes_or_too_long_ones_are_refused(wanted: dict[str, int], message: str, tmp_path: Path) -> None:

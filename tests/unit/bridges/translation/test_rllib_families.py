@@ -44,7 +44,7 @@ def config_of(run: str, *parts: str) -> Any:
         (
             "input: [a.json, b.json]",
             [{"path": "a-set", "share": 0.5}, {"path": "b-set", "share": 0.5}],
-            "all have the same share of a minibatch here",
+            "rlrun gives all data sets the same share of a minibatch; RLlib weighted them by size",
         ),
         (
             "input: {a.json: 0.25, b.json: 0.75}",

@@ -86,8 +86,8 @@ def test_the_text_is_the_spec_that_is_trained_and_says_each_change_once_in_order
     told = [line for line in text.splitlines() if line.startswith("#")]
     assert told[0] == wording("theirs.yaml", "1.13")
     slight, harmless = (
-        told.index("# Not quite as it was:"),
-        told.index("# Left out, without an effect on what is learned:"),
+        told.index("# Not exactly the same:"),
+        told.index("# Left out without an effect on learning:"),
     )
     said = {line.split(": ")[1].split(" ")[0] for line in told[slight + 1 : harmless]}
     assert said == {"clip_rewards", "model.fcnet_hiddens", "vf_clip_param", "kl_coeff", "num_samples"}
@@ -107,9 +107,9 @@ def test_a_wrong_value_is_told_at_its_place_in_the_file(wording) -> None:
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ("model: {custom_model: mine}", "name a network of one's own as model.module"),
-        ("callbacks: lab.Callbacks", "code of one's own is not taken over"),
-        ("input: /data/*.json", "PPO learns in an env here, not from recorded experience"),
+        ("model: {custom_model: mine}", "name the custom network as model.module"),
+        ("callbacks: lab.Callbacks", "custom code is not translated"),
+        ("input: /data/*.json", "rlrun's PPO learns in an env, not from recorded experience"),
         ("lamda: 0.9", "unknown; did you mean 'lambda'?"),
     ],
 )
@@ -121,7 +121,7 @@ def test_a_key_that_changes_what_is_learned_is_refused_unless_it_may_be_left_out
     assert first.startswith("theirs.yaml:6:")
     assert said in first
     assert advice == wording()
-    assert "# Left out, although it changes what is learned:\n#   line 6: " in text_of(written, lenient=True)
+    assert "# Left out although it affects learning:\n#   line 6: " in text_of(written, lenient=True)
     with wording.raised(SpecError):
         load_experiments([Path("theirs.yaml")])
 
@@ -228,7 +228,7 @@ def test_iterations_become_what_they_are_counted_by(run: str, config: str, stop:
 
 
 def test_a_missing_stop_is_asked_for() -> None:
-    assert "has no stop: say when a trial ends" in text_of("a: {run: PPO, env: CartPole-v1}")
+    assert "has no stop: set when a trial ends, such as stop" in text_of("a: {run: PPO, env: CartPole-v1}")
     with pytest.raises(SpecError, match="stop: is missing"):
         load_experiments([Path("theirs.yaml")])
     (experiment,) = load_experiments([Path("theirs.yaml")], ["stop.env_steps=9"])
@@ -273,18 +273,21 @@ def test_policies_of_a_world_have_the_settings_of_the_experiment() -> None:
     [
         ("a: {run: PPOO, env: CartPole-v1}", "a.run: unknown algorithm 'PPOO'; did you mean 'ppo'?"),
         ("a: {run: IQL, env: CartPole-v1}", "a.run: settings of IQL are not translated"),
-        ("a: {run: QMIX, env: CartPole-v1}", "a.env: 'CartPole-v1' has one agent or was registered by code"),
+        ("a: {run: QMIX, env: CartPole-v1}", "a.env: 'CartPole-v1' has a single agent or was registered by code"),
         (
             "a: {run: PPO, env: ray.rllib.examples.env.x.X}",
-            "X is an env of RLlib's own, which is not here",
+            "X is an env of RLlib that rlrun does not have",
         ),
-        ("a: {run: PPO, env: corridor}", "a.env: 'corridor' was registered by code"),
+        ("a: {run: PPO, env: corridor}", "a.env: 'corridor' was registered in code"),
         ("a: {run: PPO, env: CartPole-v1, stpo: {}}", "a.stpo: unknown key 'stpo'; did you mean 'stop'?"),
-        ("CartPole-v1: {n_timesteps: 9}", "is a file of rl-zoo3: say for which env, by --env; there are: CartPole-v1"),
-        ("a: {algorithm: ppo}", "is no file of RLlib"),
+        ("CartPole-v1: {n_timesteps: 9}", "is an rl-zoo3 file: choose an env with --env, one of: CartPole-v1"),
+        (
+            "a: {algorithm: ppo}",
+            "is not an RLlib file: must be a mapping of names to experiments with the keys run and env",
+        ),
         ("a: {run: PPO, env: CartPole-v1, stop: {episode_reward_mean: x}}", "must be a number, not 'x'"),
         ("a: {run: PPO, env: CartPole-v1, config: {lr: {grid_search: []}}}", "grid_search needs a list of values"),
-        ("a: {run: PPO, env: CartPole-v1, config: {num_workers: x}}", "a value is not of RLlib's kind"),
+        ("a: {run: PPO, env: CartPole-v1, config: {num_workers: x}}", "a value is not valid in RLlib"),
     ],
 )
 def test_what_cannot_be_translated_is_refused_by_name(written: str, said: str) -> None:

@@ -89,7 +89,7 @@ def test_a_card_gives_the_interval_over_all_seeds_and_the_weights_of_the_median_
     assert (found["value"], found["low"], found["high"]) == (expected.value, expected.low, expected.high)
     assert results["weights"] == sorted(means, key=lambda name: means[name])[1]
     assert float(np.mean(returns_of(card / "checkpoint"))) == means[results["weights"]]
-    assert "interval over seeds. Of so few seeds it tends to be too narrow." in (card / "README.md").read_text()
+    assert "interval over seeds. With so few seeds it tends to be too narrow." in (card / "README.md").read_text()
 
 
 def test_the_front_matter_is_that_of_a_model_with_results(card: Path) -> None:
@@ -138,7 +138,7 @@ def test_the_result_of_one_seed_is_never_said_without_saying_so(runs: Path, tmp_
     package.run({"alone": {**POLES, "seeds": 1}}, runs_dir=alone.parent, executor="local")
     done = written(alone.parent, "alone", tmp_path / "card")
     assert done.stdout == wording()
-    assert "> **One seed; no interval.**" in (tmp_path / "card" / "README.md").read_text()
+    assert "> **One seed, so no interval.**" in (tmp_path / "card" / "README.md").read_text()
     metric = front_matter(tmp_path / "card")["model-index"][0]["results"][0]["metrics"][0]
     assert metric["name"] == wording()
     results = json.loads((tmp_path / "card" / "results.json").read_text())
@@ -164,7 +164,10 @@ def test_a_card_is_evaluated_by_its_folder(card: Path) -> None:
 
 
 def test_the_training_of_a_card_cannot_go_on(card: Path) -> None:
-    with pytest.raises(CheckpointError, match="holds a policy alone, which can act"):
+    with pytest.raises(
+        CheckpointError,
+        match="contains only a policy",
+    ):
         Training.restore(card / "checkpoint")
 
 

@@ -169,11 +169,11 @@ def test_sessions_are_bounded_in_number_and_time(wording):
     ("asked", "message"),
     [
         ({"observatoin": [0, 0, 0, 0]}, "unknown key 'observatoin'; did you mean 'observation'?"),
-        ({}, "say either `observation`, or `observations`"),
-        ({"observations": []}, "`observations` is a list of 1 to 4,096 observations"),
-        ({"observations": [[0, 0, 0, 0]] * 4097}, "`observations` is a list of 1 to 4,096 observations"),
+        ({}, "send either `observation`, or `observations` with a list"),
+        ({"observations": []}, "`observations` must be a list of 1 to 4,096 observations"),
+        ({"observations": [[0, 0, 0, 0]] * 4097}, "`observations` must be a list of 1 to 4,096 observations"),
         ({"observations": [[0, 0, 0, 0], [0, 0, 0]]}, "the observation 1 has shape (3,), but its space has (4,)"),
-        ({"observation": [0, 0, 0, 0], "details": 1}, "`details` is true or false, not 1"),
+        ({"observation": [0, 0, 0, 0], "details": 1}, "`details` must be true or false, not 1"),
     ],
 )
 def test_requests_that_make_no_sense_are_refused_by_a_message(dense_server, asked, message):

@@ -394,7 +394,7 @@ def test_a_sparse_file_is_refused_before_it_is_read(checkpoint: Path) -> None:
         with (checkpoint / name).open("r+b") as file:
             file.truncate(size)
         resealed(checkpoint, lambda manifest, size=size: manifest["files"][name].update(bytes=size))
-        told = f"{name} is sparse: of its {size / 1e6:.1f} MB hardly any are on the disk"
+        told = f"{name} is a sparse file: most of its {size / 1e6:.1f} MB are not on disk"
         with pytest.raises(CheckpointCorrupt, match=told):
             verify_checkpoint(checkpoint)
 
@@ -412,7 +412,7 @@ def test_a_file_system_that_does_not_tell_holes_has_no_sparse_files(monkeypatch:
 def test_a_checkpoint_of_a_newer_format_says_who_wrote_it(checkpoint: Path) -> None:
     resealed(checkpoint, lambda data: data.update(format_version=3, rlrun_version="9.1.0"))
     with pytest.raises(
-        CheckpointError, match=r"was written by rlrun 9\.1\.0 in format version 3; this is rlrun"
+        CheckpointError, match=r"written by rlrun 9\.1\.0 in format version 3, but this rlrun"
     ) as caught:
         read_checkpoint(checkpoint)
     assert not isinstance(caught.value, CheckpointCorrupt)
@@ -427,7 +427,7 @@ def test_what_is_no_checkpoint_at_all_is_answered_in_one_line(tmp_path: Path) ->
         "nowhere": "does not exist",
         "file": "not a directory",
         "empty": "not a checkpoint: it has no manifest.json",
-        "web": "not a checkpoint: its manifest.json is something else",
+        "web": "not a checkpoint: its manifest.json is not a checkpoint's manifest",
     }
     for name, message in expected.items():
         with pytest.raises(CheckpointError) as caught:
@@ -532,7 +532,7 @@ def test_a_full_disk_is_explained_and_leaves_earlier_checkpoints_alone(tmp_path:
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT], ids=["disk", "quota"])
 def test_a_full_disk_and_a_used_up_quota_mean_the_same(tmp_path: Path, number: int) -> None:
-    message = r"x: .*: about 0\.0005 MB are needed, .* MB are free there"
+    message = r"x: .*: about 0\.0005 MB are needed, but only .* MB are free"
     where = tmp_path / "not" / "there" / "x"
     with pytest.raises(OutOfResources, match=message), explained_full_disk(where, lambda: 500):
         raise OSError(number, os.strerror(number))

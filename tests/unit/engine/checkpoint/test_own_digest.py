@@ -51,7 +51,7 @@ def test_a_file_of_gigabytes_and_a_folder_are_refused(tmp_path: Path, wording) -
     file = tmp_path / "file"
     with file.open("wb") as sparse:
         sparse.truncate(10**11)
-    with pytest.raises(ValueError, match=f"longer than {MAX_BYTES:,} bytes"):
+    with pytest.raises(ValueError, match=f"larger than {MAX_BYTES:,} bytes"):
         read_verified(file)
     with wording.raised(ValueError):
         read_verified(tmp_path)

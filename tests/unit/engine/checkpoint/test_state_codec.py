@@ -95,8 +95,11 @@ def test_the_state_of_every_numpy_generator_comes_back_exactly() -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ({"workers": {3: "x"}}, "state.workers has the key 3: keys in a checkpoint are strings"),
-        ({"a": [1, object()]}, r"state.a\[1\] is a builtins.object; a checkpoint can hold dicts with string keys"),
+        ({"workers": {3: "x"}}, "state.workers has the key 3: keys in a checkpoint must be strings"),
+        (
+            {"a": [1, object()]},
+            r"state\.a\[1\] is a builtins\.object; checkpoints can store only dicts with string keys",
+        ),
         ({"a": {1, 2}}, "state.a is a builtins.set"),
         ({"a": b"bytes"}, "state.a is a builtins.bytes"),
         ({"a": np.array([object()])}, "state.a is an array of dtype object, which cannot be stored without pickle"),

@@ -36,8 +36,8 @@ def test_rows_of_any_length_along_the_free_axis_are_taken() -> None:
         ({**rows_of_zeros(5), "more": np.zeros((5, 2))}, r"more: float64 \[0, 2\], not none"),
         ({name: rows_of_zeros(5)[name] for name in ("valid", "history")}, r"obs/a: none, not float32"),
         ({**rows_of_zeros(5), "valid": np.ones((5, 2))}, r"valid: float64 \[0, 2\], not bool"),
-        ({**rows_of_zeros(5), "obs": "text"}, "are no rows: 'str' object"),
-        ({}, "are no rows: 'valid'"),
+        ({**rows_of_zeros(5), "obs": "text"}, "rows are invalid: .*'str' object"),
+        ({}, "rows are invalid: .*'valid'"),
     ],
     ids=["width", "slots", "more", "less", "dtype", "text", "nothing"],
 )

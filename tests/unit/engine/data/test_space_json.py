@@ -88,20 +88,20 @@ def test_a_space_of_another_kind_has_no_form(wording) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ([], "is no space"),
-        ({"type": "Graph"}, "its type is one of Box"),
+        ([], "is not a space: its type must be one of"),
+        ({"type": "Graph"}, "its type must be one of Box"),
         ({"type": "Box", "dtype": "float32", "shape": [10**6, 10**6], "low": 0.0, "high": 1.0}, "more than"),
         ({"type": "Box", "dtype": "object", "shape": [], "low": 0.0, "high": 1.0}, "none of the dtypes"),
-        ({"type": "Box", "dtype": "float32", "shape": [2], "low": [0.0], "high": 1.0}, "are no bounds"),
-        ({"type": "Box", "dtype": "float32", "shape": [2], "low": "nan", "high": 1.0}, "is no bound"),
-        ({"type": "Box", "dtype": "float32", "shape": [-2], "low": 0.0, "high": 1.0}, "is no shape"),
-        ({"type": "Discrete", "dtype": "int64", "n": 2.5, "start": 0}, "no whole numbers"),
+        ({"type": "Box", "dtype": "float32", "shape": [2], "low": [0.0], "high": 1.0}, "do not match a Box of shape"),
+        ({"type": "Box", "dtype": "float32", "shape": [2], "low": "nan", "high": 1.0}, "is not a valid bound"),
+        ({"type": "Box", "dtype": "float32", "shape": [-2], "low": 0.0, "high": 1.0}, "is not a shape"),
+        ({"type": "Discrete", "dtype": "int64", "n": 2.5, "start": 0}, "a Discrete with n"),
         ({"type": "Discrete", "dtype": "int64"}, "lacks 'n'"),
         ({"type": "Discrete", "dtype": "int64", "n": 0, "start": 0}, "positive"),
         ({"type": "MultiDiscrete", "dtype": "int64", "nvec": [1.5], "start": [0]}, "whole numbers"),
         ({"type": "MultiBinary", "n": [10**12]}, "more than"),
         ({"type": "Dict", "spaces": 3}, "cannot be read"),
-        ({"type": "Tuple", "spaces": [{"type": "Tuple", "spaces": [3]}]}, "3 is no space"),
+        ({"type": "Tuple", "spaces": [{"type": "Tuple", "spaces": [3]}]}, "3 is not a space"),
     ],
 )
 def test_what_is_no_space_is_refused_with_the_reason(data: Any, message: str) -> None:

@@ -71,18 +71,18 @@ def test_a_whole_set_is_ok(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "row", "value", "told"),
     [
-        ("obs/place", 6, np.nan, "000001.arrow: episode 4, row 6: 'obs/place' holds NaN or infinite numbers"),
+        ("obs/place", 6, np.nan, "000001.arrow: episode 4, row 6: 'obs/place' contains NaN or infinite numbers"),
         ("obs/gear", 9, 3, "000001.arrow: episode 4, row 9: 'obs/gear' is outside Discrete(3)"),
         ("actions", 6, -2.5, "000001.arrow: episode 4, row 6: 'actions' is outside Box"),
         ("rewards", 6, np.inf, "episode 4, row 6: 'rewards' holds NaN"),
-        ("terminateds", 6, True, "episode 4, row 6: a step ends the episode, and another step follows"),
+        ("terminateds", 6, True, "episode 4, row 6: a step that ends the episode is followed by another step"),
         ("truncateds", 9, True, "episode 4, row 9: a final observation has the flags of a step"),
         ("valid", 14, True, "episode 5, row 14: the file ends within an episode"),
-        ("valid", 8, False, "episode 4, row 9: an episode has a final observation and no step"),
-        ("episode", 7, 8, "episode 8, row 7: the number of the episode changes within it, and 1 more such row"),
-        ("episode", slice(5, 10), 7, "episode 7, row 5: a gap: episode 4 should be here"),
+        ("valid", 8, False, "episode 4, row 9: an episode has a final observation but no step"),
+        ("episode", 7, 8, "episode 8, row 7: the episode number changes within an episode, and 1 more such row"),
+        ("episode", slice(5, 10), 7, "episode 7, row 5: a gap: expected episode 4"),
         ("episode", slice(5, 10), 2, "episode 2, row 5: another episode has this number"),
-        ("agent", 6, 1, "episode 4, row 6: 'agent' is no position"),
+        ("agent", 6, 1, "episode 4, row 6: 'agent' is not a valid index"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_file_episode_and_row(

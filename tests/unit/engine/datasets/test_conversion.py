@@ -115,7 +115,10 @@ def test_the_log_of_a_simulator_becomes_a_set(tmp_path: Path, wording) -> None:
     words = ("--obs", "level,flow", "--actions", "valve", "--rewards", "cost", "--terminateds", "failed")
     done = convert(log, tmp_path / "set", *words, "--episode", "run")
     assert done.exit_code == 0, done.output
-    assert "there are no final observations" in done.output
+    assert (
+        "the table has no final observations: for an episode that did not terminate, the last step is dropped "
+        "and its observation becomes the final one"
+    ) in done.output
     assert wording("obs/raw") in done.output.splitlines()
     found = DataSet(tmp_path / "set")
     assert found.observation_space == Box(-np.inf, np.inf, (2,))
@@ -159,9 +162,9 @@ def test_a_parquet_file_of_another_program_is_a_table_with_lists(tmp_path: Path)
     ("words", "told"),
     [
         (("--obs", "levle", "--actions", "valve"), "no column 'levle'; did you mean 'level'?"),
-        (("--actions", "valve"), "no column 'obs', and none like 'obs[0]'"),
+        (("--actions", "valve"), "no column 'obs' or 'obs[0]'"),
         (("--obs", "level", "--actions", "valve"), "no column 'rewards'"),
-        (("--spaces", "log.csv"), "log.csv holds no spaces"),
+        (("--spaces", "log.csv"), "log.csv has no spaces"),
     ],
 )
 def test_a_column_that_is_missing_is_named(
@@ -243,9 +246,12 @@ def test_packed_columns_of_rllib_are_refused_with_the_lines_that_unpack_them(tmp
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("{}", "line 1 is no sample batch of RLlib: 'type'"),
-        ('{"type": "MultiAgentBatch", "policy_batches": {"a": {}, "b": {}}}', "policies a, b, and one is needed"),
-        ("[", "line 1 is no sample batch"),
+        ("{}", "line 1 is not an RLlib sample batch: 'type'"),
+        (
+            '{"type": "MultiAgentBatch", "policy_batches": {"a": {}, "b": {}}}',
+            "must have batches of one policy, not of a, b",
+        ),
+        ("[", "line 1 is not an RLlib sample batch"),
     ],
 )
 def test_json_that_is_none_of_rllib_is_refused(tmp_path: Path, line: str, told: str) -> None:

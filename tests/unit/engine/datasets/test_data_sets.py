@@ -278,7 +278,7 @@ def test_rows_are_gathered_over_files_in_the_order_asked_for(tmp_path: Path) -> 
     assert_same(some["obs"]["camera"], everything["obs"]["camera"][indices])
     steps = found.rows_of_steps(np.arange(found.num_steps))
     assert_same(steps, everything["valid"].nonzero()[0])
-    with pytest.raises(IndexError, match="not all among"):
+    with pytest.raises(IndexError, match="are out of range: the data set has"):
         found.rows(np.array([found.num_rows]))
 
 
@@ -316,7 +316,7 @@ def test_sizes_are_checked_at_the_opening(tmp_path: Path, wording) -> None:
     path = tmp_path / "set" / "000000.arrow"
     data = path.read_bytes()
     path.write_bytes(data[:-1])
-    with pytest.raises(DataSetError, match=r"000000\.arrow has .* bytes, and by the manifest it has"):
+    with pytest.raises(DataSetError, match=r"000000\.arrow has .* bytes, but the manifest lists"):
         DataSet(tmp_path / "set")
     path.write_bytes(bytes(len(data)))
     with wording.raised(DataSetError):
@@ -340,12 +340,12 @@ def test_a_file_with_other_columns_than_the_manifest_is_refused(tmp_path: Path, 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": 2}, "has format 2, and this rlrun reads data sets up to 1: update it"),
-        ({"format": "1"}, "is no manifest of a data set: format '1'"),
+        ({"format": 2}, "has format 2, but this rlrun reads formats up to 1: update rlrun"),
+        ({"format": "1"}, "is not a data set manifest: format '1'"),
         ({"spaces": {}}, "lacks 'observation'"),
         ({"columns": {}}, "the column 'obs/place' is None"),
-        ({"agents": [3]}, "no texts"),
-        ({"files": [{"name": "../../etc/passwd", "sha256": 64 * "0"}]}, "is no file of a data set"),
+        ({"agents": [3]}, "must be strings"),
+        ({"files": [{"name": "../../etc/passwd", "sha256": 64 * "0"}]}, "is not a valid entry"),
         ({"files": [{"name": "000000.arrow", "sha256": 64 * "0", "rows": 2, "steps": 2, "bytes": 9}]}, "2 steps in 2"),
     ],
 )

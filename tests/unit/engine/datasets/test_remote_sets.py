@@ -98,9 +98,9 @@ def test_a_broken_copy_is_never_used(tmp_path: Path, cache: Path) -> None:
     file = tmp_path / "set" / "000000.arrow"
     whole = file.read_bytes()
     for content, message in (
-        (whole[:-1] + b"?", r"file:///.*/set/000000\.arrow was altered: it has another sha256"),
+        (whole[:-1] + b"?", r"file:///.*/set/000000\.arrow was altered: its sha256 differs"),
         (whole[:100], r"file:///.*/set/000000\.arrow was altered"),
-        (None, r"file:///.*/set/000000\.arrow is missing, or cannot be read"),
+        (None, r"file:///.*/set/000000\.arrow is missing or unreadable"),
     ):
         file.unlink() if content is None else file.write_bytes(content)
         with pytest.raises(DataSetError, match=message):

@@ -48,8 +48,14 @@ def test_the_best_return_within_the_time_limit_is_the_known_one(env: dict[str, A
 @pytest.mark.parametrize(
     ("env", "message"),
     [
-        ({"id": "CartPole-v1"}, "need Discrete observations and actions; it has Box"),
-        ({"id": "rlrun.toys:BernoulliBandit"}, "does not tell its model"),
+        ({"id": "CartPole-v1"}, "need Discrete observations and actions, not Box"),
+        (
+            {"id": "rlrun.toys:BernoulliBandit"},
+            (
+                "because the env does not define its model: `P[state][action]`, a list of (probability, next state, "
+                "reward, terminated), and `initial_state_distrib`"
+            ),
+        ),
         (
             {"id": "FrozenLake-v1", "wrappers": [{"id": "ClipReward"}]},
             "as wrappers may change its transition probabilities",

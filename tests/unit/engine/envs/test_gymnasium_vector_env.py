@@ -166,7 +166,7 @@ def test_what_changes_its_form_at_a_step_is_refused(registered: VectorEnv, chang
     registered.step(np.array([0, 1]))
     vars(registered._env).update(change)  # type: ignore[attr-defined]
     with pytest.raises(
-        EnvError, match=r"returned from step\(\) what it may not \(worker 1, env 0, .*, step \d\): .*" + said
+        EnvError, match=r"returned an invalid result from step\(\) \(worker 1, env 0, .*, step \d\): .*" + said
     ):
         registered.step(np.array([0, 1]))
 
@@ -224,10 +224,10 @@ def other(part: int, value: Any) -> VectorEnv:
 @pytest.mark.parametrize(
     ("part", "value", "said"),
     [
-        (1, ["1", "2"], "rewards must be numbers, not of dtype <U1"),
-        (1, [None, 1.0], "rewards must be numbers, not of dtype object"),
-        (2, ["yes", "no"], "terminateds must be True or False, not of dtype <U3"),
-        (3, np.array([np.nan, 0.0]), "truncateds must be True or False, not of dtype float64"),
+        (1, ["1", "2"], "rewards must be numbers, not <U1"),
+        (1, [None, 1.0], "rewards must be numbers, not object"),
+        (2, ["yes", "no"], "terminateds must be True or False, not <U3"),
+        (3, np.array([np.nan, 0.0]), "truncateds must be True or False, not float64"),
     ],
 )
 def test_rewards_and_ends_of_another_kind_are_refused(part: int, value: Any, said: str, wording) -> None:

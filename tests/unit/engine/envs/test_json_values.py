@@ -44,11 +44,11 @@ GOOD = {"camera": [[0, 1], [2, 255]], "speed": 1, "gears": [1, [0, 2], [0, 1]]}
         ({"camera": [[0, 1], [2, 3.5]]}, "the observation at 'camera' has dtype float64, but its space has uint8"),
         ({"speed": "fast"}, r"the observation at 'speed' must be an array of shape \(\), not str 'fast'"),
         ({"speed": None}, r"the observation at 'speed' must be an array of shape \(\), not NoneType None"),
-        ({"speed": 1e300}, "the observation holds a number that is too large"),
+        ({"speed": 1e300}, "the observation contains a number that is too large"),
         ({"gears": [4, [0, 2], [0, 1]]}, "the observation at 'gears/0' holds 4, which is outside"),
         ({"gears": [1, [0, 2]]}, "the observation at 'gears' must be a tuple of 3"),
         ({"gears": [1, [0, 2], [0, 2]]}, "the observation at 'gears/2' holds 2"),
-        ({"sped": 1}, r"the observation has \['sped'\], which its space has not"),
+        ({"sped": 1}, r"the observation has the key \['sped'\], which its space lacks"),
     ],
 )
 def test_elements_outside_of_a_space_are_refused_by_the_name_of_their_part(changed, message):

@@ -122,19 +122,19 @@ def test_rewards_that_only_together_are_infinite_are_taken() -> None:
 @pytest.mark.parametrize(
     ("space", "observation", "said"),
     [
-        (Discrete(4), 4, "the observation holds 4, which is outside Discrete(4)"),
-        (Discrete(4), 1.0, "the observation has dtype float64, but Discrete(4) holds whole numbers"),
+        (Discrete(4), 4, "the observation contains 4, which is outside Discrete(4)"),
+        (Discrete(4), 1.0, "the observation has dtype float64, but Discrete(4) needs whole numbers"),
         (Box(0, 255, (2,), np.uint8), np.zeros(2), "has dtype float64, but its space has uint8"),
         (
             Box(0, 255, (2,), np.uint8),
             np.array([0, 256]),
-            "the observation holds 256, which is outside Box(0, 255, (2,), uint8)",
+            "the observation contains 256, which is outside Box(0, 255, (2,), uint8)",
         ),
-        (Dict(a=Discrete(2)), {"b": 0}, "the observation lacks ['a'], which its space has"),
-        (Dict(a=Discrete(2)), {"a": 0, "b": 0}, "the observation has ['b'], which its space has not"),
+        (Dict(a=Discrete(2)), {"b": 0}, "the observation lacks the key ['a'] of its space"),
+        (Dict(a=Discrete(2)), {"a": 0, "b": 0}, "the observation has the key ['b'], which its space lacks"),
         (Dict(a=Discrete(2)), 0, "the observation must be a dict with keys ['a'], not int 0"),
-        (Dict(a=Tuple((Discrete(2), Discrete(3)))), {"a": (0, 3)}, "the observation at 'a/1' holds 3"),
-        (Tuple((Discrete(2),)), (0, 1), "the observation must be a tuple of 1, not tuple (0, 1)"),
+        (Dict(a=Tuple((Discrete(2), Discrete(3)))), {"a": (0, 3)}, "the observation at 'a/1' contains 3"),
+        (Tuple((Discrete(2),)), (0, 1), "the observation must be a tuple of length 1, not tuple (0, 1)"),
         (Box(-1.0, 1.0, (2, 2)), [[0.0], [0.0, 0.0]], "the observation is ragged"),
     ],
 )
@@ -151,8 +151,8 @@ def test_reset_refuses_observations_outside_their_space(space: Any, observation:
         (Box(-1.0, 1.0, (2,)), GOOD, np.zeros(1), "the observation has shape (1,), but its space has (2,)"),
         (Box(-1.0, 1.0, (2,)), GOOD, 0.5, "the observation has shape (), but its space has (2,)"),
         (Box(0, 9, (2,), np.uint8), np.zeros(2, np.uint8), np.full(2, 0.5), "has dtype float64, but its space has"),
-        (Box(0, 9, (2,), np.uint8), np.zeros(2, np.uint8), np.array([0, 300]), "the observation holds 300"),
-        (Discrete(4), 0, 1.5, "the observation has dtype float64, but Discrete(4) holds whole numbers"),
+        (Box(0, 9, (2,), np.uint8), np.zeros(2, np.uint8), np.array([0, 300]), "the observation contains 300"),
+        (Discrete(4), 0, 1.5, "the observation has dtype float64, but Discrete(4) needs whole numbers"),
     ],
 )
 def test_later_observations_of_another_shape_or_type_are_refused_instead_of_broadcast(
@@ -206,13 +206,18 @@ OF_PARTS = {"a": np.zeros(2, np.float32), "b": 1}
 @pytest.mark.parametrize(
     ("space", "first", "later", "said"),
     [
-        (PARTS, OF_PARTS, {"a": OF_PARTS["a"]}, "the observation lacks ['b'], which its space has"),
-        (PARTS, OF_PARTS, {**OF_PARTS, "c": 1}, "the observation has ['c'], which its space has not"),
+        (PARTS, OF_PARTS, {"a": OF_PARTS["a"]}, "the observation lacks the key ['b'] of its space"),
+        (PARTS, OF_PARTS, {**OF_PARTS, "c": 1}, "the observation has the key ['c'], which its space lacks"),
         (PARTS, OF_PARTS, OF_PARTS["a"], "the observation must be a dict with keys ['a', 'b']"),
         (PARTS, OF_PARTS, {**OF_PARTS, "a": np.zeros(3, np.float32)}, "the observation at 'a' has shape (3,)"),
-        (PAIR, (OF_PARTS["a"], 1), (OF_PARTS["a"],), "the observation must be a tuple of 2"),
-        (PAIR, (OF_PARTS["a"], 1), (OF_PARTS["a"], 1, 1), "the observation must be a tuple of 2"),
-        (PAIR, (OF_PARTS["a"], 1), (OF_PARTS["a"], 7), "the observation at '1' holds 7, which is outside Discrete(3)"),
+        (PAIR, (OF_PARTS["a"], 1), (OF_PARTS["a"],), "the observation must be a tuple of length 2"),
+        (PAIR, (OF_PARTS["a"], 1), (OF_PARTS["a"], 1, 1), "the observation must be a tuple of length 2"),
+        (
+            PAIR,
+            (OF_PARTS["a"], 1),
+            (OF_PARTS["a"], 7),
+            "the observation at '1' contains 7, which is outside Discrete(3)",
+        ),
     ],
 )
 def test_parts_of_an_observation_that_change_at_a_later_step_are_named_with_the_step(
@@ -323,8 +328,8 @@ def test_a_users_error_arrives_with_its_own_traceback_and_the_episode_at_fault(
     [
         (Discrete(2), [0, 2], "actions [0, 2] are outside Discrete(2)"),
         (Discrete(3, start=5), [0, 1], "actions [0, 1] are outside Discrete(3, start=5)"),
-        (Discrete(2), [0.0, 1.0], "actions have dtype float64, but Discrete(2) takes whole numbers"),
-        (Discrete(2), [[0], [1]], "actions have shape (2, 1), but 2 env slots of Discrete(2) take (2,)"),
+        (Discrete(2), [0.0, 1.0], "actions have dtype float64, but Discrete(2) needs whole numbers"),
+        (Discrete(2), [[0], [1]], "actions have shape (2, 1), but 2 env slots with Discrete(2) need (2,)"),
         (Box(-1.0, 1.0, (3,)), [[0.0], [0.0]], "actions have shape (2, 1)"),
     ],
 )

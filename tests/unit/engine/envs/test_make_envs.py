@@ -52,14 +52,14 @@ def refused(config: Any, error: type[RlrunError]) -> str:
 @pytest.mark.parametrize(
     ("env_id", "said"),
     [
-        ("CartPole", "there is no env 'CartPole'; did you mean 'CartPole-v1'?"),
-        ("cartpole-v1", "there is no env 'cartpole-v1'; did you mean 'CartPole-v1'?"),
-        ("CartPole-v7", "there is no env 'CartPole-v7'; did you mean 'CartPole-v1'?"),
-        ("HalfCheeta-v5", "there is no env 'HalfCheeta-v5'; did you mean 'HalfCheetah-v5'?"),
-        ("Pong-v5", "there is no env 'Pong-v5'; did you mean 'ALE/Pong-v5'?"),
-        ("ALE/Pnog-v5", "there is no env 'ALE/Pnog-v5'; did you mean 'ALE/Pong-v5'?"),
-        ("xyzzy", "there is no env 'xyzzy'"),
-        ("", "there is no env ''"),
+        ("CartPole", "unknown env 'CartPole'; did you mean 'CartPole-v1'?"),
+        ("cartpole-v1", "unknown env 'cartpole-v1'; did you mean 'CartPole-v1'?"),
+        ("CartPole-v7", "unknown env 'CartPole-v7'; did you mean 'CartPole-v1'?"),
+        ("HalfCheeta-v5", "unknown env 'HalfCheeta-v5'; did you mean 'HalfCheetah-v5'?"),
+        ("Pong-v5", "unknown env 'Pong-v5'; did you mean 'ALE/Pong-v5'?"),
+        ("ALE/Pnog-v5", "unknown env 'ALE/Pnog-v5'; did you mean 'ALE/Pong-v5'?"),
+        ("xyzzy", "unknown env 'xyzzy'"),
+        ("", "unknown env ''"),
         (
             "rlrun.toys:DictCartpole",
             "rlrun.toys has no 'DictCartpole'; did you mean 'DictCartPole'?",
@@ -70,9 +70,9 @@ def refused(config: Any, error: type[RlrunError]) -> str:
         ),
         ("nowhere_at_all:Name-v0", "the env package's module 'nowhere_at_all' is not found"),
         ("MiniGrid-Maze-5x5-v0", "write minigrid:MiniGrid-Maze-5x5-v0"),
-        ("pettingzoo.mpe.simple_spread_v3", "a world of many agents is env: {pettingzoo: mpe2.simple_spread_v3}"),
+        ("pettingzoo.mpe.simple_spread_v3", "for a multi-agent world, write env: {pettingzoo: mpe2.simple_spread_v3}"),
         ("ray.rllib.examples.MultiAgentCartPole", "did you mean 'ray.rllib.examples:MultiAgentCartPole'?"),
-        ("nowhere_at_all.examples.MultiAgentCartPole", "an env of your own is package.module:factory"),
+        ("nowhere_at_all.examples.MultiAgentCartPole", "for your own env, write package.module:factory"),
     ],
 )
 def test_an_unknown_id_is_answered_with_the_nearest(env_id: str, said: str) -> None:
@@ -170,18 +170,21 @@ def test_an_env_that_left_gymnasium_is_answered_with_its_heir(wording) -> None:
         ),
         ({"id": "FrozenLake-v1", "kwargs": {"slippery": False}}, "did you mean 'is_slippery'?"),
         ({"id": "CartPole-v1", "wrappers": ["TimeAwareObservaton"]}, "did you mean 'TimeAwareObservation'?"),
-        ({"id": "CartPole-v1", "wrappers": ["Nonsense"]}, "one of your own is written package.module:Class"),
+        ({"id": "CartPole-v1", "wrappers": ["Nonsense"]}, "for your own wrapper, write package.module:Class"),
         (
             {"id": "CartPole-v1", "wrappers": [{"id": "ClipReward", "kwargs": {"min": 0}}]},
-            "wrapper ClipReward: its keyword arguments do not fit: got an unexpected keyword argument 'min'",
+            "wrapper ClipReward: wrong keyword arguments: got an unexpected keyword argument 'min'",
         ),
         (
             {"id": "CartPole-v1", "wrappers": ["rlrun.toys:Nothing"]},
             "rlrun.toys has no 'Nothing'",
         ),
-        ({"id": "Pendulum-v1", "backend": "vector"}, "env Pendulum-v1 has no vector form of its own"),
-        ({"id": "rlrun.toys:ConstantReward", "backend": "vector"}, "has no vector form of its own"),
-        ({"id": "rlrun.toys:__name__"}, "cannot be called: it is a str"),
+        ({"id": "Pendulum-v1", "backend": "vector"}, "env Pendulum-v1 has no native vector env"),
+        (
+            {"id": "rlrun.toys:ConstantReward", "backend": "vector"},
+            "has no native vector env with these arguments: use backend: loop or auto",
+        ),
+        ({"id": "rlrun.toys:__name__"}, "must be callable, got a str"),
     ],
 )
 def test_wrong_names_and_arguments_are_named(config: Any, said: str) -> None:
@@ -265,21 +268,21 @@ def test_a_factorys_env_gets_the_configs_time_limit() -> None:
         ("class make(gymnasium.Env): observation_space = Discrete(2)", "its action_space is not set"),
         (
             "class make(gymnasium.Env): observation_space, action_space = 5, Discrete(2)",
-            "its observation_space is no space but int",
+            "its observation_space must be a space, got int",
         ),
         (
             "class make(gymnasium.Env): observation_space, action_space = Dict(a=Tuple((Text(3),))), Discrete(2)",
-            "its observation_space['a']['0'] is of kind Text, and rlrun knows Box, Discrete",
+            "its observation_space['a']['0'] is a Text, but rlrun supports only Box, Discrete",
         ),
         (
             "class make(gymnasium.Env): observation_space, action_space = Graph(Discrete(2), None), Discrete(2)",
-            "is of kind Graph",
+            "is a Graph",
         ),
         (
             "class make(gymnasium.Env): observation_space, action_space = Discrete(2), Sequence(Discrete(2))",
-            "its action_space is of kind Sequence",
+            "its action_space is a Sequence",
         ),
-        ("class make(gymnasium.Env): observation_space, action_space = Dict(), Discrete(2)", "holds no spaces"),
+        ("class make(gymnasium.Env): observation_space, action_space = Dict(), Discrete(2)", "contains no spaces"),
     ],
 )
 def test_what_is_no_env_with_known_spaces_is_unusable(text: str, said: str, lab: Any) -> None:
@@ -348,7 +351,7 @@ def test_an_env_that_draws_nothing_says_so(lab: Any, wording) -> None:
 
 def test_an_ale_that_cannot_reset_single_slots_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rlrun.engine.envs.atari_backend.version", lambda _: "0.11.2")
-    said = "env ALE/Pong-v5 needs ale-py 0.12, and 0.11.2 is installed: pip install 'rlrun[atari]'"
+    said = "env ALE/Pong-v5 needs ale-py 0.12, but 0.11.2 is installed: pip install 'rlrun[atari]'"
     assert refused("ALE/Pong-v5", EnvironmentUnusable) == said
 
 
@@ -429,7 +432,7 @@ def test_an_id_of_a_package_that_was_not_imported_is_answered_with_the_package(
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(UsageError) as caught:
         check_env(EnvConfig(id="StrangeGrid-Empty-v0"))
-    told = "there is no env 'StrangeGrid-Empty-v0' before its package is imported; write "
+    told = "unknown env 'StrangeGrid-Empty-v0', because its package has not been imported; write "
     assert str(caught.value) == f"{told}strangegrid:StrangeGrid-Empty-v0"
     check_env(EnvConfig(id="strangegrid:StrangeGrid-Empty-v0"))
 

@@ -131,7 +131,7 @@ def test_a_resume_plays_no_logged_actions_into_the_server_unless_it_is_given_tim
          "answered step with the error EXECUTION_ERROR: fell over"),
         ({"step": "{"}, "answered step with no JSON"),
         ({"step": "[]"}, r"answered step with \[\]"),
-        ({"step": None}, "the connection failed at step"),
+        ({"step": None}, "the connection failed during step"),
         ({"step": json.dumps({"type": "observation", "data": {"observation": {"place": 1}}})},
          r"at step: the observation lacks \['position'\].*it sent the fields \['place'\]"),
         ({"step": json.dumps({"type": "observation", "data": {"observation": {"position": [0]}}})},
@@ -151,9 +151,9 @@ def test_a_server_that_fails_or_lies_is_told_of_by_its_address(wrong, message):
 def test_a_server_that_is_silent_or_away_is_told_of_and_a_reset_opens_another_session():
     with served({"reset": None}) as (url, _):
         env = make_env(config(url))
-        with pytest.raises(OpenEnvError, match="the connection failed at reset"):
+        with pytest.raises(OpenEnvError, match="the connection failed during reset"):
             env.reset(seed=0)
-    with pytest.raises(OpenEnvError, match="the connection failed at reset"):
+    with pytest.raises(OpenEnvError, match="the connection failed during reset"):
         env.reset(seed=0)
     with pytest.raises(OpenEnvError, match="reset the env first"):
         env.step({"move": 1})

@@ -49,7 +49,7 @@ def test_the_numbers_of_each_step_are_kept_by_name() -> None:
 @pytest.mark.parametrize(
     ("second", "told"),
     [
-        ("nothing", "there is none; the info has []"),
+        ("nothing", "it is missing; the info has []"),
         (float("nan"), "nan"),
         ("much", "'much'"),
         (None, "None"),
@@ -77,7 +77,10 @@ def test_an_env_with_a_vector_form_is_stepped_one_by_one_for_them(wording) -> No
         EnvConfig(id="CartPole-v1", columns=("cost",), backend="vector")
 
 
-@pytest.mark.parametrize(("columns", "told"), [(("cost", "cost"), "twice"), (("rewards",), "has a column 'rewards'")])
+@pytest.mark.parametrize(
+    ("columns", "told"),
+    [(("cost", "cost"), "twice"), (("rewards",), "'rewards' is already the name of a batch column")],
+)
 def test_names_that_a_batch_could_not_have_are_refused(columns: tuple[str, ...], told: str) -> None:
     with pytest.raises(SpecError, match=told):
         EnvConfig(id="CartPole-v1", columns=columns)

@@ -106,7 +106,10 @@ def test_a_dict_of_observations_gets_a_part_more() -> None:
     [
         ({"accepting": [["over"]]}, "there is no state 'over'"),
         ({"accepting": []}, "at least one set"),
-        ({"states": ["begin", "begin", "was at a", "done", "broken"]}, "each there once"),
+        (
+            {"states": ["begin", "begin", "was at a", "done", "broken"]},
+            "states must contain at least one state, each only once",
+        ),
         ({"transitions": []}, "transitions needs at least one"),
     ],
 )
@@ -270,10 +273,16 @@ class Coin(gymnasium.Env[Any, Any]):  # type: ignore[misc]
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"wrappers": TASK["wrappers"][1:]}, "needs these wrappers and no others"),
+        ({"wrappers": TASK["wrappers"][1:]}, "because it needs exactly these wrappers"),
         ({"reset_options": {"low": 0}}, "reset_options may change"),
         ({"id": "CartPole-v1"}, "Discrete"),
-        ({"id": f"{__name__}:Says", "wrappers": [UNLABELED, TASK["wrappers"][1]]}, "does not tell its model"),
+        (
+            {"id": f"{__name__}:Says", "wrappers": [UNLABELED, TASK["wrappers"][1]]},
+            (
+                "because the env does not define its model: `P[state][action]`, a list of (probability, next state, "
+                "reward, terminated), and `initial_state_distrib`"
+            ),
+        ),
     ],
 )
 def test_a_task_without_an_exact_probability_says_why(change: dict[str, Any], told: str) -> None:

@@ -160,8 +160,8 @@ def test_lessons_hold_from_an_env_slots_next_episode_on_and_return_with_it() -> 
         ({"tasks": []}, "name at least one"),
         ({"tasks": [{"kwarg": {}}]}, "did you mean 'kwargs'"),
         ({"task_in_observation": True}, "there are no tasks to show"),
-        ({"tasks": [{}], "backend": "vector"}, "use backend loop, or auto"),
-        ({"curriculum": "my.lab:f", "backend": "envpool"}, "use backend loop, or auto"),
+        ({"tasks": [{}], "backend": "vector"}, "use backend: loop or auto"),
+        ({"curriculum": "my.lab:f", "backend": "envpool"}, "use backend: loop or auto"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(more: dict[str, Any], told: str) -> None:

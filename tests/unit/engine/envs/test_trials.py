@@ -169,5 +169,5 @@ def test_a_trial_is_the_same_with_and_without_values() -> None:
 
 
 def test_values_of_states_and_actions_that_are_no_numbers_are_refused() -> None:
-    with pytest.raises(ValueError, match="are Discrete, not Box"):
+    with pytest.raises(ValueError, match="must be Discrete, not Box"):
         TrialsWithValues(gymnasium.make("CartPole-v1"))

@@ -205,7 +205,7 @@ def test_an_end_gives_the_final_observation_and_frees_the_world_for_the_next_epi
         ({"x" * 201: 1}, "a number named 'xxx"),
         ({"items": 10**400}, "'items', which must be a finite number"),
         ({"items": "4"}, "'items', which must be a finite number, not '4'"),
-        ([1], "an object of numbers by name"),
+        ([1], "info must be an object that maps names to numbers, not"),
     ],
 )
 def test_an_info_that_cannot_become_metrics_is_refused_and_the_episode_goes_on(info: Any, says: str) -> None:
@@ -297,9 +297,9 @@ def test_a_mask_that_allows_nothing_is_refused_except_at_the_end() -> None:
 
 def test_a_logged_action_is_handed_on_or_refused_with_the_reason() -> None:
     request = {"verb": "log_action", "seq": 0, "observation": [0.0, 0.0], "action": 2}
-    refuses = served(no_logged_actions="it learns from its own actions alone")
+    refuses = served(no_logged_actions="it can learn only from its own actions")
     refused = refuses.ask({**request, "episode": begun(refuses)}).result(0)
-    assert refused == {"error": "logged_action_refused", "message": "it learns from its own actions alone"}
+    assert refused == {"error": "logged_action_refused", "message": "it can learn only from its own actions"}
     episodes = served()
     episode = begun(episodes)
     assert episodes.ask({**request, "episode": episode, "action": 3}).result(0)["error"] == "bad_action"

@@ -200,8 +200,8 @@ def test_a_wait_for_clients_is_no_hang() -> None:
     ("settings", "says"),
     [
         ({"spaces": {"observation": IN_JSON["observation"]}}, "needs `observation` and `action`"),
-        ({"spaces": {**IN_JSON, "action": {"type": "Discreet", "n": 2}}}, "its type is one of"),
-        ({"spaces": "no_such.json"}, "no_such.json cannot be read: there is no such file"),
+        ({"spaces": {**IN_JSON, "action": {"type": "Discreet", "n": 2}}}, "is not a space: its type must be one of"),
+        ({"spaces": "no_such.json"}, "no_such.json: file not found"),
         ({"port": 70_000}, "65535"),
         ({"prot": 1}, "port"),
     ],
@@ -330,10 +330,26 @@ def test_a_client_draws_the_actions_of_a_box_as_the_policy_does_and_logs_them_un
 @pytest.mark.parametrize(
     ("action", "model", "reason"),
     [
-        (MultiDiscrete([2, 3]), {}, "neither Discrete nor a Box"),
-        (Discrete(2), {"core": "gru"}, "more than dense layers"),
-        (Box(-1, 1, (2,)), {"core": "gru"}, "more than dense layers"),
-        (Box(-1, 1, (2,)), {"use_sde": True}, "does not draw its actions from its own distribution"),
+        (
+            MultiDiscrete([2, 3]),
+            {},
+            "the policy's actions are neither Discrete nor Box: request actions with get_action",
+        ),
+        (
+            Discrete(2),
+            {"core": "gru"},
+            "the policy's network is not a dense network on a vector: request actions with get_action",
+        ),
+        (
+            Box(-1, 1, (2,)),
+            {"core": "gru"},
+            "the policy's network is not a dense network on a vector: request actions with get_action",
+        ),
+        (
+            Box(-1, 1, (2,)),
+            {"use_sde": True},
+            "the policy does not sample actions from its own distribution: request actions with get_action",
+        ),
     ],
 )
 def test_a_policy_of_another_kind_is_refused_by_its_reason(action: Any, model: dict[str, Any], reason: str) -> None:

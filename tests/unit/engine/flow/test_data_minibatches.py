@@ -138,7 +138,7 @@ def test_a_resume_goes_on_within_the_window_of_a_remote_set_bit_for_bit(
         started.step()
         expected = started.running.trainee.learner.flat()
     assert len(list(tmp_path.glob("cache/datasets/*/*.arrow"))) <= 2
-    with pytest.raises(CheckpointRefused, match="input is a place to read from"):
+    with pytest.raises(CheckpointRefused, match="it reads from config"):
         Training.restore(saved)
     monkeypatch.setenv("RLRUN_CACHE_GB", "1")  # the whole set would fit now
     with Training.restore(saved, trust=True) as resumed:
@@ -177,7 +177,10 @@ def test_actions_without_bounds_have_the_range_of_the_data(tmp_path: Path) -> No
 def test_data_of_other_spaces_is_refused(data: str) -> None:
     with (
         Training("CartPole-v1", BC(input=data, compile=False)) as started,
-        pytest.raises(UsageError, match="its observations are"),
+        pytest.raises(
+            UsageError,
+            match="is not a multi-agent env: observations and actions must be Tuples with a part for each agent, not",
+        ),
     ):
         started.step()
 
@@ -186,8 +189,8 @@ def test_data_of_other_spaces_is_refused(data: str) -> None:
     ("named", "message"),
     [
         ([], "name at least one data set"),
-        ([{"path": "a", "share": 0.7}, {"path": "b", "share": 0.7}], r"must not exceed 1 in all, and they are 1\.4"),
-        ([{"path": "a", "share": 0.7}], r"must sum to 1 without an env, not 0\.7"),
+        ([{"path": "a", "share": 0.7}, {"path": "b", "share": 0.7}], r"must not sum to more than 1, but sum to 1\.4"),
+        ([{"path": "a", "share": 0.7}], r"without an env, the shares under input must sum to 1, not 0\.7"),
     ],
 )
 def test_shares_that_make_no_minibatch_are_refused(named: Any, message: str) -> None:

@@ -74,7 +74,7 @@ def test_every_built_in_algorithm_is_drawn_in_all_formats(algorithm: str) -> Non
     text, mermaid = (plan(algorithm, "--format", form) for form in ("text", "mermaid"))
     assert [done.exit_code for done in (text, mermaid)] == [0, 0]
     lines = [line.lstrip(" │├└─").removeprefix("-> ") for line in text.stdout.splitlines()]
-    names = [line.removeprefix("on each worker: ").partition("(")[0] for line in lines if line != "(goes no further)"]
+    names = [line.removeprefix("on each worker: ").partition("(")[0] for line in lines if line != "-> (ends here)"]
     assert len(names) >= 2
     for name in names:
         assert f'"{name}' in mermaid.stdout
@@ -99,7 +99,7 @@ def test_an_experiment_of_a_file_is_drawn_with_its_own_settings(tmp_path: Path) 
     assert "# second" in done.stdout
     refused = plan("-f", tmp_path / "two.yaml", "--format", "mermaid")
     assert refused.exit_code == 2
-    assert "a drawing shows one plan, and the files hold 2 experiments" in refused.stderr
+    assert "a drawing shows one plan, but the files contain 2 experiments" in refused.stderr
 
 
 def test_a_folder_that_does_not_exist_is_told_before_anything_is_drawn(tmp_path: Path, wording) -> None:

@@ -91,9 +91,9 @@ def test_roles_meet_the_other_role_alone() -> None:
     [
         (
             "rlrun.toys:GreedyForager",
-            "no games of two sides can be played in it: mapping: agent 'forager_12'",
+            "does not support two-sided games: mapping: agent 'forager_12'",
         ),
-        (f"{__name__}:first_move", r"4 episodes of agents in 2 games: every agent has to live once in each"),
+        (f"{__name__}:first_move", r"4 agent episodes in 2 games: every agent must live exactly once per game"),
     ],
 )
 def test_a_world_in_which_agents_are_born_or_missing_is_refused(player: str, said: str) -> None:

@@ -26,7 +26,7 @@ def test_an_observation_whose_mask_allows_nothing_is_an_episodes_end() -> None:
 def test_a_name_that_means_nothing_is_refused(wording) -> None:
     with pytest.raises(UsageError, match="RandomLegal"):
         ScriptedOpponent("rlrun.toys:RandomLega")
-    with pytest.raises(UsageError, match="cannot be called"):
+    with pytest.raises(UsageError, match="must be callable"):
         ScriptedOpponent("gymnasium.envs.registration:registry")
     with wording.raised(UsageError, "minmax", "minimax"):
         ScriptedOpponent("minmax")
@@ -36,8 +36,8 @@ def test_a_name_that_means_nothing_is_refused(wording) -> None:
     ("path", "said"),
     [
         ("minimax(deep=3)", "has no setting 'deep'.*there are depth"),
-        ("minimax(3)", r"settings are written as in minimax\(depth=5\)"),
-        ("minimax(depth=print)", "settings are written as in"),
+        ("minimax(3)", r"': write settings as in minimax\(depth=5\)"),
+        ("minimax(depth=print)", "': write settings as in minimax(depth=5)"),
         ("minimax(depth=3", r"'minimax\(depth=3' is unknown; did you mean 'minimax'"),
         ("minimax(depth=-1)", "depth must not be negative"),
         ("mcts(simulations='many')", "not supported between"),
@@ -69,7 +69,7 @@ def no_action(observation: np.ndarray) -> None:
 
 def test_what_a_scripted_opponent_does_wrong_is_told_as_its_own(wording) -> None:
     observations, noise = np.zeros((2, 4), np.float32), np.zeros(2, np.float32)
-    told = r"RandomLegal raised:\n(.|\n)*moves by the action_mask of a Dict observation, and there is none"
+    told = r"RandomLegal raised:\n(.|\n)*RandomLegal needs a Dict observation with"
     with pytest.raises(TrainingFailed, match=told):
         ScriptedOpponent("rlrun.toys:RandomLegal").decide(observations, noise, [0, 1])
     with wording.raised(TrainingFailed, "no_action"):

@@ -62,7 +62,7 @@ def test_two_processes_receive_the_same_bits_of_their_sum(told):
 
 def test_a_member_that_dies_fails_the_others_at_once(told):
     message = told[0][1]
-    assert message.startswith("PeerLost: process 0 of the 2 that learn together lost another one, or waited 3600 s for")
+    assert message.startswith("PeerLost: learner process 0 of 2 lost another one, or waited 3600 s for")
 
 
 def test_a_member_that_nobody_joins_gives_up_in_time():
@@ -70,7 +70,7 @@ def test_a_member_that_nobody_joins_gives_up_in_time():
     host, port = member.offer()
     with pytest.raises(PeerLost, match=rf"not all of the 2 .* met at {host}:{port} within 0.5 s"):
         member.join((host, port))
-    with pytest.raises(PeerLost, match="has lost those"):
+    with pytest.raises(PeerLost, match="this process has lost the connection to the other learner processes"):
         member(torch.ones(1))
 
 

@@ -76,7 +76,7 @@ def cache(tmp_path_factory):
         yield directory
 
 
-@pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler here")
+@pytest.mark.skipif(compiler() is None, reason="this machine has no C++ compiler")
 def test_compiled_and_eager_updates_agree_to_1e_5_over_20_updates(cache):
     eager, compiled = learner_for(), learner_for(update_executor="compiled")
     batch = nested_batch(160)
@@ -90,7 +90,7 @@ def test_compiled_and_eager_updates_agree_to_1e_5_over_20_updates(cache):
     assert statistics == pytest.approx(compiled.take_statistics(), abs=rounding_error(16))
 
 
-@pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler here")
+@pytest.mark.skipif(compiler() is None, reason="this machine has no C++ compiler")
 def test_a_compiled_update_is_found_again_by_its_graph(cache):
     told, results = [], []
     for _ in range(2):

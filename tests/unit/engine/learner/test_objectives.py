@@ -210,7 +210,7 @@ def td_loss(outputs, batch, scheduled):
     return replace(found, total=total, priorities=errors.abs().squeeze(-1))
 
 
-NEEDS_COMPILER = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler here")
+NEEDS_COMPILER = pytest.mark.skipif(compiler() is None, reason="this machine has no C++ compiler")
 
 
 @pytest.fixture(params=["traced", pytest.param("compiled", marks=[pytest.mark.regress, NEEDS_COMPILER])])
@@ -350,18 +350,18 @@ MODEL, ACTOR = objectives()
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ([MODEL, MODEL], "two objectives are called model"),
-        ([ACTOR, MODEL], "objective actor needs what model carries, and no loss before it is called model"),
+        ([MODEL, MODEL], "two objectives are named model"),
+        ([ACTOR, MODEL], "objective actor needs the results of model, but no earlier loss is named model"),
         (
             [Objective("model", None, parameters="model"), ACTOR],
-            "objective actor needs what model carries, and no loss before it is called model",
+            "objective actor needs the results of model, but no earlier loss is named model",
         ),
         (
             [
                 Objective("model", model_loss, parameters="model", every=2, assigns=("running",)),
                 Objective("actor", actor_loss, parameters="actor", every=3, needs=("model",)),
             ],
-            "objective actor needs what model carries, and is due where that is not (every 3 and every 2 minibatches)",
+            ("objective actor needs the results of model, but runs when it does not (every 3 and every 2 minibatches)"),
         ),
         (
             [MODEL, Objective("all", model_loss, parameters="r")],
@@ -369,9 +369,9 @@ MODEL, ACTOR = objectives()
         ),
         (
             [Objective("model", model_loss, parameters="model", assigns=("runing",))],
-            "objective model: there is no parameter runing; there are model, actor, running",
+            "objective model: unknown parameter runing; must be one of model, actor, running",
         ),
-        ([Objective("critic", model_loss, parameters="critic")], "objective critic: no parameter's name begins with"),
+        ([Objective("critic", model_loss, parameters="critic")], "objective critic: no parameter name starts with"),
     ],
 )
 def test_objectives_that_do_not_fit_together_are_refused_at_once(given, said):

@@ -126,24 +126,30 @@ def test_any_part_may_have_one_and_so_may_an_observation_without_parts() -> None
 @pytest.mark.parametrize(
     ("encoders", "message"),
     [
-        ({"camra": "custom_encoders:Camera"}, "model.encoders: 'camra' is no part .*; did you mean 'camera'"),
+        (
+            {"camra": "custom_encoders:Camera"},
+            "model.encoders: the observation has no part 'camra'.*; did you mean 'camera'",
+        ),
         ({"camera": "custom_encoders:Camra"}, "has no 'Camra'; did you mean 'Camera'"),
         ({"camera": "own_encodrs:Camera"}, "'own_encodrs' is not found"),
-        ({"camera": "Camera"}, "the encoder 'Camera' is no import path"),
-        ({"camera": "custom_encoders:no_module"}, r"custom_encoders:no_module makes int, not a torch\.nn\.Module"),
+        ({"camera": "Camera"}, "the encoder 'Camera' is not an import path"),
+        (
+            {"camera": "custom_encoders:no_module"},
+            r"custom_encoders:no_module must create a torch\.nn\.Module, not int",
+        ),
         (
             {"camera": "custom_encoders:number"},
-            "custom_encoders:number is int; name a class, or a function, that makes one",
+            "custom_encoders:number must be a class or a function that creates one, got int",
         ),
         ({"camera": "custom_encoders:made"}, "custom_encoders:made is Linear; name a class"),
         (
             {"camera": "custom_encoders:flat"},
-            r"features \[N, D\] of torch.float32; .* returned \(2,\) of torch.float32",
+            r"features \[N, D\] of dtype torch.float32; .* returned \(2,\) of torch.float32",
         ),
         ({"camera": "custom_encoders:single"}, r"for N = 2 it returned \(1, 5\) of torch.float32"),
         ({"camera": "custom_encoders:double"}, r"for N = 2 it returned \(2, 5\) of torch.float64"),
         ({"camera": "custom_encoders:several"}, "for N = 2 it returned tuple"),
-        ({"camera": "custom_encoders:dropout"}, "the encoder custom_encoders:dropout draws random numbers as it runs"),
+        ({"camera": "custom_encoders:dropout"}, "the encoder custom_encoders:dropout draws random numbers in forward"),
     ],
 )
 def test_an_encoder_that_does_not_fit_is_explained(encoders: dict[str, str], message: str) -> None:
@@ -155,9 +161,12 @@ def test_an_encoder_that_does_not_fit_is_explained(encoders: dict[str, str], mes
     ("settings", "message"),
     [
         ({"encoders": {"a": "lab:Net"}, "module": "lab:Net"}, "encodes observations itself; leave out encoders"),
-        ({"encoders": {"a": "lab:Net"}, "observations": {"a": {}}}, "'a' is in observations and encoders"),
-        ({"observations": {"a": {"mask": "b"}}}, "pooling and mask are for what is encoded as entities"),
-        ({"observations": {"a": {"encode_as": "image", "pooling": "max"}}}, "pooling and mask are for"),
+        ({"encoders": {"a": "lab:Net"}, "observations": {"a": {}}}, "'a' is in both observations and encoders"),
+        ({"observations": {"a": {"mask": "b"}}}, "pooling and mask need encode_as: entities"),
+        (
+            {"observations": {"a": {"encode_as": "image", "pooling": "max"}}},
+            "pooling and mask need encode_as: entities",
+        ),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(settings: dict[str, object], message: str) -> None:

@@ -33,28 +33,56 @@ def both_sides(tree, observations):
 @pytest.mark.parametrize(
     ("space", "setting", "said"),
     [
-        (Box(-1, 1, (4,)), None, "vector of 4, as it is"),
+        (
+            Box(-1, 1, (4,)),
+            None,
+            "vector of 4, {'normalized by running mean and variance' if self.is_normalized else self._scaling()}",
+        ),
         (Box(-1, 1, (4,)), {"bounds": [-2, 2]}, "vector of 4, -2 subtracted, scaled by 1/4"),
         (Box(0, 10, (7, 7, 3), np.uint8), None, "7x7x3, one-hot of 11 values (0 to 10)"),
         (Box(0, 15, (7,), np.int64), None, "7, one-hot of 16 values (0 to 15)"),
         (Box(-1, 1, (3, 3), np.int8), None, "3x3, one-hot of 3 values (-1 to 1)"),
         (Box(0, 16, (7,), np.int64), None, "vector of 7, scaled by 1/16"),
-        (Box(0, 1, (8, 8), np.int8), None, "vector of 8x8, as it is"),
+        (
+            Box(0, 1, (8, 8), np.int8),
+            None,
+            ("vector of 8x8, {'normalized by running mean and variance' if self.is_normalized else self._scaling()}"),
+        ),
         (Box(0, 255, (7, 7, 3), np.uint8), None, "vector of 7x7x3, scaled by 1/255"),
         (Box(0, 255, (7, 7, 3), np.uint8), {"bounds": [0, 10]}, "7x7x3, one-hot of 11 values (0 to 10)"),
         (Box(0, 255, (7,), np.uint8), {"encode_as": "vector", "bounds": [0, 10]}, "vector of 7, scaled by 1/10"),
         (Box(0, 24, (7,), np.uint8), {"encode_as": "one_hot"}, "7, one-hot of 25 values (0 to 24)"),
         (Box(0, 10, (7,), np.uint8), {"encode_as": "vector"}, "vector of 7, scaled by 1/10"),
-        (Box(-(2**63), 2**63 - 1, (2,), np.int64), None, "vector of 2, as it is"),
+        (
+            Box(-(2**63), 2**63 - 1, (2,), np.int64),
+            None,
+            "vector of 2, {'normalized by running mean and variance' if self.is_normalized else self._scaling()}",
+        ),
         (Box(0, 255, (84, 84, 4), np.uint8), None, "image 84x84x4 through nature, scaled by 1/255"),
-        (Box(0, 1, (36, 36, 3), np.uint8), None, "image 36x36x3 through nature, as it is"),
+        (
+            Box(0, 1, (36, 36, 3), np.uint8),
+            None,
+            "image 36x36x3 through {self.conv or 'custom convolutions'}, as it is",
+        ),
         (Box(0, 10, (36, 36, 3), np.uint8), None, "image 36x36x3 through nature, scaled by 1/10"),
-        (Box(0, 1, (36, 36, 3)), None, "image 36x36x3 through nature, as it is"),
+        (Box(0, 1, (36, 36, 3)), None, "image 36x36x3 through {self.conv or 'custom convolutions'}, as it is"),
         (Box(0, 255, (36, 36, 3)), None, "image 36x36x3 through nature, scaled by 1/255"),
-        (Box(-np.inf, np.inf, (36, 36, 3)), None, "image 36x36x3 through nature, as it is"),
+        (
+            Box(-np.inf, np.inf, (36, 36, 3)),
+            None,
+            "image 36x36x3 through {self.conv or 'custom convolutions'}, as it is",
+        ),
         (Box(0, 255, (36, 36), np.uint8), None, "image 36x36 through nature, scaled by 1/255"),
-        (Box(0, 1, (36, 36)), None, "vector of 36x36, as it is"),
-        (Box(0, 1, (36, 36)), {"encode_as": "image"}, "image 36x36 through nature, as it is"),
+        (
+            Box(0, 1, (36, 36)),
+            None,
+            ("vector of 36x36, {'normalized by running mean and variance' if self.is_normalized else self._scaling()}"),
+        ),
+        (
+            Box(0, 1, (36, 36)),
+            {"encode_as": "image"},
+            "image 36x36 through {self.conv or 'custom convolutions'}, as it is",
+        ),
         (Box(0, 255, (4, 84, 84, 3), np.uint8), None, "image 4x84x84x3 through nature, scaled by 1/255"),
         (Box(0, 255, (84, 84, 4), np.uint8), {"encode_as": "vector"}, "vector of 84x84x4, scaled by 1/255"),
         (Box(0, 255, (24, 40, 3), np.uint8), None, "image 24x40x3 through small, scaled by 1/255"),
@@ -79,9 +107,13 @@ def both_sides(tree, observations):
             {"encode_as": "embedding"},
             "1, a learned vector of 8 numbers for each of 5 values (2 to 6)",
         ),
-        (MultiDiscrete([[3, 4], [3, 4]]), None, "2x2, one-hot of 14 values in all"),
+        (MultiDiscrete([[3, 4], [3, 4]]), None, "2x2, one-hot of 14 values in total"),
         (MultiDiscrete([2, 3]), None, "one-hot of 2, 3 values"),
-        (MultiBinary(3), None, "vector of 3, as it is"),
+        (
+            MultiBinary(3),
+            None,
+            "vector of 3, {'normalized by running mean and variance' if self.is_normalized else self._scaling()}",
+        ),
     ],
 )
 def test_it_is_said_how_a_part_enters(space, setting, said):
@@ -135,26 +167,38 @@ def test_nested_parts_are_set_by_their_paths(wording):
 @pytest.mark.parametrize(
     ("space", "settings", "message"),
     [
-        (Box(-1, 1, (2,)), {"speed": {}}, "'speed' is no part .* there are ''"),
+        (Box(-1, 1, (2,)), {"speed": {}}, "has no part 'speed'; its parts are ''"),
         (Dict(speed=Box(-1, 1, (2,))), {"": {}}, "there are 'speed'"),
-        (Dict(kind=Discrete(3)), {"kind": {"bounds": [0, 2]}}, "only of a Box"),
-        (Dict(kind=Discrete(3)), {"kind": {"encode_as": "vector"}}, "only of a Box"),
-        (Dict(bits=MultiBinary(3)), {"bits": {"encode_as": "image"}}, "nothing to set"),
+        (Dict(kind=Discrete(3)), {"kind": {"bounds": [0, 2]}}, "which supports only encode_as: one_hot or embedding"),
+        (
+            Dict(kind=Discrete(3)),
+            {"kind": {"encode_as": "vector"}},
+            "which supports only encode_as: one_hot or embedding",
+        ),
+        (Dict(bits=MultiBinary(3)), {"bits": {"encode_as": "image"}}, "which has no settings; leave it out"),
         (Dict(camera=Box(-1, 1, (2,))), {"camra": {}}, "there are 'camera'; did you mean 'camera'"),
-        (Box(-1, 1, (2,)), {"": {"encode_as": "embedding"}}, "learned vectors are made of whole numbers"),
-        (Box(-1, 1, (2,)), {"": {"encode_as": "entities"}}, r"those are \[entities, features\]"),
+        (Box(-1, 1, (2,)), {"": {"encode_as": "embedding"}}, "learned encodings support whole numbers"),
+        (
+            Box(-1, 1, (2,)),
+            {"": {"encode_as": "entities"}},
+            r"cannot be encoded as entities, which need shape \[entities, features\]",
+        ),
         (
             SET,
             {"others": {"encode_as": "entities", "mask": "maks"}},
             "'maks'; there is 'mask', .*; did you mean 'mask'",
         ),
-        (SET, {"others": {"encode_as": "entities", "mask": "others"}}, "no part next to it: 'others'"),
-        (SET, {"others": {"encode_as": "entities", "mask": "wide"}}, r"not a Box or MultiBinary of shape \(4,\)"),
-        (SET, {"others": {"encode_as": "entities", "mask": "one"}}, r"Discrete\(4\), not a Box or MultiBinary"),
+        (SET, {"others": {"encode_as": "entities", "mask": "others"}}, "is not a sibling part: 'others'"),
+        (SET, {"others": {"encode_as": "entities", "mask": "wide"}}, r"must be a Box or MultiBinary of shape \(4,\)"),
+        (
+            SET,
+            {"others": {"encode_as": "entities", "mask": "one"}},
+            r"must be a Box or MultiBinary .* not Discrete\(4\)",
+        ),
         (
             SET,
             {"others": {"encode_as": "entities", "mask": "mask"}, "mask": {}},
-            "'mask' is no part .* there are 'others'",
+            "has no part 'mask'; its parts are 'others'",
         ),
         (Box(-1, 1, (2,)), {"": {"encode_as": "one_hot"}}, "whole numbers"),
         (Box(-(2**63), 2**63 - 1, (2,), np.int64), {"": {"encode_as": "one_hot"}}, "set its bounds"),
@@ -163,7 +207,7 @@ def test_nested_parts_are_set_by_their_paths(wording):
         (
             Dict(action_mask=Box(0, 1, (2,), np.int8), seen=Discrete(2)),
             {"action_mask": {}},
-            "'action_mask' is no part .* there are 'seen'",
+            "has no part 'action_mask'; its parts are 'seen'",
         ),
     ],
 )
@@ -231,7 +275,7 @@ def test_an_image_s_bounds_are_its_own():
 
 
 def test_spaces_of_other_kinds_are_refused():
-    with pytest.raises(UsageError, match="no network takes"):
+    with pytest.raises(UsageError, match="networks do not support observations in"):
         leaf_of(gymnasium.spaces.Text(3))
 
 

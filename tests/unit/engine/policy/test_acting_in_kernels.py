@@ -150,7 +150,7 @@ def test_what_has_no_kernel_is_run_by_numpy():
 
 def test_a_machine_without_kernels_is_told_what_to_do(monkeypatch, wording):
     def none():
-        raise NoLibrary("there is no C compiler")
+        raise NoLibrary("no C compiler was found")
 
     monkeypatch.setattr(kernel_library, "product", none)
     kernel_library.library.cache_clear()

@@ -138,11 +138,15 @@ def test_a_list_needs_no_mask():
 @pytest.mark.parametrize(
     ("space", "actions", "reason"),
     [
-        (SEEN, MultiDiscrete([2, 3]), "the actions of a list are Discrete, not MultiDiscrete"),
+        (SEEN, MultiDiscrete([2, 3]), "needs Discrete actions, not MultiDiscrete"),
         (SEEN, Discrete(6), r"part 'actions' is Box.* needs a Box of shape \(6, F\)"),
-        (Dict({"state": Box(-1, 1, (4,))}), ACTIONS, "part 'actions' is not there"),
-        (Dict({"actions": LISTED, "action_mask": MultiBinary(NUMBER)}), ACTIONS, "nothing but the actions' features"),
-        (LISTED, ACTIONS, "part 'actions' is not there"),
+        (Dict({"state": Box(-1, 1, (4,))}), ACTIONS, "part 'actions' is missing"),
+        (
+            Dict({"actions": LISTED, "action_mask": MultiBinary(NUMBER)}),
+            ACTIONS,
+            "model.action_embeddings: the observation contains only the action features",
+        ),
+        (LISTED, ACTIONS, "part 'actions' is missing"),
     ],
 )
 def test_what_lists_no_actions_is_refused(space, actions, reason):

@@ -364,7 +364,7 @@ def test_what_allows_nothing_is_finite_in_targets():
         (Box(0, 1, (1, 5), np.int8), ACTIONS, r"shape \(5,\)"),
         (Discrete(5), ACTIONS, r"shape \(5,\)"),
         (MultiBinary(3), CHOICES, r"shape \(9,\)"),
-        (MultiBinary(2), Box(-1, 1, (2,)), "not for Box"),
+        (MultiBinary(2), Box(-1, 1, (2,)), "not with Box"),
         (MultiBinary(2), MultiBinary(2), "not for MultiBinary"),
         (MultiBinary(2), Tuple([BOX, MultiBinary(2)]), "not for Tuple"),
         (MultiBinary(5), Tuple([ACTIONS, CHOICES, BOX]), r"shape \(14,\)"),
@@ -376,7 +376,7 @@ def test_a_mask_that_is_none_of_the_actions_is_refused(mask, actions, reason):
 
 
 def test_continuous_policies_refuse_masks_and_no_policy_sees_a_mask_alone(wording):
-    with pytest.raises(UsageError, match="not for Box"):
+    with pytest.raises(UsageError, match="not with Box"):
         policy_from(
             DeterministicPolicy,
             DDPGConfig,

@@ -332,7 +332,7 @@ def test_a_network_of_one_s_own_starts_from_the_seed_and_leaves_torch_s_own_gene
     ("name", "message"),
     [
         ("Unsqueezed", r"must return outputs \[N, 3\] and values \[N\]; for N = 2 it returned \[\(2, 3\), \(2, 1\)\]"),
-        ("no_module", r"makes int, not a torch\.nn\.Module"),
+        ("no_module", r"must create a torch\.nn\.Module, not int"),
         ("Nett", r"has no 'Nett'; did you mean 'Net'\?"),
     ],
 )
@@ -347,10 +347,10 @@ def test_a_network_that_does_not_fit_is_explained(name, message):
     [
         (
             "batch_norm",
-            r"own_networks:batch_norm changes buffers as it runs \(body\.1\.running_mean, body\.1\.running_var, "
-            r"body\.1\.num_batches_tracked\), as BatchNorm does\. .* take LayerNorm or GroupNorm instead",
+            r"own_networks:batch_norm changes buffers in forward\(\) \(body\.1\.running_mean, body\.1\.running_var, "
+            r"body\.1\.num_batches_tracked\), as BatchNorm does\. .* use LayerNorm or GroupNorm instead",
         ),
-        ("dropout", r"own_networks:dropout draws random numbers as it runs, as Dropout does\. .*: leave it out"),
+        ("dropout", r"own_networks:dropout draws random numbers in forward\(\), as Dropout does\. .*: leave it out"),
     ],
 )
 def test_a_network_that_is_more_than_its_parameters_is_refused(name, message):

@@ -78,7 +78,7 @@ def test_an_exploration_of_ones_own_chooses_the_actions_of_every_algorithm_that_
         (f"{__name__}:SEEN", f"the exploration {__name__}:SEEN is Box; name a class, or a function, that makes one"),
         (
             "builtins:repr",
-            "builtins:repr makes str, not a rlrun.plugin.Exploration",
+            "builtins:repr must create a rlrun.plugin.Exploration, not str",
         ),
         (
             f"{__name__}:NoiseOfOneStep",

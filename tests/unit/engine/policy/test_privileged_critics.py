@@ -107,7 +107,7 @@ def test_parts_that_are_not_there_are_refused_by_the_nearest_name(wording) -> No
         PPO(model={"actor_sees": ["positon"]}).policy(Spaces(SPLIT, Discrete(2)), 1)
     with wording.raised(UsageError, "model.critic_sees"):
         PPO(model={"critic_sees": ["x"]}).policy(Spaces(SPLIT["position"], Discrete(2)), 1)
-    with pytest.raises(UsageError, match="share no layers"):
+    with pytest.raises(UsageError, match="without shared layers"):
         PPO(model={"actor_sees": ["position"], "shared_value": True}).policy(Spaces(SPLIT, Discrete(2)), 1)
     with wording.raised(SpecError):
         DQN(model={"actor_sees": ["position"]})

@@ -226,7 +226,7 @@ def test_it_is_refused_where_there_are_no_goals_or_no_single_transitions(wording
     with wording.raised(UsageError):
         ReplayBuffer(ReplayConfig.parse({"hindsight": {}}), num_workers=1, n_step=1, gamma=GAMMA, seed=0)
     config = SequenceReplayConfig.parse({"hindsight": {}})
-    with pytest.raises(UsageError, match="not sequences"):
+    with pytest.raises(UsageError, match="sequences of a recurrent"):
         SequenceReplay(config, num_workers=1, n_step=1, gamma=GAMMA, seed=0)
 
 

@@ -200,7 +200,7 @@ def test_a_capacity_below_a_fragment_is_refused_with_the_least_that_does(wording
 
 def test_nothing_can_be_drawn_before_a_whole_step_is_there() -> None:
     ring = ReplayRing(20, 1, 3, GAMMA)
-    with pytest.raises(RuntimeError, match="no whole step"):
+    with pytest.raises(RuntimeError, match="the replay buffer contains no complete step to sample"):
         ring.draw(np.random.default_rng(0), 1)
 
 

@@ -87,7 +87,7 @@ class Drifting(ConstantReward):
     [
         (float("nan"), "the observation contains NaN"),
         (float("inf"), "the observation contains infinite numbers"),
-        (3, r"the observation holds 3, which is outside Discrete\(3\)"),
+        (3, r"the observation contains 3, which is outside Discrete\(3\)"),
     ],
 )
 @pytest.mark.parametrize(("from_step", "step"), [(2, 2), (5, 5), (7, 7)])

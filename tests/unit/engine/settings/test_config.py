@@ -91,8 +91,10 @@ MISTAKES = [
     ({"lrr": 1e-3}, "lrr: unknown key 'lrr'; did you mean 'lr'?"),
     (
         {"speed": 1},
-        "speed: unknown key 'speed'; there are: clip, compile, env_steps, gamma, kwargs, label, lr, net, normalize, "
-        "size, weights",
+        (
+            "speed: unknown key 'speed'; must be one of: clip, compile, env_steps, gamma, kwargs, label, lr, "
+            "net, normalize, size, weights"
+        ),
     ),
     ({"lr": True}, "lr: must be a number >= 0 or a list of [a whole number >= 0, a number >= 0], not true"),
     ({"lr": "3"}, "lr: must be a number >= 0 or a list of [a whole number >= 0, a number >= 0], not '3'"),
@@ -334,7 +336,7 @@ def test_a_fixed_setting_is_read_and_neither_set_nor_shown(model: type[Endless],
 
 
 def test_what_two_bases_have_fixed_is_fixed() -> None:
-    @fixed("there is one", clip=None)
+    @fixed("(1 for each entity that exists, else 0), not", clip=None)
     class Unclipped(Settings):
         pass
 

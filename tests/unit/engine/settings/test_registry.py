@@ -120,14 +120,14 @@ def test_what_is_said_of_algorithms_of_others_is_true() -> None:
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("ACKTR", "it is not here yet"),
-        ("HER", "here it is a setting of algorithms with a replay, such as 'dqn', 'td3' and 'sac'"),
+        ("ACKTR", "\"rlrun does not have it; 'a2c' and 'ppo' are the closest\""),
+        ("HER", "\"use an algorithm with a replay buffer, such as 'dqn', 'td3' or 'sac', with config"),
         ("Cal-QL", "here it is 'cql' with config: {calibrated: true}"),
         ("ppo_lstm", "here it is 'ppo' with config: {model: {core: lstm}}"),
         ("RecurrentPPO", "here it is 'ppo' with config: {model: {core: lstm}}"),
-        ("MaskablePPO", "here it is 'ppo', which masks actions"),
+        ("MaskablePPO", "\"use 'ppo', which masks actions if observations contain an action_mask\""),
         ("rnd", "here it is 'ppo' with config: {curiosity: {kind: rnd}}"),
-        ("qwertz", "`rlrun algorithms` lists those that there are"),
+        ("qwertz", "`rlrun algorithms` lists all algorithms"),
     ],
 )
 def test_an_algorithm_that_is_not_here_gets_a_way(name: str, told: str) -> None:
@@ -152,7 +152,7 @@ def test_installed_algorithms_are_told_from_code_that_only_a_file_names() -> Non
         ("rlrun.engine.envs.partial_view:PartialView", "write rlrun.plugin:PartialView"),
         ("rlrun.toys.tabular_mdps:DeepSea", "write rlrun.toys:DeepSea"),
         ("rlrun.envs.deep_sea:DeepSea", "write rlrun.toys:DeepSea"),
-        ("rlrun.engine.learner.learner:Learner", "rlrun.plugin and rlrun.toys have the names that may be used"),
+        ("rlrun.engine.learner.learner:Learner", "use a name from rlrun.plugin and rlrun.toys"),
     ],
 )
 def test_a_private_path_is_refused_with_its_public_name(path: str, advice: str, wording) -> None:

@@ -87,7 +87,7 @@ class Lacking(SAC):
 def test_a_policy_that_acts_by_a_setting_that_its_config_lacks_is_refused_when_it_is_made() -> None:
     training = Training(EnvConfig(id="Pendulum-v1"), Lacking(Lacking.Config()))
     told = (
-        "its policy, a DeterministicPolicy, acts by the scheduled setting 'exploration_noise', which SACConfig lacks: "
+        "its policy, a DeterministicPolicy, uses the scheduled setting 'exploration_noise', which SACConfig lacks: "
         "add a field `exploration_noise: Schedule` to it"
     )
     with pytest.raises(UsageError, match=told):

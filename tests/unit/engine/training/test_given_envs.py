@@ -203,7 +203,7 @@ def test_evaluations_take_place_in_eval_env_also_after_a_restore(tmp_path: Path)
     ("env", "settings", "message"),
     [
         (Walk(), {"num_envs_per_worker": 2}, r"<Walk> is an instance with 1 env slot, and 2 .* num_envs_per_worker=1"),
-        (Walk(), {"num_workers": 2}, r"<Walk> is an instance in this process, and num_workers is 2: pass a class"),
+        (Walk(), {"num_workers": 2}, r"<Walk> is an instance in this process, but num_workers is 2: pass a class"),
     ],
 )
 def test_an_instance_is_one_env_in_one_process(env: Any, settings: dict[str, Any], message: str) -> None:
@@ -230,10 +230,10 @@ def _fails() -> Any:
 @pytest.mark.parametrize(
     ("env", "error", "message"),
     [
-        (3, SpecError, "^env: must be an env's id, a mapping, or an env's class, instance or function, not an object"),
-        (dict, SpecError, r"^env: the class dict is no env: derive it from gymnasium\.Env"),
-        (_fails, EnvError, r"raised in its factory \(to see what it makes\)(.|\n)*ValueError: no water"),
-        ({"id": Walk, "kwargs": {"size": object()}}, SpecError, "^env: must be plain data, as checkpoints hold it"),
+        (3, SpecError, "^env: must be an env id, a mapping, or an env class, instance or function, not an object"),
+        (dict, SpecError, r"^env: the class dict is not an env: derive it from gymnasium\.Env"),
+        (_fails, EnvError, r"raised in its factory \(to inspect its env\)\(\.\|\n\)\*ValueError: no water"),
+        ({"id": Walk, "kwargs": {"size": object()}}, SpecError, "^env: must be plain data that checkpoints can store"),
     ],
 )
 def test_what_is_no_env_gets_one_message(env: Any, error: type[Exception], message: str) -> None:

@@ -29,7 +29,7 @@ from rlrun.experiments.spec.load import parse_experiments
 from rlrun.experiments.trial.trial_training import training_of
 
 needs_c = pytest.mark.skipif(why_no_library() != "", reason=why_no_library())
-needs_cpp = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler here")
+needs_cpp = pytest.mark.skipif(compiler() is None, reason="this machine has no C++ compiler")
 
 ONE_UPDATE_A_STEP = {"train_batch_size": 64, "minibatch_size": 64, "num_epochs": 64}
 
@@ -51,10 +51,10 @@ def test_updates_in_float32_run_by_kernels_in_c_in_runs_of_any_length(model: dic
 
 def test_where_a_machine_of_the_run_has_no_kernels_all_take_numpy_and_a_demand_is_refused(wording) -> None:
     algorithms = [PPO(PPO.Config.parse(ONE_UPDATE_A_STEP))]
-    assert common_update_executor(algorithms, 100, "on node b there is no C compiler") == "numpy"
+    assert common_update_executor(algorithms, 100, "on node b no C compiler was found") == "numpy"
     demanding = [PPO(PPO.Config.parse({**ONE_UPDATE_A_STEP, "compile": True}))]
     with wording.raised(CompilerMissing):
-        common_update_executor(demanding, 100, "on node b there is no C compiler")
+        common_update_executor(demanding, 100, "on node b no C compiler was found")
 
 
 def test_an_operation_without_a_kernel_is_told_once_and_its_update_runs_eagerly(

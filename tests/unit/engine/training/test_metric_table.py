@@ -230,7 +230,7 @@ def test_an_algorithm_that_does_not_name_the_metrics_of_an_operator_is_refused()
         def learn(self, fragments, trainee):
             return super().learn(fragments, trainee).for_each(Measuring())
 
-    with pytest.raises(UsageError, match="operators of its dataflow report measured; its operator_metrics must"):
+    with pytest.raises(UsageError, match="dataflow operators report measured; operator_metrics must"):
         Description(ANY_ENV, Policies.alone(Unnamed())).plan()
 
 

@@ -75,7 +75,7 @@ def test_policies_are_judged_in_worlds_that_show_their_agents_the_same() -> None
     with Training(POLES, both()) as training:
         assert set(training.evaluate(1, env=POLES.replace(max_episode_steps=5)).policies) == {"a", "b"}
     game = Description(EnvConfig(world="rlrun.toys:TwoStepGame"), Policies.alone(both().first))
-    with pytest.raises(UsageError, match="policy default: its observations are"):
+    with pytest.raises(UsageError, match="policy default: the observations are"):
         game.check_fits(POLES, game.spaces())
 
 

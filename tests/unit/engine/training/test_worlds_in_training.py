@@ -190,7 +190,7 @@ def test_an_evaluation_tells_of_each_policy() -> None:
         (lambda: {"a": small(Impala, {}), "b": small_ppo()}, r"policy a \(impala\) collects without waiting for all"),
         (
             lambda: {"a": small(Impala, {}), "b": small(Impala, {"num_aggregators": 2})},
-            r"policies\.b\.config\.num_aggregators: several policies that learn in one world share one stream",
+            r"policies\.b\.config\.num_aggregators: the policies that learn in a world share one stream",
         ),
     ],
 )

@@ -27,8 +27,8 @@ from tests.certificate import self_made
 from tests.unit.engine.web.asking import ask
 
 TOKEN = "0123456789abcdef"
-FAILED = {"error": "server_failed", "message": "the server failed; its own output has the traceback"}
-TOO_LONG = {"error": "too_long", "message": "the request is longer than 100 bytes"}
+FAILED = {"error": "server_failed", "message": "internal server error; the server's output has the traceback"}
+TOO_LONG = {"error": "too_long", "message": "the request is larger than 100 bytes"}
 
 
 async def echo(request: Any) -> JSONResponse:
@@ -70,11 +70,11 @@ def test_a_server_that_never_started_frees_its_port():
 
 def test_a_body_that_is_no_json_object_is_refused_by_a_message():
     wrong = {
-        '{"a": NaN}': "the request's body is no JSON: it holds NaN",
-        "[1]": "the request's body is no JSON object",
-        "{": "the request's body is no JSON: Expecting property name",
-        b"\xff\xfe\x00": "the request's body is no JSON",
-        "[" * 100_000: "the request's body is no JSON",
+        '{"a": NaN}': "the request body is not JSON: it holds NaN",
+        "[1]": "the request body is not a JSON object",
+        "{": "the request body is not JSON: Expecting property name",
+        b"\xff\xfe\x00": "the request body is not a JSON object",
+        "[" * 100_000: "the request body is not a JSON object",
     }
     with serving() as server:
         for body, message in wrong.items():
@@ -109,7 +109,7 @@ def test_a_function_of_posted_objects_answers_and_refuses_as_routes_do(caplog):
         assert ask(server, "/") == (405, {"error": "method_not_allowed", "message": "Method Not Allowed"})
         assert ask(server, "/", "[1]") == (
             400,
-            {"error": "bad_message", "message": "the request's body is no JSON object"},
+            {"error": "bad_message", "message": "the request body is not a JSON object"},
         )
         assert ask(server, "/", iter([b" " * 600, b" " * 600]))[0] == 413
         assert ask(server, "/", {}) == (500, FAILED)
@@ -299,7 +299,7 @@ def test_a_token_comes_from_a_file_or_from_the_environment(tmp_path, monkeypatch
     with wording.raised(UsageError, "16") as refused:
         read_token(file)
     assert "short" not in str(refused.value).replace(str(file), "")
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match="cannot read"):
         read_token(tmp_path / "none")
 
 

@@ -239,7 +239,7 @@ class Changing(CartPoleArrays):
             np.zeros((1, K, 4), np.float32),
             r"array of numbers of shape \(4, 2, 4\), not float32 of shape",
         ),
-        ("observations", {"a": np.zeros(1)}, r"the observations hold \['a'\], and their space has \[''\]"),
+        ("observations", {"a": np.zeros(1)}, r"the observations contain \['a'\], but their space has \[''\]"),
         ("rewards", None, r"rewards must be an array of shape \(4, 2\), not NoneType"),
         (
             "terminateds",
@@ -247,8 +247,8 @@ class Changing(CartPoleArrays):
             r"terminateds must be an array of shape \(4, 2\), not bool of shape \(4,\)",
         ),
         ("rewards", np.full((W, K), "1"), r"rewards must hold numbers, not <U1 of shape \(4, 2\)"),
-        ("truncateds", np.full((W, K), np.nan), "truncateds must hold True or False, not float64"),
-        ("terminateds", np.full((W, K), "yes"), "terminateds must hold True or False, not <U3"),
+        ("truncateds", np.full((W, K), np.nan), "truncateds must contain True or False, not float64"),
+        ("terminateds", np.full((W, K), "yes"), "terminateds must contain True or False, not <U3"),
         ("groups", {}, "it must be an ArrayStep with the groups pole"),
         ("ended", False, r"ended must be an array of shape \(4,\), not bool"),
     ],
@@ -259,7 +259,7 @@ def test_what_changes_its_form_at_a_step_is_refused(part: str, value: Any, said:
     actions = {"balancer": np.zeros(W * K, np.int64)}
     vector.step(actions)
     with pytest.raises(
-        EnvError, match=r"returned from step\(\) what it may not \(worker 1, world 0, episode 0 .*\): .*" + said
+        EnvError, match=r"returned an invalid result from step\(\) \(worker 1, world 0, episode 0 .*\): .*" + said
     ):
         vector.step(actions)
 
@@ -275,8 +275,16 @@ def test_a_factory_that_is_told_how_many_worlds_makes_an_array_world() -> None:
 @pytest.mark.parametrize(
     ("change", "mapping", "slots", "said"),
     [
-        ({"clock": "per_agent"}, None, {}, "are for worlds that are stepped one by one"),
-        ({}, {"pole_0": "a", "*": "b"}, {}, "the agents of the group pole are one policy's, not a, b's"),
+        (
+            {"clock": "per_agent"},
+            None,
+            {},
+            (
+                "steps many worlds at once, so it does not support wrappers, clock, max_episode_steps, tasks, "
+                "curriculum or columns; leave them out"
+            ),
+        ),
+        ({}, {"pole_0": "a", "*": "b"}, {}, "the agents of the group pole must belong to one policy, not to a, b"),
         ({}, {"*": "a"}, {"a": 5}, r"policies\.a\.slots must be 3, the agents of the group pole"),
     ],
 )

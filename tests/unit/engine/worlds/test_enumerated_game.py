@@ -116,7 +116,10 @@ class Forgets(MatrixPosition):
 
 
 def test_a_player_that_forgets_its_own_moves_is_refused() -> None:
-    with pytest.raises(ValueError, match="no perfect recall"):
+    with pytest.raises(
+        ValueError,
+        match="observes the same after different moves of its own; exploitability needs a game with perfect recall",
+    ):
         EnumeratedGame(Forgets(np.zeros((2, 2, 2))))
 
 

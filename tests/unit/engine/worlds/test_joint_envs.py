@@ -80,7 +80,7 @@ def test_all_agents_end_as_the_env_does(cut_off: bool) -> None:
 
 
 def test_an_env_of_one_agent_is_refused() -> None:
-    with pytest.raises(EnvironmentUnusable, match="CartPole-v1 is no env of many agents"):
+    with pytest.raises(EnvironmentUnusable, match="CartPole-v1 is not a multi-agent env"):
         JointEnv("CartPole-v1")
 
 

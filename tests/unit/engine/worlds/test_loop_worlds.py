@@ -110,8 +110,8 @@ def test_possible_agents_act_in_slots_of_their_own_of_their_own_world() -> None:
 @pytest.mark.parametrize(
     ("info", "found"),
     [
-        ({}, r"there is none; the info has \[\]"),
-        ({"cots": 1.0}, r"there is none; the info has \['cots'\]"),
+        ({}, r"it is missing; the info has \[\]"),
+        ({"cots": 1.0}, r"it is missing; the info has \['cots'\]"),
         ({"cost": np.nan}, "nan"),
         ({"cost": "dear"}, "'dear'"),
     ],
@@ -321,13 +321,13 @@ def test_an_agent_with_other_spaces_than_its_policy_is_named_with_both(wording) 
             "step 1): it must return WorldStep(observations, rewards, terminateds, truncateds, infos, ended), not a s",
         ),
         ((1, 2), "infos, ended), not a tuple of 2"),
-        (gives([]), "observations must be a dict by agent id, not list"),  # type: ignore[arg-type]
-        (gives({3: np.zeros(1)}), "an id is a text, not 3"),  # type: ignore[dict-item]
+        (gives([]), "observations must be a dict keyed by agent id, not list"),  # type: ignore[arg-type]
+        (gives({3: np.zeros(1)}), "an id must be a string, not 3"),  # type: ignore[dict-item]
         (gives({"a": np.zeros(2)}), "agent 'a'): the observation has shape (2,), but its space has (1,)"),
         (gives(seen(a=np.nan)), "agent 'a'): the observation contains NaN"),
         (gives(seen(a=1), {"a": None}), "agent 'a'): the reward must be a number, not None"),
         (gives(seen(a=1), {"a": np.inf}), "agent 'a'): the reward must be a finite number, not inf"),
-        (gives(seen(a=1))._replace(truncateds={"a": 1}), "agent 'a'): truncateds must hold True or False, not 1"),
+        (gives(seen(a=1))._replace(truncateds={"a": 1}), "agent 'a'): truncateds must contain True or False, not 1"),
         (gives(seen(a=1))._replace(infos={"a": 1}), "agent 'a'): the info must be a dict, not int"),
         (gives(seen(a=1))._replace(ended=1), "ended must be True or False, not 1"),
     ],

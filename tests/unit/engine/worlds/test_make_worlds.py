@@ -112,11 +112,15 @@ def test_wrappers_go_around_the_world() -> None:
     ("data", "error", "said"),
     [
         ({"world": "meadows:Medow"}, UsageError, "has no 'Medow'; did you mean 'Meadow'?"),
-        ({"world": "meadows:number"}, UsageError, "cannot be called: it is a int"),
-        ({"world": "Meadow-v0"}, UsageError, "is no import path: write package.module:Name"),
+        ({"world": "meadows:number"}, UsageError, "must be callable, got a int"),
+        ({"world": "Meadow-v0"}, UsageError, "' is not an import path; write it as package.module:Name"),
         ({"world": "meadows:Meadow", "kwargs": {"hunter": 3}}, UsageError, "did you mean 'hunters'?"),
         ({"world": "raises:make"}, UserCodeError, "ZeroDivisionError"),
-        ({"world": "meadows:Meadow", "wrappers": ["Fenced"]}, UsageError, "is written package.module:Class"),
+        (
+            {"world": "meadows:Meadow", "wrappers": ["Fenced"]},
+            UsageError,
+            "write a world wrapper as package.module:Class",
+        ),
         (
             {"world": "meadows:Meadow", "wrappers": [{"id": "meadows:Fenced", "kwargs": {"heigt": 3}}]},
             UsageError,
@@ -128,7 +132,7 @@ def test_wrappers_go_around_the_world() -> None:
         (
             {"pettingzoo": "pettingzoo.mpe.simple_spread_v3"},
             UsageError,
-            "package of its own: write mpe2.simple_spread_v3",
+            "separate package: write mpe2.simple_spread_v3",
         ),
         ({"pettingzoo": "lacks_package"}, EnvironmentUnusable, "No module named 'a_package_that_is_nowhere'"),
         (
@@ -149,7 +153,7 @@ def test_what_names_no_world_is_told_before_one_is_built(
 @pytest.mark.parametrize(
     ("world", "said"),
     [
-        ("meadows:alone", "it returned an env of one agent, a TimeLimit: write env: meadows:alone"),
+        ("meadows:alone", "it returned a single-agent env, a TimeLimit: write env: meadows:alone"),
         ("meadows:nothing", "it returned None: is a return statement missing?"),
     ],
 )

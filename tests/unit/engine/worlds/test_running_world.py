@@ -95,8 +95,8 @@ def stepped(world: World, steps: int) -> LoopWorlds:
     ("second", "agent", "said"),
     [
         ({"rewards": {"runner_1": "1.5"}}, "runner_1", "the reward must be a number, not '1.5'"),
-        ({"terminateds": {"runner_0": "yes"}}, "runner_0", "terminateds must hold True or False, not 'yes'"),
-        ({"truncateds": {"runner_0": float("nan")}}, "runner_0", "truncateds must hold True or False, not nan"),
+        ({"terminateds": {"runner_0": "yes"}}, "runner_0", "terminateds must contain True or False, not 'yes'"),
+        ({"truncateds": {"runner_0": float("nan")}}, "runner_0", "truncateds must contain True or False, not nan"),
         ({"ended": "no"}, "", "ended must be True or False, not 'no'"),
     ],
 )
@@ -111,10 +111,7 @@ def test_rewards_and_ends_of_another_kind_are_refused_at_later_steps_too(
 def test_a_reward_for_an_id_that_no_agent_has_is_refused_at_the_end_of_the_episode() -> None:
     world = Scripted(rewards={"runer_1": 1.0})
     stepped(world, 3)
-    told = (
-        r"step 4, agent 'runer_1'\): it was rewarded, and the episode has ended without an observation for an agent of "
-        "this id; did you mean 'runner_1'\\?"
-    )
+    told = r"step 4, agent 'runer_1'\): it received a reward, but .* this id; did you mean 'runner_1'\?"
     with pytest.raises(EnvError, match=told):
         stepped(world, 4)
 

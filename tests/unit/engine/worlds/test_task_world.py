@@ -235,8 +235,22 @@ def test_settings_that_do_not_fit_are_refused(more: dict[str, Any], told: str) -
         ("Goals", {"tasks": f"{HERE}:by_sed"}, "did you mean 'by_seed'"),
         ("Goals", {"curriculum": f"{HERE}:by_sed"}, "did you mean 'by_seed'"),
         ("Goals", {"tasks": [{}, {"kwargs": {"gaol": 1.0}}]}, "did you mean 'goal'"),
-        ("ManyGoals", {"tasks": LISTED}, "for worlds that are stepped one by one"),
-        ("ManyGoals", {"curriculum": f"{HERE}:by_seed"}, "for worlds that are stepped one by one"),
+        (
+            "ManyGoals",
+            {"tasks": LISTED},
+            (
+                "steps many worlds at once, so it does not support wrappers, clock, max_episode_steps, tasks, "
+                "curriculum or columns; leave them out"
+            ),
+        ),
+        (
+            "ManyGoals",
+            {"curriculum": f"{HERE}:by_seed"},
+            (
+                "steps many worlds at once, so it does not support wrappers, clock, max_episode_steps, tasks, "
+                "curriculum or columns; leave them out"
+            ),
+        ),
     ],
 )
 def test_what_names_no_tasks_is_told_before_a_world_is_built(world: str, more: dict[str, Any], told: str) -> None:
@@ -252,7 +266,8 @@ def test_tasks_that_a_world_cannot_have_are_refused(wording) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"), [("size", r"agent 'agent_\d' has other spaces"), ("state_size", "has another state space")]
+    ("name", "told"),
+    [("size", r"the spaces of agent 'agent_\d' change"), ("state_size", "all tasks must have the same spaces")],
 )
 def test_tasks_whose_spaces_differ_are_refused(name: str, told: str) -> None:
     config = config_of(tasks=[{}, {"kwargs": {name: 2}}])

@@ -125,8 +125,8 @@ def test_without_log_probabilities_the_behavior_is_estimated_and_rows_say_so(
     if stored is not None:
         episodes = replace(episodes, log_probs=np.full(episodes.num_rows, stored))
     found = evaluated(TabularPolicy(JUDGED), episodes)
-    assert all("behavior estimated by cloning" in row.remarks for row in found.judgements[:6])
-    assert not any("behavior estimated by cloning" in row.remarks for row in found.judgements[6:])
+    assert all("behavior policy estimated by cloning" in row.remarks for row in found.judgements[:6])
+    assert not any("behavior policy estimated by cloning" in row.remarks for row in found.judgements[6:])
     assert found.mean_weight is not None
     assert found.mean_weight.value == pytest.approx(1.0, abs=0.2)
 

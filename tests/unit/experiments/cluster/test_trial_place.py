@@ -313,7 +313,7 @@ def test_who_was_given_up_for_lost_writes_no_more(
     assert (run / TRIAL / "error.txt").read_text() == "from the new one"
     disk.release(TRIAL)
     (there.directory / "error.txt").write_text("from the new one, too late")
-    with pytest.raises(TrainingFailed, match="was restarted elsewhere"):
+    with pytest.raises(TrainingFailed, match="was restarted in another process"):
         there.push()
     lost.close()
     there.close()

@@ -97,7 +97,7 @@ def test_trials_that_run_together_share_the_cpus(capsys: pytest.CaptureFixture[s
     assert measured.config.num_envs_per_worker in (8, 16)
     said = capsys.readouterr().err
     assert "a: measuring num_workers and num_envs_per_worker" in said
-    assert "settings timed): the numbers of this run's spec now depend on the machine" in said
+    assert "settings timed); results now depend on this machine" in said
 
 
 def test_a_failure_of_the_env_while_it_is_measured_shows_its_traceback(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_a_second_time_has_a_folder_of_its_own_and_a_damaged_checkpoint_is_passe
     [
         (
             31,
-            "has no whole checkpoint at or before 31 env steps, only those at 32, 63, 93, 123, 154, 186, 215",
+            "has no complete checkpoint at or before 31 env steps, only those at 32, 63, 93, 123, 154, 186, 215",
         ),
         (500, "no trial has gone beyond 500 steps: 000-seed=0 has 215 env steps"),
     ],

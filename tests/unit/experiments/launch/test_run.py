@@ -82,7 +82,7 @@ def test_what_cannot_learn_in_its_env_is_told_before_a_run(wording) -> None:
     check_envs(sound)
     with wording.raised(UsageError):
         check_envs([*sound, *swing])
-    with pytest.raises(UsageError, match=r"(?s)^swing: a Q policy .*\njudged: env Acrobot-v1: its observations are"):
+    with pytest.raises(UsageError, match=r"(?s)^swing: a Q policy .*\njudged: env Acrobot-v1: the observations are"):
         check_envs([*swing, *parse_experiments({"judged": judged})])
 
 
@@ -120,9 +120,17 @@ def test_an_address_where_nothing_listens_is_refused_at_once_and_leaves_nothing_
 @pytest.mark.parametrize(
     ("address", "mode", "message"),
     [
-        ("ray://10.0.0.1:10001", "token", "not through Ray Client; run rlrun on one, with --address auto"),
-        ("10.0.0.1:6379", "disabled", "with its token only: unset RAY_AUTH_MODE, which is disabled"),
-        ("10.0.0.1:6379", "token", "with its token only, and there is none here: set RAY_AUTH_TOKEN"),
+        (
+            "ray://10.0.0.1:10001",
+            "token",
+            "Ray Client is not supported; run rlrun on a node of the cluster, with --address auto",
+        ),
+        (
+            "10.0.0.1:6379",
+            "disabled",
+            "joining a cluster needs its token: unset RAY_AUTH_MODE",
+        ),
+        ("10.0.0.1:6379", "token", "joining a cluster needs its token: set RAY_AUTH_TOKEN"),
     ],
 )
 def test_a_cluster_is_joined_from_one_of_its_nodes_and_with_its_token_only(

@@ -128,7 +128,7 @@ def test_a_stage_takes_the_keys_around_it_and_mistakes_are_at_their_lines(tmp_pa
         ),
         (
             {**AROUND, "stages": {"a": {}, "b": {"config": {"lr": {"grid_search": [0.1, 0.2]}}}}},
-            r"pole\.stages\.b\.begins: each seed begins with its weights of an earlier experiment: leave out search",
+            r"pole\.stages\.b\.begins: each seed starts from its weights of an earlier experiment: leave out search",
         ),
     ],
 )
@@ -240,17 +240,17 @@ def test_each_seed_learns_from_what_the_stage_before_recorded_for_it(
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ({**recording(), "output": "all"}, r"pole\.output: stages cannot write one data set together"),
+        ({**recording(), "output": "all"}, r"pole\.output: stages cannot share one output"),
         (
             {**recording(begins={"weights": False, "optimizers": True})},
-            r"begins: optimizers: the state of the optimizers",
+            r"begins: optimizers: optimizer state cannot be taken over",
         ),
         (
             {
                 "stop": {"env_steps": 64},
                 "stages": {**recording()["stages"], "recorded": {"algorithm": "random", **ENV}},
             },
-            r"pole\.stages\.learned\.env: is missing: the spaces of data that an earlier stage records are not known",
+            r"pole\.stages\.learned\.env: is missing: name the env, because the spaces of data from an earlier",
         ),
     ],
 )

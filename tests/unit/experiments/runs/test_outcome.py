@@ -12,7 +12,7 @@ from rlrun.experiments.runs.trial_result import TrialResult
 from rlrun.experiments.runs.trial_status import Status, is_complete, is_over
 
 RUN = Path("/runs/pole")
-LEFT = "go on with: rlrun resume /runs/pole"
+LEFT = "continue with: rlrun resume /runs/pole"
 
 
 def trial(name: str, status: Status, error: str = "") -> TrialResult:
@@ -67,7 +67,7 @@ def test_a_search_that_has_trials_to_make_has_failed_although_all_that_were_made
     [
         (None, 130, f"SIGINT: stopped; {LEFT}"),
         (DiskFull("no room"), 7, f"no room; after that {LEFT}"),
-        (RayEnded("Ray has ended"), 4, f"Ray has ended; {LEFT}"),
+        (RayEnded("Ray ended on this machine while trials were running: its"), 4, f"Ray has ended; {LEFT}"),
     ],
 )
 def test_what_stopped_all_trials_is_told_before_the_trials(

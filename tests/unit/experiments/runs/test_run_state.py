@@ -135,7 +135,7 @@ def test_what_is_damaged_is_told_and_the_rest_is_read(run: RunDirectory, wording
     assert state.problem == wording(run.path, "/run.json")
     assert state.experiment == ""
     assert [trial.status for trial in state.trials] == ["DAMAGED", "TERMINATED", "PENDING", "PENDING"]
-    found = "cannot be understood: seed: Input should be a valid integer, unable to parse string as an integer"
+    found = "cannot parse: seed: Input should be a valid integer, unable to parse string as an integer"
     assert first(state).error == f"{run.path}/{FIRST}/trial.json: {found}"
     assert state.stop == {}
     assert state.trials[1].best_return == 4.0

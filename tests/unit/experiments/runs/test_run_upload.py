@@ -165,7 +165,9 @@ def test_what_cannot_be_copied_meanwhile_is_tried_again_and_missed_at_the_end_on
 
     copy = RunUpload(run, uri).__enter__()
     shutil.rmtree(tmp_path / "storage")
-    (tmp_path / "storage").write_text("in the way")
+    (tmp_path / "storage").write_text(
+        "already exists, contains files and is not a checkpoint, so it is not overwritten"
+    )
     step(run, TRIAL, 2)
     with wording.raised(RlrunError, run, uri):
         copy.__exit__(None, None, None)

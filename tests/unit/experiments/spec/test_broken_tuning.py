@@ -32,7 +32,7 @@ SCHEDULERS = [
     ),
     (
         "scheduler:\n    asha:\n    median:",
-        ["8:5: try.scheduler: there can be one scheduler, not 2: asha, median"],
+        ["8:5: try.scheduler: there can be only one scheduler, not 2: asha, median"],
     ),
     (
         "scheduler: {asha: {graceperiod: 1}}",
@@ -54,8 +54,10 @@ SCHEDULERS = [
     (
         "scheduler: {median: {metric: evaluation/episode_return_mean}}",
         [
-            "7:32: try.scheduler.median.metric: 'evaluation/episode_return_mean' is reported only with an evaluation: "
-            "add for instance evaluation: {every: 10}"
+            (
+                "7:32: try.scheduler.median.metric: 'evaluation/episode_return_mean' is reported only with an "
+                "evaluation: add, for example, evaluation: {every: 10}"
+            )
         ],
     ),
     (
@@ -68,17 +70,11 @@ SCHEDULERS = [
     ),
     (
         "scheduler: {asha: {time_attr: iteration}}",
-        [
-            "7:15: try.scheduler.asha.max_t: is needed where nothing stops by iteration: write it here, or add "
-            "iteration to stop"
-        ],
+        [("7:15: try.scheduler.asha.max_t: is required unless stop has iteration: set it, or add iteration to stop")],
     ),
     (
         "scheduler: {asha: {time_attr: iteration, max_t: 100, brackets: 3}}",
-        [
-            "7:66: try.scheduler.asha.brackets: the last bracket's first rung would be at 100, which must be below "
-            "max_t (100)"
-        ],
+        [("7:66: try.scheduler.asha.brackets: the first rung of the last bracket, 100, must be below max_t (100)")],
     ),
     (
         "scheduler: {median: {grace_period: 2e5, min_samples_required: 4}}",
@@ -91,53 +87,54 @@ SCHEDULERS = [
     (
         "scheduler: {median: {time_attr: time_total_s}}",
         [
-            "7:15: try.scheduler.median.grace_period: is needed where nothing stops by time_total_s: write it here, or "
-            "add time_total_s to stop"
+            (
+                "7:15: try.scheduler.median.grace_period: is required unless stop has time_total_s: set it, or "
+                "add time_total_s to stop"
+            )
         ],
     ),
     (
         "scheduler: bohb",
         [
-            "7:14: try.scheduler.bohb: goes with the searcher of the same name: add searcher: bohb, or write "
-            "scheduler: hyperband"
+            (
+                "7:14: try.scheduler.bohb: needs the searcher of the same name: add searcher: bohb, or use "
+                "scheduler: hyperband"
+            )
         ],
     ),
     (
         "scheduler: bohb\n  searcher: {bohb: {metric: learner/kl, mode: min}}",
         [
-            "8:29: try.searcher.bohb.metric: the scheduler bohb has the metric episode_return_mean, which must be the "
-            "searcher's too, not learner/kl",
-            "8:47: try.searcher.bohb.mode: the scheduler bohb has the mode max, which must be the searcher's too, not "
-            "min",
+            (
+                "8:29: try.searcher.bohb.metric: the searcher and the scheduler bohb must have the same metric, "
+                "not learner/kl and episode_return_mean"
+            ),
+            (
+                "8:47: try.searcher.bohb.mode: the searcher and the scheduler bohb must have the same mode, not "
+                "min and max"
+            ),
         ],
     ),
 ]
 
 SEARCHERS = [
     ("searcher: optna", ["7:13: try.searcher: unknown searcher 'optna'; did you mean 'optuna'?"]),
-    *[
-        (
-            f"searcher: {written}",
-            [
-                "7:13: try.searcher: the searcher hyperopt is gone: write optuna, which takes the same settings. A run "
-                "that began with hyperopt cannot go on; `rlrun report` and `rlrun show` still tell what its trials "
-                "have reached"
-            ],
-        )
-        for written in ("hyperopt", "{hyperopt: {mode: min}}")
-    ],
     (
         "searcher: bohb",
         [
-            "7:13: try.searcher.bohb: goes with the scheduler of the same name: write scheduler: bohb with it, or "
-            "searcher: optuna"
+            (
+                "7:13: try.searcher.bohb: needs the scheduler of the same name: use scheduler: bohb with it, or "
+                "searcher: optuna"
+            )
         ],
     ),
     (
         "scheduler: asha\n  searcher: bohb",
         [
-            "8:13: try.searcher.bohb: goes with the scheduler of the same name: write scheduler: bohb instead of the "
-            "present one, or searcher: optuna"
+            (
+                "8:13: try.searcher.bohb: needs the scheduler of the same name: use scheduler: bohb instead of "
+                "the present one, or searcher: optuna"
+            )
         ],
     ),
     (
@@ -150,61 +147,68 @@ SEARCHERS = [
     ),
     (
         PBT.format("{lr: {loguniform: [1e-5, 1e-3]}}") + "\n  searcher: optuna",
-        ["8:13: try.searcher: pbt finds the settings itself: drop the searcher, or take a scheduler such as asha"],
+        [
+            (
+                "8:13: try.searcher: pbt chooses the settings itself: leave out the searcher, or use a scheduler "
+                "such as asha"
+            )
+        ],
     ),
 ]
 
 POPULATIONS = [
     (
         "scheduler: pbt",
-        [f"7:14: {IN_MUTATIONS}: is missing: write for instance {EXAMPLE}"],
+        [f"7:14: {IN_MUTATIONS}: is missing; for example, {EXAMPLE}"],
     ),
     (
         "scheduler: {pbt: {mutations: {lr: {uniform: [0, 1]}}}}",
         [
-            "7:20: try.scheduler.pbt: set one of interval_env_steps and interval_sgd_steps, which is for trials that "
-            "learn from data alone"
+            (
+                "7:20: try.scheduler.pbt: set exactly one of interval_env_steps and interval_sgd_steps (for "
+                "trials that learn only from data)"
+            )
         ],
     ),
     (
         "scheduler: {pbt: {interval_sgd_steps: 20_000, mutations: {lr: {uniform: [0, 1]}}}}",
-        [
-            "7:41: try.scheduler.pbt.interval_sgd_steps: the trials step an env, and env steps are counted there: "
-            "write interval_env_steps"
-        ],
+        ["7:41: try.scheduler.pbt.interval_sgd_steps: the trials step an env: use interval_env_steps"],
     ),
     (
         PBT.format("{}"),
-        [f"7:60: {IN_MUTATIONS}: is empty: write for instance {EXAMPLE}"],
+        [f"7:60: {IN_MUTATIONS}: is empty; for example, {EXAMPLE}"],
     ),
     (
         PBT.format("{lrr: {uniform: [0, 1]}, hiddens: {choice: [[64], [32]]}, zzz: {uniform: [0, 1]}}"),
         [
-            f"7:61: {IN_MUTATIONS}.lrr: there is no setting 'lrr'; did you mean 'lr'?",
-            f"7:85: {IN_MUTATIONS}.hiddens: there is no setting 'hiddens'; did you mean 'model.hiddens'?",
-            f"7:118: {IN_MUTATIONS}.zzz: there is no setting 'zzz'; see `rlrun config ppo`",
+            f"7:61: {IN_MUTATIONS}.lrr: unknown setting 'lrr'; did you mean 'lr'?",
+            f"7:85: {IN_MUTATIONS}.hiddens: unknown setting 'hiddens'; did you mean 'model.hiddens'?",
+            f"7:118: {IN_MUTATIONS}.zzz: unknown setting 'zzz'; see `rlrun config ppo`",
         ],
     ),
     (
         PBT.format("{config.lr: {uniform: [0, 1]}, env.kwargs.g: {uniform: [0, 1]}, lr.points: {uniform: [0, 1]}}"),
         [
-            f"7:61: {IN_MUTATIONS}.config.lr: begins below config: write 'lr'",
+            f"7:61: {IN_MUTATIONS}.config.lr: is relative to config: write 'lr'",
             f"7:91: {IN_MUTATIONS}.env.kwargs.g: must be below config",
-            f"7:124: {IN_MUTATIONS}.lr.points: there is no setting 'lr.points'; see `rlrun config ppo`",
+            f"7:124: {IN_MUTATIONS}.lr.points: unknown setting 'lr.points'; see `rlrun config ppo`",
         ],
     ),
     (
         PBT.format("{num_workers: {choice: [0, 2]}}"),
         [
-            f"7:61: {IN_MUTATIONS}.num_workers: cannot change in a population: CPUs and GPUs are reserved "
+            f"7:61: {IN_MUTATIONS}.num_workers: cannot change in a population, because CPUs and GPUs are reserved "
             "when a trial starts"
         ],
     ),
     (
         PBT.format("{model.hiddens: {choice: [[64], [32]]}, normalize_observations: {choice: [true, false]}}"),
         [
-            f"7:61: {IN_MUTATIONS}.model.hiddens: cannot change in a population: its members copy each other's weights",
-            f"7:100: {IN_MUTATIONS}.normalize_observations: cannot change in a population: its members copy each "
+            (
+                f"7:61: {IN_MUTATIONS}.model.hiddens: cannot change in a population, because members copy each "
+                f"other's weights"
+            ),
+            f"7:100: {IN_MUTATIONS}.normalize_observations: cannot change in a population, because members copy each "
             "other's weights",
         ],
     ),
@@ -216,7 +220,7 @@ POPULATIONS = [
         [
             f"7:76: {IN_MUTATIONS}.lr.uniform.0: must be a number >= 0, not -1",
             f"7:113: {IN_MUTATIONS}.gae_lambda.uniform.1: must be a number >= 0 and <= 1, not 1.1",
-            f"7:132: {IN_MUTATIONS}.num_epochs: uniform draws values such as 5.944, and each must be a whole "
+            f"7:132: {IN_MUTATIONS}.num_epochs: uniform draws values such as 5.944, but each must be a whole "
             "number > 0; "
             "use randint",
             f"7:185: {IN_MUTATIONS}.model.activation.choice.1: must be 'tanh' or 'relu' or 'elu' or 'silu', not "
@@ -234,7 +238,7 @@ POPULATIONS = [
             f"7:91: {IN_MUTATIONS}.clip_param: unknown search space 'unifrom'; did you mean 'uniform'?",
             f"7:122: {IN_MUTATIONS}.gae_lambda: must be a search space (choice, uniform, quniform, loguniform, "
             "qloguniform, randint, qrandint, lograndint, normal), not 0.9",
-            f"7:139: {IN_MUTATIONS}.num_epochs: a mutation is drawn at random: write choice instead of grid_search",
+            f"7:139: {IN_MUTATIONS}.num_epochs: mutations are random: write choice instead of grid_search",
             f"7:187: {IN_MUTATIONS}.vf_loss_coeff.uniform: takes 2 numbers (uniform: [low, high]), not [1]",
         ],
     ),
@@ -245,15 +249,17 @@ POPULATIONS = [
     (
         PBT.format("{gamma: {uniform: [0.95, 0.96]}}"),
         [
-            f"7:68: {IN_MUTATIONS}.gamma: config.gamma starts at 0.9, which is not within [0.95, 0.96]: change one of "
-            "them, or leave the start to a draw"
+            f"7:68: {IN_MUTATIONS}.gamma: config.gamma starts at 0.9, which is outside [0.95, 0.96]: change one of "
+            "them, or leave it out to draw the start at random"
         ],
     ),
     (
         PBT.format("{lr: {uniform: [0, 1]}}").replace("20_000", "{uniform: [1, 2]}"),
         [
-            "7:41: try.scheduler.pbt.interval_env_steps: a search space is only allowed below config and env, "
-            "and in the mutations of pbt",
+            (
+                "7:41: try.scheduler.pbt.interval_env_steps: a search space is allowed only below config and "
+                "env, and in the mutations of pbt"
+            ),
         ],
     ),
     (
@@ -282,14 +288,17 @@ POPULATIONS = [
     (
         PBT.format("{lr: {uniform: [0, 1]}}").replace("20_000", "100_000"),
         [
-            "7:41: try.scheduler.pbt.interval_env_steps: must be below stop.env_steps (100,000), or no generation ever "
-            "comes, not 100,000",
+            (
+                "7:41: try.scheduler.pbt.interval_env_steps: must be below stop.env_steps (100,000), not "
+                "100,000, or no generation would ever end"
+            ),
         ],
     ),
     (
         PB2.format("{lr: [1e-5, 1e-3], num_epochs: [1, 3], gae_lambda: [0.9, 1.1], entropy_coeff: [2, 1]}"),
         [
-            f"7:76: {IN_BOUNDS}.num_epochs: pb2 explores numbers with a fraction, and this must be a whole number > 0: "
+            f"7:76: {IN_BOUNDS}.num_epochs: pb2 supports only floating-point settings, and this must be a whole "
+            f"number > 0: "
             "use pbt",
             f"7:114: {IN_BOUNDS}.gae_lambda.1: must be a number >= 0 and <= 1, not 1.1",
             f"7:135: {IN_BOUNDS}.entropy_coeff: low (2.0) must be below high (1.0)",
@@ -298,8 +307,11 @@ POPULATIONS = [
     (
         PB2.format("{lr: [1e-5, 1e-3], clip_param: [0, 0.3]}, log_scale: [lrr, clip_param]"),
         [
-            f"7:89: {IN_BOUNDS}.clip_param.0: low must be > 0 for a logarithm (log_scale), not 0",
-            "7:111: try.scheduler.pb2.log_scale.0: must name one of the bounds: there is no 'lrr'; did you mean 'lr'?",
+            f"7:89: {IN_BOUNDS}.clip_param.0: low must be > 0 for log_scale, not 0",
+            (
+                "7:111: try.scheduler.pb2.log_scale.0: must name one of the bounds: unknown name 'lrr'; did you "
+                "mean 'lr'?"
+            ),
         ],
     ),
     (PB2.format("{lr: {uniform: [0, 1]}}"), [f"7:62: {IN_BOUNDS}.lr: write [low, high]"]),
@@ -317,14 +329,16 @@ OTHERS = [
     ),
     (
         "expect: {episode_return_mean: 450, last_evaluations: 5}",
-        ["2:3: try: expect.last_evaluations needs evaluations to judge by; add an `evaluation` section"],
+        ["2:3: try: expect.last_evaluations needs evaluations; add an `evaluation` section"],
     ),
     (
         "evaluation: {every: 2}\n  expect: {env_steps_per_s: 450, last_evaluations: 5}",
         [
-            "2:3: try: expect.last_evaluations judges by what evaluations measure (episode_return_mean, "
-            "episode_return_std, episode_return_min, episode_return_max, episode_len_mean), which env_steps_per_s is "
-            "not"
+            (
+                "2:3: try: expect.last_evaluations supports only evaluation metrics (episode_return_mean, "
+                "episode_return_std, episode_return_min, episode_return_max, episode_len_mean), not "
+                "env_steps_per_s"
+            )
         ],
     ),
     (
@@ -345,16 +359,16 @@ OTHERS = [
 WITHOUT_A_SWEEP = [
     (
         "scheduler: asha",
-        ["5:14: try.scheduler.asha: asha compares trials and there is one: add a search space and num_samples"],
+        [("5:14: try.scheduler.asha: asha compares trials, but there is only one: add a search space and num_samples")],
     ),
-    ("searcher: optuna", ["5:13: try.searcher: optuna has nothing to choose: put a search space below config or env"]),
+    ("searcher: optuna", ["5:13: try.searcher: optuna has nothing to choose: add a search space below config or env"]),
     (
         "searcher: optuna\n  config: {lr: {grid_search: [1, 2]}, gamma: {uniform: [0, 1]}}",
-        ["6:17: try.config.lr.grid_search: optuna chooses the values: write choice, or drop searcher"],
+        ["6:17: try.config.lr.grid_search: optuna chooses the values: write choice, or leave out searcher"],
     ),
     (
         "searcher: optuna\n  config: {gamma: {uniform: [0, 1]}}",
-        ["5:13: try.searcher: optuna makes num_samples suggestions, and one is no search: add num_samples"],
+        ["5:13: try.searcher: optuna needs several suggestions: set num_samples above 1"],
     ),
     (
         PBT.format("{lr: {uniform: [0, 1]}}") + "\n  seeds: 3",
@@ -366,22 +380,21 @@ WITHOUT_A_SWEEP = [
     (
         PBT.format("{lr: {uniform: [0.1, 1]}}") + "\n  num_samples: 3\n  config: {lr: [[0, 1e-3], [100, 0]]}",
         [
-            f"5:65: {IN_MUTATIONS}.lr: config.lr starts at [[0, 0.001], [100, 0]], which is not within [0.1, 1]: "
-            "change "
-            "one of them, or leave the start to a draw"
+            f"5:65: {IN_MUTATIONS}.lr: config.lr starts at [[0, 0.001], [100, 0]], which is outside [0.1, 1]: "
+            "change one of them, or leave it out to draw the start at random"
         ],
     ),
     (
         PBT.format("{model.activation: {choice: [relu, tanh]}}")
         + "\n  config: {model: {hiddens: {grid_search: [[1], [2]]}}}",
-        ["6:29: try.config.model.hiddens: cannot vary in a population: its members copy each other's weights"],
+        [("6:29: try.config.model.hiddens: cannot vary in a population, because members copy each other's weights")],
     ),
     (
         PBT.format("{model.activation: {choice: [relu, tanh]}}")
         + "\n  config: {model: {grid_search: [{hiddens: [1]}, {hiddens: [2]}]}}",
         [
             f"5:61: {IN_MUTATIONS}.model.activation: is in 'model', which is a search space in config",
-            "6:19: try.config.model: cannot vary in a population: its members copy each other's weights",
+            "6:19: try.config.model: cannot vary in a population, because members copy each other's weights",
         ],
     ),
 ]

@@ -72,51 +72,63 @@ def test_there_are_about_eighty_and_none_is_a_name_that_every_algorithm_has() ->
 @pytest.mark.parametrize(
     ("algorithm", "key", "said"),
     [
-        ("ppo", "n_steps", "is 'rollout_fragment_length' in ppo: steps of each env; train_batch_size is that times"),
-        ("dqn", "n_steps", "is 'n_step' in dqn"),
-        ("dqn", "train_freq", "is 'training_intensity' in dqn: minibatches per env step: gradient_steps / train_freq"),
-        ("ppo", "batch_size", "is 'minibatch_size' in ppo"),
-        ("a2c", "batch_size", "is 'train_batch_size' in a2c"),
-        ("ppo", "num_env_runners", "is 'num_workers' in ppo"),
-        ("sac", "buffer_size", "is 'replay.capacity' in sac"),
-        ("sac", "ent_coef", "is 'initial_alpha' in sac: with learn_alpha: false for a fixed number"),
-        ("sac", "alpha", "is 'initial_alpha' in sac: with learn_alpha: false for a fixed number"),
-        ("dqn", "alpha", "is 'replay.priority_alpha' in dqn"),
-        ("dqn", "beta", "is 'replay.priority_beta' in dqn"),
-        ("dqn", "num_steps", "is 'rollout_fragment_length' in dqn: steps of each env"),
-        ("dqn", "target_network_update_freq", "is 'target_update_interval' in dqn: counted in minibatches: env steps"),
-        ("appo", "target_network_update_freq", "is 'target_update_interval' in appo: counted in batches"),
-        ("ppo", "vf_coef", "is 'vf_loss_coeff' in ppo: as in SB3; half of CleanRL's"),
-        ("ppo", "reward_normalization", "is 'normalize_rewards' in ppo"),
-        ("ppo", "vf_loss_clip", "is 'vf_clip_param' in ppo"),
-        ("ppo", "num_gpus_per_learner", "is 'num_gpus' in ppo: those of all learners together"),
-        ("ppo", "max_epoch", "is `stop.env_steps`, next to config, in ppo: epochs times the env steps of each"),
-        ("ppo", "frame_stack", "is 'model.views.obs' in ppo"),
-        ("ppo", "device", "is 'num_gpus' in ppo: 1 for 'cuda', 0 for 'cpu'"),
-        ("ppo", "policy", "is 'model' in ppo"),
-        ("ppo", "test_num", "is `evaluation.episodes`, next to config, in ppo"),
-        ("ppo", "conv_filters", "is 'model.conv' in ppo: 'nature' or 'impala'"),
-        ("ppo", "env_id", "is `env`, next to config, in ppo"),
-        ("ppo", "run", "is `algorithm`, next to config, in ppo"),
-        ("pg", "advantage_normalization", "is 'standardize_advantages' in pg"),
-        ("dqn", "final_epsilon", "is 'epsilon' in dqn"),
-        ("dqn", "sample_batch_size", "is 'rollout_fragment_length' in dqn"),
-        ("dqn", "prioritized_replay_eps", "is 'replay.priority_epsilon' in dqn"),
-        ("dqn", "store_buffer_in_checkpoints", "is 'replay.save_in_checkpoints' in dqn"),
-        ("sac", "entropy_learning_rate", "is 'alpha_lr' in sac"),
-        ("td3", "noise_type", "is 'exploration' in td3: gaussian for 'normal'"),
-        ("td3", "update_actor_freq", "is 'policy_delay' in td3"),
-        ("td3", "critic_hiddens", "is 'model.hiddens' in td3: those of all networks"),
-        ("crossq", "critic_hiddens", "is 'model.critic_hiddens' in crossq"),
-        ("sac", "n_critics", "is 'num_critics' in sac"),
-        ("td3", "twin_q", "is 'num_critics' in td3: 2 for true, 1 for false"),
-        ("es", "noise_stdev", "is 'sigma' in es"),
-        ("es", "stepsize", "is 'lr' in es"),
-        ("es", "l2_coeff", "is 'weight_decay' in es"),
-        ("ppo", "ent_coef", "is 'entropy_coeff' in ppo"),
-        ("ppo", "sde_sample_freq", "is 'model.sde_sample_freq' in ppo: null instead of -1"),
-        ("ppo", "log_std_init", "is 'model.log_std_init' in ppo: of half the action range"),
-        ("ppo", "total_timesteps", "is `stop.env_steps`, next to config, in ppo"),
+        (
+            "ppo",
+            "n_steps",
+            "rlrun calls it 'rollout_fragment_length': steps per env; train_batch_size is that number times",
+        ),
+        ("dqn", "n_steps", "rlrun calls it 'n_step'"),
+        ("dqn", "train_freq", "rlrun calls it 'training_intensity'"),
+        ("ppo", "batch_size", "rlrun calls it 'minibatch_size'"),
+        ("a2c", "batch_size", "rlrun calls it 'train_batch_size'"),
+        ("ppo", "num_env_runners", "rlrun calls it 'num_workers'"),
+        ("sac", "buffer_size", "rlrun calls it 'replay.capacity'"),
+        ("sac", "ent_coef", "rlrun calls it 'initial_alpha': with learn_alpha: false for a fixed value"),
+        ("sac", "alpha", "rlrun calls it 'initial_alpha': with learn_alpha: false for a fixed value"),
+        ("dqn", "alpha", "rlrun calls it 'replay.priority_alpha'"),
+        ("dqn", "beta", "rlrun calls it 'replay.priority_beta'"),
+        ("dqn", "num_steps", "rlrun calls it 'rollout_fragment_length': steps per env"),
+        (
+            "dqn",
+            "target_network_update_freq",
+            "rlrun calls it 'target_update_interval': in minibatches, which is env steps",
+        ),
+        ("appo", "target_network_update_freq", "rlrun calls it 'target_update_interval': in batches"),
+        ("ppo", "vf_coef", "rlrun calls it 'vf_loss_coeff': the same value as in SB3; half of CleanRL's"),
+        ("ppo", "reward_normalization", "rlrun calls it 'normalize_rewards'"),
+        ("ppo", "vf_loss_clip", "rlrun calls it 'vf_clip_param'"),
+        ("ppo", "num_gpus_per_learner", "rlrun calls it 'num_gpus': the total of all learners"),
+        (
+            "ppo",
+            "max_epoch",
+            "rlrun calls it `stop.env_steps`, next to config: the number of epochs times the env steps per epoch",
+        ),
+        ("ppo", "frame_stack", "rlrun calls it 'model.views.obs'"),
+        ("ppo", "device", "rlrun calls it 'num_gpus'"),
+        ("ppo", "policy", "rlrun calls it 'model'"),
+        ("ppo", "test_num", "rlrun calls it `evaluation.episodes`, next to config"),
+        ("ppo", "conv_filters", "rlrun calls it 'model.conv'"),
+        ("ppo", "env_id", "rlrun calls it `env`, next to config"),
+        ("ppo", "run", "rlrun calls it `algorithm`, next to config"),
+        ("pg", "advantage_normalization", "rlrun calls it 'standardize_advantages'"),
+        ("dqn", "final_epsilon", "rlrun calls it 'epsilon'"),
+        ("dqn", "sample_batch_size", "rlrun calls it 'rollout_fragment_length'"),
+        ("dqn", "prioritized_replay_eps", "rlrun calls it 'replay.priority_epsilon'"),
+        ("dqn", "store_buffer_in_checkpoints", "rlrun calls it 'replay.save_in_checkpoints'"),
+        ("sac", "entropy_learning_rate", "rlrun calls it 'alpha_lr'"),
+        ("td3", "noise_type", "rlrun calls it 'exploration'"),
+        ("td3", "update_actor_freq", "rlrun calls it 'policy_delay'"),
+        ("td3", "critic_hiddens", "rlrun calls it 'model.hiddens': the layers of all networks"),
+        ("crossq", "critic_hiddens", "rlrun calls it 'model.critic_hiddens'"),
+        ("sac", "n_critics", "rlrun calls it 'num_critics'"),
+        ("td3", "twin_q", "rlrun calls it 'num_critics'"),
+        ("es", "noise_stdev", "rlrun calls it 'sigma'"),
+        ("es", "stepsize", "rlrun calls it 'lr'"),
+        ("es", "l2_coeff", "rlrun calls it 'weight_decay'"),
+        ("ppo", "ent_coef", "rlrun calls it 'entropy_coeff'"),
+        ("ppo", "sde_sample_freq", "rlrun calls it 'model.sde_sample_freq'"),
+        ("ppo", "log_std_init", "rlrun calls it 'model.log_std_init'"),
+        ("ppo", "total_timesteps", "rlrun calls it `stop.env_steps`, next to config"),
     ],
 )
 def test_a_foreign_key_is_answered_for_the_algorithm_that_it_was_written_for(
@@ -130,21 +142,40 @@ def test_a_foreign_key_is_answered_for_the_algorithm_that_it_was_written_for(
 @pytest.mark.parametrize(
     ("algorithm", "key", "said"),
     [
-        ("ppo", "normalize_advantage", "there is no 'normalize_advantage' in ppo: advantages are always standardised"),
+        (
+            "ppo",
+            "normalize_advantage",
+            "unknown setting 'normalize_advantage'; rlrun has no counterpart: advantages are always standardized",
+        ),
         (
             "ppo",
             "kl_coeff",
-            "there is no 'kl_coeff' in ppo: clipping alone bounds an update, and kl_target ends its passes",
+            (
+                "unknown setting 'kl_coeff'; rlrun has no counterpart: clipping bounds each update, and kl_target "
+                "ends its epochs early"
+            ),
         ),
-        ("ppo", "compress_observations", "there is no 'compress_observations' in ppo"),
-        ("dqn", "eps_test", "there is no 'eps_test' in dqn: evaluations take the greedy action"),
+        ("ppo", "compress_observations", "unknown setting 'compress_observations'; rlrun has no counterpart"),
+        (
+            "dqn",
+            "eps_test",
+            "unknown setting 'eps_test'; rlrun has no counterpart: evaluations take the greedy action",
+        ),
         (
             "td3",
             "target_entropy",
-            "there is no 'target_entropy' in td3: it is a setting of cql, crossq, droq and others",
+            "td3 has no setting 'target_entropy'; it is a setting of cql, crossq, droq and others",
         ),
-        ("impala", "vtrace", "there is no 'vtrace' in impala: values are always corrected by V-trace"),
-        ("impala", "epsilon", "there is no 'epsilon' in impala: the optimizer is Adam, whose epsilon is 1e-5"),
+        (
+            "impala",
+            "vtrace",
+            "unknown setting 'vtrace'; rlrun has no counterpart: values are always corrected with V-trace",
+        ),
+        (
+            "impala",
+            "epsilon",
+            "unknown setting 'epsilon'; rlrun has no counterpart: the optimizer is Adam, whose epsilon is 1e-5",
+        ),
         ("a2c", "minibatch_size", "there is no 'minibatch_size' in a2c: it is a setting of alphazero, apex, apex_ddpg"),
         ("a2c", "clip_range", "unknown key 'clip_range'; see `rlrun config a2c`"),
     ],
@@ -161,9 +192,9 @@ def test_what_an_algorithm_does_not_have_is_answered_with_what_there_is_instead_
 @pytest.mark.parametrize(
     ("algorithm", "section", "said"),
     [
-        ("ppo", "model: {max_seq_len: 4}", "'max_seq_len' is `config.seq_len` in ppo"),
-        ("dqn", "replay: {alpha: 0.6}", "'alpha' is 'priority_alpha' in dqn"),
-        ("ppo", "model: {n_steps: 4}", "'n_steps' is `config.rollout_fragment_length` in ppo"),
+        ("ppo", "model: {max_seq_len: 4}", "unknown setting 'max_seq_len'; rlrun calls it `config.seq_len`"),
+        ("dqn", "replay: {alpha: 0.6}", "unknown setting 'alpha'; rlrun calls it 'priority_alpha'"),
+        ("ppo", "model: {n_steps: 4}", "unknown setting 'n_steps'; rlrun calls it `config.rollout_fragment_length`"),
     ],
 )
 def test_a_foreign_key_in_a_section_is_answered_for_the_section_or_else_the_config(
@@ -177,8 +208,8 @@ def test_a_foreign_key_in_a_section_is_answered_for_the_section_or_else_the_conf
 @pytest.mark.parametrize(
     ("key", "said"),
     [
-        ("leraning_rate", "'learning_rate' is 'lr' here"),
-        ("num_env_runner", "'num_env_runners' is 'num_workers' here"),
+        ("leraning_rate", "rlrun calls it 'lr'"),
+        ("num_env_runner", "rlrun calls it 'num_workers'"),
         ("num_worker", "did you mean 'num_workers'?"),
         ("lrr", "did you mean 'lr'?"),
         ("minibatch_siz", "did you mean 'minibatch_size'?"),
@@ -221,16 +252,19 @@ def test_an_algorithm_is_known_in_any_case(written: str, known: str) -> None:
 @pytest.mark.parametrize(
     ("key", "said"),
     [
-        ("learning_rate", "'learning_rate' is `config.lr` here"),
-        ("n_envs", "'n_envs' is `config.num_envs_per_worker` here"),
-        ("net_arch", "'net_arch' is `config.model.hiddens` here"),
-        ("batch_size", "'batch_size' is `config.minibatch_size` here"),
-        ("clip_range", "'clip_range' is `config.clip_param` here"),
+        ("learning_rate", "unknown setting 'learning_rate'; rlrun calls it `config.lr`"),
+        ("n_envs", "unknown setting 'n_envs'; rlrun calls it `config.num_envs_per_worker`"),
+        ("net_arch", "unknown setting 'net_arch'; rlrun calls it `config.model.hiddens`"),
+        ("batch_size", "unknown setting 'batch_size'; rlrun calls it `config.minibatch_size`"),
+        ("clip_range", "unknown setting 'clip_range'; rlrun calls it `config.clip_param`"),
         ("lr", "'lr' belongs under config"),
-        ("learning_rat", "unknown key 'learning_rat'; 'learning_rate' is `config.lr` here"),
+        ("learning_rat", "unknown key 'learning_rat'; unknown setting 'learning_rate'; rlrun calls it `config.lr`"),
         (
             "explore",
-            "'explore' is `evaluation.actions`, next to config, here: sampled for true, greedy for false",
+            (
+                "unknown setting 'explore'; rlrun calls it `evaluation.actions`, next to config: sampled for true, "
+                "greedy for false"
+            ),
         ),
     ],
 )
@@ -262,9 +296,9 @@ def test_all_mistakes_are_told_at_once_also_where_the_algorithm_is_not_known(alg
         "try.config.model.max_seq_len",
     }
     assert told["try.stop.env_step"] == wording("env_steps")
-    assert told["try.learning_rate"] == "'learning_rate' is `config.lr` here"
+    assert told["try.learning_rate"] == "unknown setting 'learning_rate'; rlrun calls it `config.lr`"
     assert told["try.config.n_steps"] == wording("n_steps", "rollout_fragment_length")
-    assert told["try.config.num_env_runners"] == "'num_env_runners' is 'num_workers' here"
+    assert told["try.config.num_env_runners"] == "unknown setting 'num_env_runners'; rlrun calls it 'num_workers'"
     assert told["try.config.whatever"] == "unknown key 'whatever'"
     assert told["try.config.model.net_arch"] == wording("net_arch", "hiddens")
     assert told["try.config.model.max_seq_len"] == wording("max_seq_len", "config.seq_len")
@@ -295,7 +329,7 @@ def test_settings_of_a_policy_whose_algorithm_is_not_known_are_told_as_well(word
         "try.policies.a.config.num_workers",
     }
     assert told["try.policies.a.net_arch"] == wording("net_arch", "policies.a.config.model.hiddens")
-    assert told["try.policies.a.config.learning_rate"] == "'learning_rate' is 'lr' here"
+    assert told["try.policies.a.config.learning_rate"] == "unknown setting 'learning_rate'; rlrun calls it 'lr'"
     assert told["try.policies.a.config.num_workers"] == wording("num_workers")
 
 
@@ -328,7 +362,8 @@ def test_run_counts_as_algorithm_and_values_under_other_names_are_checked_in_the
         "stop.training_iteration": wording("training_iteration"),
         "checkpoint_freq": wording("checkpoint_freq", "checkpoint.every"),
         "config.kl_coeff": [
-            "there is no 'kl_coeff' in ppo: clipping alone bounds an update, and kl_target ends its passes"
+            "unknown setting 'kl_coeff'; rlrun has no counterpart: clipping bounds each update, and kl_target "
+            "ends its epochs early"
         ],
         "config.num_sgd_iter": wording("num_sgd_iter", "num_epochs"),
         "config.num_sgd_iter.grid_search.1": wording(),
@@ -339,7 +374,10 @@ def test_run_counts_as_algorithm_and_values_under_other_names_are_checked_in_the
     }
 
 
-@pytest.mark.parametrize(("run", "said"), [("PPOO", "did you mean 'ppo'?"), ("ACKTR", "it is not here yet")])
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [("PPOO", "did you mean 'ppo'?"), ("ACKTR", "\"rlrun does not have it; 'a2c' and 'ppo' are the closest\"")],
+)
 def test_a_wrong_value_of_run_is_told_where_it_is_and_nothing_is_called_missing(run: str, said: str) -> None:
     told = told_of(
         f"try:\n  env: CartPole-v1\n  seeds: 1\n  run: {run}\n  stop: {{env_steps: 9}}\n  config: {{lr: -1}}\n"

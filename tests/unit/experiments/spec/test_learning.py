@@ -127,7 +127,7 @@ def test_pb2_explores_and_searchers_choose_settings_of_policies() -> None:
     assert searched.trial(values, index=0, configuration=0, seed=0).policies["a"].config.gamma == 0.95
 
 
-SAMPLING = "the policies of a world share their envs and workers, so it belongs under the experiment's `config`"
+SAMPLING = "the policies of a world share envs and workers, so this setting belongs under the experiment's `config`"
 
 
 @pytest.mark.parametrize(
@@ -135,15 +135,15 @@ SAMPLING = "the policies of a world share their envs and workers, so it belongs 
     [
         (
             "algorithm: ppo\npolicies: {a: {algorithm: ppo}}",
-            ["4:3: algorithm: each policy has an algorithm of its own: leave out algorithm, or policies"],
+            ["4:3: algorithm: each policy has its own algorithm: leave out algorithm, or policies"],
         ),
         (
             "policies: {a: {algorithm: ppo, config: {num_workers: 2}}}",
-            [f"4:43: policies.a.config.num_workers: 'num_workers' cannot be set in ppo: {SAMPLING}"],
+            [f"4:43: policies.a.config.num_workers: 'num_workers' cannot be set for ppo: {SAMPLING}"],
         ),
         (
             "policies: {a: {algorithm: ppo}}\nconfig: {lr: 0.1}",
-            ["5:12: config.lr: 'lr' is of a policy: it belongs under policies.a.config"],
+            ["5:12: config.lr: 'lr' is a setting of a policy; it belongs under policies.a.config"],
         ),
         (
             "policies: {a: {algorithm: ppo, slot: 2, slots: 0}}",
@@ -169,22 +169,29 @@ SAMPLING = "the policies of a world share their envs and workers, so it belongs 
         (
             "policies: {a: {algorithm: ppo}, b: {algorithm: ppo}}",
             [
-                "4:13: policies: there are 2 policies (a, b) and no mapping: say which agents are whose, by patterns "
-                "of agent ids or by package.module:function"
+                (
+                    "4:13: policies: with 2 policies (a, b), a mapping is required: map agents to policies with "
+                    "patterns of agent ids, or with package.module:function"
+                )
             ],
         ),
         (
             "policies: {a: {algorithm: ppo}}\nmapping: {x: b}\ntrain: [c]",
             [
-                "5:16: mapping.x: names no policy but 'b'; there are a",
-                "6:11: train.0: must name a policy: there is no 'c'; there are: a",
+                (
+                    "5:16: mapping.x: names ', which is not a policy{hint or '; must be one of: ' + ', "
+                    "'.join(self.policies)}"
+                ),
+                "6:11: train.0: must name a policy: unknown name 'c'; there are: a",
             ],
         ),
         (
             "policies: {a.b: {algorithm: ppo}}",
             [
-                "4:14: policies.a.b: the policy's name 'a.b' must be of letters, digits and _- "
-                "(metrics are named after it)"
+                (
+                    "4:14: policies.a.b: the policy name 'a.b' must consist of letters, digits and _-, because "
+                    "metrics are named after it"
+                )
             ],
         ),
         (
@@ -201,9 +208,11 @@ SAMPLING = "the policies of a world share their envs and workers, so it belongs 
         (
             "policies: {a: {algorithm: ppo}}\nexpect: {evaluation/policies/a/episode_return_mean: 1}",
             [
-                "5:12: expect.evaluation/policies/a/episode_return_mean: "
-                "'evaluation/policies/a/episode_return_mean' is reported only with an evaluation: "
-                "add for instance evaluation: {every: 10}"
+                (
+                    "5:12: expect.evaluation/policies/a/episode_return_mean: "
+                    "'evaluation/policies/a/episode_return_mean' is reported only with an evaluation: add, for "
+                    "example, evaluation: {every: 10}"
+                )
             ],
         ),
         (
@@ -213,11 +222,11 @@ SAMPLING = "the policies of a world share their envs and workers, so it belongs 
             "      policies.a.config.lrr: {uniform: [0, 1]}\n"
             "      policies.a.config.model.hiddens: {choice: [[8], [9]]}",
             [
-                f"10:9: {MUTATIONS}.lr: 'lr' cannot be set here: it is of how a policy learns, and belongs under "
+                f"10:9: {MUTATIONS}.lr: 'lr' cannot be set here: it controls how a policy learns, so it belongs under "
                 "policies.NAME.config",
                 f"11:9: {MUTATIONS}.policies.b.config.lr: must be a setting of a policy, such as "
                 "policies.a.config.lr; did you mean 'policies.a.config.lr'?",
-                f"12:9: {MUTATIONS}.policies.a.config.lrr: there is no setting 'policies.a.config.lrr'; "
+                f"12:9: {MUTATIONS}.policies.a.config.lrr: unknown setting 'policies.a.config.lrr'; "
                 "did you mean 'policies.a.config.lr'?",
                 f"13:9: {MUTATIONS}.policies.a.config.model.hiddens: cannot change in a population: its "
                 "members copy each other's weights",

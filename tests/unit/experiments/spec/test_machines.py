@@ -35,12 +35,12 @@ def test_the_chosen_machine_sets_distribution_and_nothing_else(machine: str | No
 @pytest.mark.parametrize(
     ("part", "said"),
     [
-        ({"machine": "clutser"}, "a.machine: there is no machine 'clutser'; did you mean 'cluster'"),
+        ({"machine": "clutser"}, "a.machine: unknown machine 'clutser'; did you mean 'cluster'"),
         ({"machine": "pc", "machines": {}}, "a.machine: add machines: {pc: {num_workers: 4}}"),
         ({"machines": {"pc": {"num_worker": 1}}}, "machines.pc.num_worker: no setting .*did you mean 'num_workers'"),
-        ({"machines": {"pc": {"lr": 1}}}, "machines.pc.lr: no setting of a machine: 'lr'"),
+        ({"machines": {"pc": {"lr": 1}}}, "machines.pc.lr: not a setting of a machine: 'lr'"),
         ({"machines": {"pc": 3}}, "machines.pc: must be a mapping of settings"),
-        ({"machines": [1]}, "a.machines: must be settings by name"),
+        ({"machines": [1]}, "a.machines: must be a mapping from machine names"),
         (
             {"machine": "pc", "machines": {"pc": {"num_workers": -1}}},
             "a.machines.pc.num_workers: must be a whole number",

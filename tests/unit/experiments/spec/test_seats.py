@@ -112,20 +112,22 @@ def test_scripted_opponents_are_code_that_a_trial_asks_leave_for(wording) -> Non
     [
         (
             "seats: {main: {plays_against: main}}",
-            ["7:11: seats.main: 'main' is a policy and a seat: give the seat another name"],
+            ["7:11: seats.main: 'main' is the name of both a policy and a seat: rename the seat"],
         ),
         (
             "seats: {s: {plays_against: mian, selves_of: [main, fixed]}}",
             [
-                "7:30: seats.s.plays_against: must name a policy that learns: there is no 'mian'; did you mean 'main'?",
-                "7:54: seats.s.selves_of.1: must name a policy that learns: there is no 'fixed'; there are: main",
+                ("7:30: seats.s.plays_against: must name a learning policy: unknown name 'mian'; did you mean 'main'?"),
+                ("7:54: seats.s.selves_of.1: must name a learning policy: unknown name 'fixed'; there are: main"),
             ],
         ),
         (
             "seats: {s: {plays_against: {grid_search: [main, fixed]}}}",
             [
-                "7:51: seats.s.plays_against.grid_search.1: must name a policy that learns: there is no 'fixed'"
-                "; there are: main"
+                (
+                    "7:51: seats.s.plays_against.grid_search.1: must name a learning policy: unknown name "
+                    "'fixed'; there are: main"
+                )
             ],
         ),
         (
@@ -138,22 +140,27 @@ def test_scripted_opponents_are_code_that_a_trial_asks_leave_for(wording) -> Non
         ),
         (
             "seats: {s: {plays_against: main, scripted: {'x:Y': 0.8}}}",
-            ["7:14: seats.s: self_play_share and the shares of other opponents add up to 1.3, more than 1"],
+            [
+                (
+                    "7:14: seats.s: self_play_share and the shares of other opponents must not sum to more than 1, "
+                    "but sum to 1.3"
+                )
+            ],
         ),
         (
             "seats: {s: {plays_against: main, scripted: {'rlrun.toys:RandomLega': 0.1}}}",
             [
-                "7:47: seats.s.scripted.rlrun.toys:RandomLega: the scripted opponent "
-                "'rlrun.toys:RandomLega' does not exist: rlrun.toys has no "
-                "'RandomLega'; "
-                "did you mean 'RandomLegal'?"
+                (
+                    "7:47: seats.s.scripted.rlrun.toys:RandomLega: scripted opponent 'rlrun.toys:RandomLega' "
+                    "does not exist: rlrun.toys has no 'RandomLega'; did you mean 'RandomLegal'?"
+                )
             ],
         ),
         ("seats: []", ["7:10: seats: must be a mapping of names to seats, each with plays_against, not []"]),
-        ("seats: {a.b: {}}", ["7:11: seats.a.b: the seat's name 'a.b' must be of letters, digits and _-"]),
+        ("seats: {a.b: {}}", ["7:11: seats.a.b: the seat name 'a.b' must consist of letters, digits and _-"]),
         (
             "league: {pool: 3}",
-            ["7:3: league: a league is of seats: add for instance seats: {opponent: {plays_against: main}}"],
+            ["7:3: league: a league needs seats: add, for example, seats: {opponent: {plays_against: main}}"],
         ),
         (
             f"{SEAT}\nleague: {{pol: 3, snapshot_every: 0}}",
@@ -195,7 +202,7 @@ def test_in_a_league_the_best_is_by_rating_and_against_an_opponent_by_games_not_
 def test_seats_and_a_league_are_for_policies() -> None:
     alone = {"algorithm": "ppo", "env": ENTRY["env"], "seats": ENTRY["seats"], "league": {}}
     assert check_learning(alone).mistakes == [
-        Mistake((key,), f"'{key}' is for several policies: add policies, or leave it out", True)
+        Mistake((key,), f"'{key}' needs several policies: add policies, or leave it out", True)
         for key in ("seats", "league")
     ]
 

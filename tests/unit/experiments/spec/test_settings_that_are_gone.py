@@ -16,22 +16,19 @@ GRADIENT_WORKERS = ("a3c", "async_dqn", "gorila")
 
 REFUSED = [
     *(
-        (name, "num_learners: 2", "minibatches from a replay buffer are learned from in one process")
+        (name, "num_learners: 2", "minibatches from a replay buffer are processed in one process")
         for name in OFF_POLICY
     ),
-    *(
-        (name, "microbatch_size: 8", "a minibatch from a replay buffer is learned from as a whole")
-        for name in OFF_POLICY
-    ),
+    *((name, "microbatch_size: 8", "a minibatch from a replay buffer is used as a whole") for name in OFF_POLICY),
     *((name, "num_gpus: 1", "gradients are computed on the workers' CPUs") for name in GRADIENT_WORKERS),
     ("a3c", "num_parameter_servers: 1", "gradients are computed on the workers' CPUs"),
-    ("async_dqn", "normalize_observations: true", "workers learn from observations as they came"),
-    ("async_dqn", "train_batch_size: 8", "every fragment makes a gradient; rollout_fragment_length is its length"),
-    ("gorila", "noisy: true", "gradients of the workers are without noise on parameters"),
-    ("ddppo", "num_learners: 2", "the workers learn, on CPUs"),
-    ("ddppo", "asynchronous: true", "the workers learn in step"),
-    ("impala", "seq_len: 8", "gradients flow back through whole fragments: set rollout_fragment_length"),
-    ("ddppo", "max_worker_restarts: 3", "the others cannot continue without a worker that died"),
+    ("async_dqn", "normalize_observations: true", "workers learn from unnormalized observations"),
+    ("async_dqn", "train_batch_size: 8", "each fragment yields one gradient; set rollout_fragment_length"),
+    ("gorila", "noisy: true", "workers compute gradients without parameter noise"),
+    ("ddppo", "num_learners: 2", "the rollout workers learn, on CPUs"),
+    ("ddppo", "asynchronous: true", "the rollout workers learn in lockstep"),
+    ("impala", "seq_len: 8", "gradients flow through whole fragments; set rollout_fragment_length"),
+    ("ddppo", "max_worker_restarts: 3", "if a worker dies, the others cannot continue"),
 ]
 POPULATION = "  num_samples: 2\n  scheduler: {pbt: {interval_env_steps: 1e4, mutations: {%s: {choice: [1, 2]}}}}\n"
 WITHOUT_NETWORK = {"linucb", "lints", "q_learning", "random", "value_iteration"}
@@ -57,7 +54,7 @@ def test_a_setting_that_could_have_one_value_is_refused_with_the_reason(
 
 
 def test_a_refused_setting_of_a_section_and_of_a_population_is_told_with_the_reason_too(wording) -> None:
-    reason = "'sampling' cannot be set in gorila: gradients of the workers come without priorities"
+    reason = "'sampling' cannot be set for gorila: gradients from workers carry no priorities"
     assert problems("gorila", "replay: {sampling: prioritized}") == [
         f"spec.yaml:5:21: try.config.replay.sampling: {reason}"
     ]

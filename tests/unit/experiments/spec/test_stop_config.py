@@ -44,7 +44,7 @@ def test_a_key_that_begins_with_a_dot_holds_anchors_and_is_no_experiment(tmp_pat
     )
     assert [(e.name, e.config.gamma) for e in load_experiments([file])] == [("a", 0.9), ("b", 0.9)]
     file.write_text(".common: {gamma: 0.9}\n")
-    with pytest.raises(SpecError, match="holds no experiment"):
+    with pytest.raises(SpecError, match="contains no experiment"):
         load_experiments([file])
 
 

@@ -96,8 +96,8 @@ def test_problems_beyond_syntax_are_kept_beside_the_data(wording) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('a: "\\U00110000"', "f.yaml:1:7: YAML syntax: an escape (\\U...) that is no character"),
-        ("a: &x 1\nb: &x 2", "f.yaml:2:4: YAML syntax: an anchor (&) of this name appears twice"),
+        ('a: "\\U00110000"', "f.yaml:1:7: YAML syntax: an escape (\\U...) that is not a character"),
+        ("a: &x 1\nb: &x 2", "f.yaml:2:4: YAML syntax: an anchor (&) with this name appears twice"),
         ("a: ]", "f.yaml:1:4: YAML syntax: a value is missing before this"),
         ("%YAML 9.9\n---\na: 1", "f.yaml:1:1: YAML syntax: found incompatible YAML document (version 1.* is required)"),
     ],
@@ -111,11 +111,11 @@ def test_other_syntax_errors_are_one_line_with_a_position(text: str, message: st
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('a: "\\ud800"', "f.yaml:1:4: an escape (\\u...) of half a character"),
-        ('"\\0": 1', "f.yaml:1:1: the key '\\x00' holds characters that do not print"),
-        ("a: " + "9" * 401, "f.yaml:1:4: a: a number of more than 400 digits"),
-        ("a: &a {<<: *a}", "f.yaml:1:4: a: << merges a mapping (*name) or a list of them"),
-        ("a: !!seq {}", "f.yaml:1:4: a: the tag !!seq is not allowed: only plain YAML values are"),
+        ('a: "\\ud800"', "f.yaml:1:4: an escape (\\u...) with only half of a surrogate pair"),
+        ('"\\0": 1', "f.yaml:1:1: the key '\\x00' contains non-printable characters"),
+        ("a: " + "9" * 401, "f.yaml:1:4: a: a number with more than 400 digits"),
+        ("a: &a {<<: *a}", "f.yaml:1:4: a: << must merge a mapping (*name) or a list of mappings"),
+        ("a: !!seq {}", "f.yaml:1:4: a: the tag !!seq is not allowed; use only plain YAML values"),
         ("{? : 1}", "f.yaml:1:3: a key is missing"),
     ],
 )

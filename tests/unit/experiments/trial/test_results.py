@@ -342,7 +342,7 @@ def test_a_row_that_was_altered_is_told_by_the_digest_that_trial_json_knows(tmp_
     assert check_results(tmp_path, 2, record=record).damage == ()
     assert check_results(tmp_path, 1, record=record).damage == ()  # goes back to before what is known
     file.write_text(file.read_text().replace("1.5", "9.5"))
-    told = f"{file}: a row up to iteration 2 was altered: trial.json has another sha256"
+    told = f"{file}: a row up to iteration 2 was altered: the sha256 differs from trial.json"
     assert check_results(tmp_path, 2, record=record).damage == (told,)
     assert truncate_results(tmp_path, 2, record=record).damage[0] == told
 

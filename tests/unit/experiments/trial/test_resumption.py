@@ -10,9 +10,9 @@ from rlrun.experiments.trial.resumption import Resumption
 @pytest.mark.parametrize(
     ("what", "reason"),
     [
-        ({"other_executor": True}, "updates are computed in another way than before"),
-        ({"other_kernels": True}, "the kernels of updates, the processor or its BLAS are others than before"),
-        ({"env_slots_restarted": 2}, "2 envs could not be restored and begin a new episode"),
+        ({"other_executor": True}, "updates are computed differently than before"),
+        ({"other_kernels": True}, "the update kernels, the processor or its BLAS have changed"),
+        ({"env_slots_restarted": 2}, "2 envs could not be restored and start a new episode"),
     ],
 )
 def test_a_resume_that_is_not_exact_names_the_reason(what: dict[str, int], reason: str, wording) -> None:

@@ -137,7 +137,10 @@ def test_a_plateau_is_part_of_the_resolved_spec_and_of_each_trial() -> None:
         ({"plateau": {}}, "stop.plateau.metric: is missing"),
         ({"plateau": {"metric": RETURN, "patients": 3}}, "stop.plateau.patients: .*did you mean 'patience'"),
         ({"plateau": {"metric": RETURN, "mode": "maximum"}}, "stop.plateau.mode: .*max.*min"),
-        ({"plateau": {"metric": "learner/entropy"}}, "stop.plateau: higher values of .* add mode: max or min"),
+        (
+            {"plateau": {"metric": "learner/entropy"}},
+            "stop.plateau: neither higher nor lower values of .* add mode: max or min",
+        ),
         ({"platau": 3}, "no metric 'platau' is reported; did you mean 'plateau'"),
         ({"plateau": None}, "stop: needs at least one metric"),
     ],

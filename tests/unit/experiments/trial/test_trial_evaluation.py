@@ -82,7 +82,7 @@ def test_games_against_an_opponent_can_be_stopped_by_compared_and_expected() -> 
     ("changed", "told"),
     [
         ({"evaluation": {"against": "rlrun.toys:Nobody"}}, "evaluation.against: .*has no 'Nobody'"),
-        ({"env": "CartPole-v1"}, "evaluation.against: is for worlds of many agents"),
+        ({"env": "CartPole-v1"}, "evaluation.against: works only in multi-agent worlds"),
         (
             {"evaluation": {"every": 5}, "stop": {"evaluation/against/win_rate": 0.9}},
             "'evaluation/against/win_rate' is reported only with an opponent: add against",

@@ -184,7 +184,7 @@ class Fails(Hook):
         ({}, r"raised in on_episode_step \(env CartPole-v1: worker 0, env 0, seed \d+, step 7\):\n.*my own mistake"),
         ({"answer": {"an\ngle": 1}}, r"on_episode_step \(env .*, step 1\): returns 'an\\ngle', which cannot name a"),
         ({"answer": {"angle": "x"}}, "returns angle, which must be a finite number, not 'x'"),
-        ({"answer": [1]}, r"must return metrics by name, a Stop or None, not \[1\]"),
+        ({"answer": [1]}, r"must return a dict of metrics, a Stop or None, not \[1\]"),
     ],
 )
 def test_an_error_of_a_hook_names_hook_event_env_and_step(
@@ -207,7 +207,11 @@ def test_numbers_that_no_hook_declares_are_logged_with_one_warning(
         run(loop)
     rows = read_results(tmp_path / "t")
     assert [(row["hooks/angle"], row["hooks/angel"], row["hooks/angels"]) for row in rows] == [(1, 2, 3)] * 3
-    warned = [text for text in told if "no hook declares" in text]
+    warned = [
+        text
+        for text in told
+        if "unit, meaning) to the hook's declared_metrics, so that `stop`, schedulers and searchers can use it" in text
+    ]
     assert [text.partition(" ")[0] for text in warned] == ["hooks/angel", "hooks/angels"]
     assert warned[0] == wording("angel", "declared_metrics")
 
@@ -250,20 +254,23 @@ class Idle(Hook):
     [
         ({"hooks": [f"{__name__}:Measured"]}, "hooks.0: the hook .* has no 'Measured'; did you mean 'Measures'"),
         ({"hooks": [{f"{__name__}:Measures": {"scal": 1}}]}, "hooks.0: .*'scal'; did you mean 'scale'"),
-        ({"hooks": [f"{__name__}:Misspelt"]}, "has no event 'on_episode_stop'; did you mean 'on_episode_st"),
-        ({"hooks": [f"{__name__}:Idle"]}, "does nothing: write at least one of on_episode_start"),
+        ({"hooks": [f"{__name__}:Misspelt"]}, "there is no event 'on_episode_stop'; did you mean 'on_episode_st"),
+        ({"hooks": [f"{__name__}:Idle"]}, "does nothing: define at least one of on_episode_start"),
         (
             {"hooks": ["rlrun.plugin:Metric"]},
-            "'rlrun.plugin:Metric' is no Hook: derive it from rlrun.plugin.Hook",
+            "'rlrun.plugin:Metric' is not a Hook: derive it from rlrun.plugin.Hook",
         ),
         ({"hooks": f"{__name__}:Idle"}, "hooks: must be a list of package.module:Class"),
-        ({"hooks": [{f"{__name__}:Measures": {}}] * 2}, "two of them declare a metric 'angle'"),
+        ({"hooks": [{f"{__name__}:Measures": {}}] * 2}, "two hooks declare a metric 'angle'"),
         ({"hooks": MEASURES, "stop": {"hooks/angel": 1}}, "no metric 'hooks/angel' is reported; .* 'hooks/angle'"),
-        ({"hooks": MEASURES, "algorithm": "es"}, "es collects no fragments .* use on_result, on_evaluation, on_check"),
+        (
+            {"hooks": MEASURES, "algorithm": "es"},
+            "es does not collect fragments .* use on_result, on_evaluation, on_check",
+        ),
         ({"config": {"before_learning": [{f"{__name__}:Halves": {"begin": 1}}]}}, "did you mean 'begins'"),
         (
             {"config": {"before_learning": [f"{__name__}:Tires"]}},
-            "is no operator: derive it from rlrun.plugin.Op",
+            "' is not an operator: derive it from rlrun.plugin.Operator or StatefulOperator",
         ),
     ],
 )

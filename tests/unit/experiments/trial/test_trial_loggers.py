@@ -109,8 +109,8 @@ def test_a_logger_that_does_not_answer_neither_holds_up_results_nor_the_end(
 @pytest.mark.parametrize(
     ("waits_at", "told"),
     [
-        ("start", "cloud cannot be reached: results may be missing there"),
-        ("log", "cloud has not taken everything within 0 s: results may be missing there"),
+        ("start", "cloud is unreachable: it may lack some results"),
+        ("log", "cloud has not received all results within 0 s: it may lack some"),
     ],
 )
 def test_an_end_without_an_answer_is_told_of(

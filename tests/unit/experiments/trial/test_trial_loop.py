@@ -164,18 +164,18 @@ def test_a_trial_whose_settings_were_changed_in_its_file_does_not_go_on(
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"seed": 7}, "seed: 7, and {point} was made with 0"),
-        ({"env": "Acrobot-v1"}, "env.id: 'Acrobot-v1', and {point} was made with 'CartPole-v1'"),
+        ({"seed": 7}, "seed: 7, but {point} was written with 0"),
+        ({"env": "Acrobot-v1"}, "env.id: 'Acrobot-v1', but {point} was written with 'CartPole-v1'"),
         (
             {"env": {"id": "CartPole-v1", "kwargs": {"sutton_barto_reward": True}}},
-            "env.kwargs.sutton_barto_reward: true, and {point} was made with null",
+            "env.kwargs.sutton_barto_reward: true, but {point} was written with null",
         ),
         (
             {"env": {"id": "CartPole-v1", "max_episode_steps": 20}},
-            "env.max_episode_steps: 20, and {point} was made with null",
+            "env.max_episode_steps: 20, but {point} was written with null",
         ),
-        ({"evaluation": {"every": 3, "episodes": 1}}, "evaluation.every: 3, and {point} was made with 2"),
-        ({"evaluation": None}, "evaluation.every: null, and {point} was made with 2"),
+        ({"evaluation": {"every": 3, "episodes": 1}}, "evaluation.every: 3, but {point} was written with 2"),
+        ({"evaluation": None}, "evaluation.every: null, but {point} was written with 2"),
     ],
 )
 @pytest.mark.parametrize("generation", [None, 1])

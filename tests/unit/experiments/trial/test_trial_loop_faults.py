@@ -101,7 +101,7 @@ def test_rows_that_a_power_cut_took_are_put_back_from_the_checkpoints(tmp_path: 
     with TrialLoop(trial, tmp_path, resume=True) as loop:
         assert loop.last_result == second
         assert loop.resumption is not None
-        assert "rows of iterations 1 to 2 are missing, and taken from checkpoints" in loop.resumption.message
+        assert "rows of iterations 1 to 2 were missing and restored from checkpoints" in loop.resumption.message
     assert read_results(tmp_path) == [first, second]
 
 
@@ -148,6 +148,6 @@ def test_of_an_exception_text_of_megabytes_trial_json_keeps_both_ends_and_error_
     assert record.error == str(caught.value)
     assert len(record.error) <= LONGEST_TEXT
     assert record.error.startswith(f"env {__name__}:Verbose raised in step() (worker 0, env 0, ")
-    assert "characters are left out here" in record.error
+    assert "characters omitted ...\n" in record.error
     assert record.error.endswith("xz")
     assert 3_000_000 * "x" in (tmp_path / "error.txt").read_text()

@@ -88,7 +88,7 @@ def test_another_trial_writes_nothing_over(tmp_path: Path, small_trial: MakeTria
     before = contents(tmp_path / "set")
     with wording.raised(UsageError):
         TrialLoop(trial, tmp_path / "other")
-    with pytest.raises(UsageError, match="set exists already"):
+    with pytest.raises(UsageError, match="set already exists"):
         TrialLoop(trial, tmp_path / "other", resume=True)
     assert contents(tmp_path / "set") == before
 

@@ -35,7 +35,7 @@ def test_a_start_without_a_checkpoint_is_reported_as_a_restart_if_the_trial_ran_
     assert (resumption is not None) == restarts
     if resumption is not None:
         assert resumption.checkpoint is None
-        assert resumption.crash.startswith("the process before was killed") == (before == "RUNNING")
+        assert resumption.crash.startswith("the previous process was killed or crashed") == (before == "RUNNING")
     record = files.read_record()
     assert record is not None
     assert (record.status, files.read_spec()["seed"]) == ("RUNNING", trial.seed)

@@ -81,7 +81,7 @@ def test_a_stream_that_is_gone_is_named(name: str, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(sys, name, None)
     failure = failure_of_user_code(error)
     assert failure is not None
-    assert f"has changed what rlrun works with: sys.{name} is None. What failed then:\n" in str(failure)
+    assert f"has changed the Python process: sys.{name} is None. This then failed:\n" in str(failure)
 
 
 def test_a_clock_that_stands_still_is_named(monkeypatch: pytest.MonkeyPatch, wording) -> None:

@@ -360,8 +360,8 @@ def test_the_placement_group_covers_the_workers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"version": "0.0.1"}, r"has rlrun .* and the driver 0\.0\.1: install the same on all machines"),
-        ({"token": "another"}, r"does not see the run's directory .*: name the cluster with --address, or"),
+        ({"version": "0.0.1"}, r"has rlrun .*, but the driver has 0\.0\.1: install the same version on all machines"),
+        ({"token": "another"}, r"cannot access the run's directory .*: pass the cluster with --address, or"),
     ],
 )
 def test_a_machine_that_cannot_run_the_trial_says_why(tmp_path: Path, changes: dict[str, str], message: str) -> None:

@@ -153,7 +153,7 @@ def test_an_experiment_that_the_baseline_does_not_have_is_not_judged(tmp_path: P
     now = make_verdict(tmp_path / "now", [ramp(1.0)])
     empty = baseline_of([])
     (found,) = compare([now], empty, holds_speed=True)
-    assert (str(found.area), str(found.speed)) == ("the baseline does not have it",) * 2
+    assert (str(found.area), str(found.speed)) == ("not in the baseline",) * 2
     assert found.passed
 
 
@@ -169,7 +169,7 @@ def test_a_baseline_is_the_same_after_it_was_written_and_read(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "does not exist; --save-baseline makes it"),
+        (None, "does not exist; create it with --save-baseline"),
         ("{", "not a baseline: "),
         ("[]", "not a baseline:\n"),
         ('{"format": 99}', "made by a newer rlrun; update rlrun"),

@@ -73,5 +73,5 @@ def test_a_row_that_comes_again_after_a_restart_is_not_counted_twice():
 
 @pytest.mark.parametrize("settings", [{"grace_period": -1}, {"min_samples_required": 0}])
 def test_numbers_without_sense_are_refused(settings):
-    with pytest.raises(ValueError, match="must be grace_period"):
+    with pytest.raises(ValueError, match="min_samples_required"):
         median_of({}, **settings)

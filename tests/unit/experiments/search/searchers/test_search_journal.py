@@ -197,7 +197,7 @@ def test_a_refused_suggestion_is_drawn_again_and_said_once(kind: str, tmp_path: 
     found = run_search(searcher, 8)
     assert max(values[("lr",)] for values in found.values()) <= 1e-3
     (note,) = searcher.notes()
-    assert "was refused and another one drawn: config: lr 0." in note
+    assert "replaced an invalid suggestion of the searcher: config: lr 0." in note
     assert any(line["attempt"] > 0 for line in lines(tmp_path) if "suggest" in line)
     resumed = open_search(tmp_path, kind, refuses)
     assert resumed.notes() == []

@@ -103,7 +103,7 @@ def test_a_sweep_on_a_cluster_that_grows_from_nothing_ends_as_on_one_machine(
     assert "waiting for nodes" in (tmp_path / "output").read_text()
     if scenario == "grow_and_die":
         assert int((tmp_path / "kills").read_text()) >= 2
-        assert "starts again (restart " in (tmp_path / "output").read_text()
+        assert ": restarting (" in (tmp_path / "output").read_text()
 
 
 @pytest.mark.parametrize("entry", [PAIR, POPULATION], ids=["pair", "population"])
@@ -116,7 +116,7 @@ def test_trials_of_a_node_that_is_asked_to_leave_save_first_and_continue_elsewhe
     assert play("leave", tmp_path, command) == 0, told(tmp_path)
     output = (tmp_path / "output").read_text()
     assert "its node is about to leave the cluster" in output, told(tmp_path)
-    assert "starts again" not in output, told(tmp_path)  # the spec allows no restart
+    assert ": restarting (" not in output, told(tmp_path)  # the spec allows no restart
     run = RunDirectory.open(tmp_path / "runs/lab")
     assert numbers(run) == numbers(undisturbed), told(tmp_path)
     assert lineage(run) == lineage(undisturbed), told(tmp_path)
@@ -139,7 +139,7 @@ def test_a_cluster_that_cannot_be_joined_is_refused_within_a_minute_with_what_an
     assert play("refuse", tmp_path, command) == 0, told(tmp_path)
     answers = json.loads((tmp_path / "told").read_text())
     for why, missing in {
-        "another token": "refuses the token",
+        "another token": "rejects the token",
         "a stopped raylet": "raylet does not answer",
         "a stopped GCS": "does not answer",
         "a dead raylet": "no raylet",

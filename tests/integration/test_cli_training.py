@@ -83,7 +83,7 @@ def test_an_algorithm_and_an_env_are_enough(tmp_path: Path) -> None:
     ("words", "message"),
     [
         ([], "name spec files with -f"),
-        (["--algorithm", "ppo"], "go together"),
+        (["--algorithm", "ppo"], "must be given together"),
         (["-f", "x.yaml", "--env", "CartPole-v1"], "name spec files with -f, or"),
         (["-f", "no-such.yaml"], "no-such.yaml"),
         (["-f", SPEC, "--executor", "cloud"], "'local', 'ray'"),

@@ -171,7 +171,7 @@ def test_where_one_node_cannot_use_the_kernels_the_whole_run_takes_numpy_and_say
     output = (tmp_path / "output").read_text()
     assert exit_code == 0, output
     assert output.count("updates are computed by NumPy instead of C kernels: on node ") == 1
-    assert f"other users may write to {unsafe}" in output
+    assert f"{unsafe} is writable by other users" in output
     for trial in ("000-seed=0", "001-seed=1"):
         assert RunDirectory.open(tmp_path / "runs/spread").trial(trial).update_executor == "numpy"
         (checkpoint,) = CheckpointStore(tmp_path / "runs/spread" / trial / "checkpoints").paths()

@@ -136,6 +136,6 @@ def test_a_ddppo_worker_that_hangs_ends_the_trial() -> None:
         Training(
             world, DDPPO(**TOGETHER | {"min_env_steps_per_iteration": 200}, worker_timeout_s=4.0), seed=4
         ) as training,
-        pytest.raises(TrainingFailed, match=r"within 4 s \(worker_timeout_s\), and .* no restart"),
+        pytest.raises(TrainingFailed, match=r"within 4 s \(worker_timeout_s\), and .* max_worker_restarts is 0"),
     ):
         training.step()

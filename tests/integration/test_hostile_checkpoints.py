@@ -134,7 +134,7 @@ HOSTILE: list[tuple[str, tuple[Any, ...], Any, str]] = [
     ("spec", ("config", "model", "module"), "rlrun.engine.nn.encoders:Encoder", "config.model.module"),
     ("spec", ("config", "model", "hiddens"), [2**60], "is too large: 1152921504606846976"),
     ("spec", ("evaluation",), 5, "evaluation must be a mapping, not 5"),
-    ("manifest", ("update_executor",), "magic", "computed by 'magic'"),
+    ("manifest", ("update_executor",), "magic", "update executor 'magic'"),
     ("state", ("trainees",), GONE, "the checkpoint has no state of its policies"),
     ("state", ("training", "version"), 99, "has version 99"),
     (
@@ -164,7 +164,7 @@ def test_what_is_wrong_with_a_part_is_said(
     [
         ("policies/default", "unknown parameter more"),
         ("optimizers/default", "it has more, which belongs to no objective"),
-        ("targets/default", "it has a target network of default, and the algorithm has none"),
+        ("targets/default", "it has a target network of default, but the algorithm has none"),
         ("policies/other", "tensors of policies/other, which belong to none of its policies"),
     ],
 )

@@ -145,7 +145,7 @@ def test_ctrl_c_on_a_terminal_prints_what_there_is_and_leaves_no_process(
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
         stdout, stderr = process.communicate(timeout=800)
     assert process.returncode == 130, stderr
-    assert "Interrupted after " in stderr
+    assert "Interrupted: " in stderr
     assert "worker 2 " in stdout
     assert "\npolicy lag: 0 " in stdout
     assert "\nremedy: " in stdout.partition("\npolicy lag: 0 ")[2]

@@ -54,7 +54,7 @@ def test_a_resume_without_a_compiler_asks_and_goes_on_once_it_is_told_to(
     monkeypatch.delenv("CXX", raising=False)
 
     for _ in range(2):  # asking changes nothing
-        with pytest.raises(CompilerMissing, match=r"no C\+\+ compiler here.*--eager"):
+        with pytest.raises(CompilerMissing, match=r"no C\+\+ compiler.*--eager"):
             rlrun.resume(run.path)
         assert run.record(TRIAL).status == "INTERRUPTED"
 

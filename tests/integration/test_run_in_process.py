@@ -108,7 +108,7 @@ def test_a_damaged_trial_json_is_named_and_once_it_is_removed_its_trial_goes_on(
     with pytest.raises(RunDamaged) as raised:
         rlrun.resume(run, executor="local")
     told = str(raised.value).splitlines()
-    assert [line.partition(": cannot be understood")[0] for line in told] == [str(file) for file in files[:2]]
+    assert [line.partition(": cannot parse")[0] for line in told] == [str(file) for file in files[:2]]
     assert all(line.endswith("remove the file to resume the trial from its newest checkpoint") for line in told)
     assert [file.read_text() for file in files] == ["{", "{", whole[2]]
 

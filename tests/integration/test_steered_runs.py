@@ -93,7 +93,7 @@ def test_members_of_a_population_really_run_with_what_they_were_told_also_when_k
     for trial in first:
         _, newest = newest_records(generations)[trial.name]
         assert {name: trial.params[name] for name in newest.params} == newest.params
-    told = [event.text for event in events if isinstance(event, TrialNote) and "continues from" in event.text]
+    told = [event.text for event in events if isinstance(event, TrialNote) and "continuing from" in event.text]
     assert len(told) == len(copies)
     for trial in first:  # what is told last before a generation is decided is that it waits, or waits no more
         told_of = [event for event in events if isinstance(event, TrialEvent) and event.trial == trial.name]
@@ -115,7 +115,7 @@ def test_a_population_goes_further_and_a_member_that_failed_behind_a_copy_goes_o
     killed: list[str] = []
 
     def kill_behind_the_first_copy(event: RunEvent) -> None:
-        if isinstance(event, TrialNote) and "continues from" in event.text:
+        if isinstance(event, TrialNote) and "continuing from" in event.text:
             copies.append(event.trial)
         if isinstance(event, TrialEvent) and event.result and event.trial in copies and not killed:
             killed.append(event.trial)
@@ -253,6 +253,6 @@ def test_a_finished_run_goes_further_with_later_stops(tmp_path: Path) -> None:
 @pytest.mark.parametrize("steering", [{"scheduler": "asha"}, {"searcher": "optuna"}])
 def test_what_needs_ray_is_not_run_without(tmp_path: Path, steering: dict[str, Any]) -> None:
     steered = spec({"env_steps": 1000}, {"lr": {"loguniform": [1e-5, 1e-1]}}, num_samples=2, **steering)
-    with pytest.raises(UsageError, match=f"leave it out for the {next(iter(steering))} to work"):
+    with pytest.raises(UsageError, match=f"leave it out so that the {next(iter(steering))} can"):
         rlrun.run(steered, runs_dir=tmp_path, executor="local")
     assert list(tmp_path.iterdir()) == []

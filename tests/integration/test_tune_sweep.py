@@ -136,7 +136,7 @@ def test_a_trial_that_fails_starts_again_as_often_as_the_spec_allows(
     flaky = {**spec, "env": {**env, "kwargs": breaks}, "failure": {"max_restarts": 1}}
     (trial,) = rlrun.run({"flaky": flaky}, runs_dir=tmp_path / "runs", executor=executor, watch=events.append)
     assert (trial.status, trial.error, trial.last_result["iteration"]) == ("TERMINATED", "", 3)
-    again = [event.text for event in events if isinstance(event, TrialNote) and "starts again" in event.text]
+    again = [event.text for event in events if isinstance(event, TrialNote) and "restarting" in event.text]
     assert len(again) == 1
     assert again[0].startswith("restarting (1 of 1): ")
     assert "the world is too small" in again[0]

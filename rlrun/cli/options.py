@@ -268,6 +268,13 @@ resume_option = click.option(
 retry_failed_option = click.option("--retry-failed", is_flag=True, help="Also resume failed trials.")
 """Command decorator: flag ``--retry-failed``, which resumes failed trials."""
 
+shard_option = click.option(
+    "--shard",
+    metavar="I/N",
+    help="Train only shard I of the trials, from 0 to N - 1, while other processes train the other shards.",
+)
+"""Command decorator: option ``--shard I/N``, with which several processes without Ray share the trials of a run."""
+
 address_option = click.option(
     "--address", help="Join the Ray cluster at this address; `auto` joins the cluster of this node."
 )

@@ -176,12 +176,12 @@ def _delete(name: str, runs_dir: Path, *, asks: bool) -> dict[str, Any]:
     """
     from rlrun.cli.targets import run_named
     from rlrun.engine.messages.errors import UsageError
-    from rlrun.experiments.runs.run_state import driver_of
+    from rlrun.experiments.runs.run_lock import drivers_of, who_runs
 
     directory = run_named(name, runs_dir)
-    driver = driver_of(directory)
-    if driver is not None:
-        raise UsageError(f"process {driver} is running {directory}; stop it first")
+    drivers = drivers_of(directory)
+    if drivers:
+        raise UsageError(f"{who_runs(drivers, str(directory))}; stop it first")
     is_wanted = not asks or _agrees(f"Delete {directory} and its checkpoints?")
     if is_wanted:
         shutil.rmtree(directory)

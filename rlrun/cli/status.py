@@ -15,6 +15,7 @@ from rlrun.cli.json_document import print_json, wants_json
 from rlrun.cli.options import complete_runs, json_option, runs_dir_option
 from rlrun.cli.runs import labels_lines
 from rlrun.cli.tables import duration, echo
+from rlrun.experiments.runs.run_lock import who_runs
 from rlrun.report.plain_json import fields_of
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def status(run: str, watches: bool, runs_dir: Path) -> None:
     if watches and sys.stdout.isatty():
         _watch(directory)
     state = read_run_state(directory)
-    while watches and state.driver is not None:
+    while watches and state.drivers:
         echo(_described(state, progress_of(state).summary(time.time())))
         time.sleep(REFRESH_S)
         state = read_run_state(directory)
@@ -89,10 +90,13 @@ def run_data(state: RunState) -> dict[str, Any]:
         "directory": str(state.path),
         "experiment": state.experiment,
         **asdict(state.labels),
-        "driver": {"alive": state.driver is not None, "pid": state.driver or None},
+        "drivers": [
+            {"pid": driver.pid or None, "host": driver.host, "shard": driver.shard and str(driver.shard)}
+            for driver in state.drivers
+        ],
         "stop": dict(state.stop),
         "age_s": max(0.0, time.time() - state.changed),
-        "seconds_left": run.seconds_left(time.time()) if state.driver is not None else None,
+        "seconds_left": run.seconds_left(time.time()) if state.drivers else None,
         "best": leader and asdict(leader),
         "trials": [
             {
@@ -116,8 +120,8 @@ def _described(state: RunState, text: str) -> str:
     """Formats one line on a run: name, driver process, time since the last change, and a text."""
     is_over = state.is_over
     ending = [trial.place or trial.name for trial in state.trials if trial.status == "RUNNING"]
-    if state.driver is not None:
-        driver = f"process {state.driver} is running it"
+    if state.drivers:
+        driver = who_runs(state.drivers, "it")
     elif ending:
         driver = f"its driver has ended, but {', '.join(ending)} is still saving"
     else:
@@ -148,7 +152,7 @@ def _first(lines: list[str], rest: str) -> list[str]:
 def _resume_command(state: RunState) -> str | None:
     from rlrun.experiments.runs.outcome import resume_command
 
-    if state.driver is not None or state.is_over or state.problem:
+    if state.drivers or state.is_over or state.problem:
         return None
     if any(trial.status == "RUNNING" for trial in state.trials):  # by a process without a driver, which ends soon
         return None
@@ -163,7 +167,7 @@ def _print(state: RunState) -> None:
     from rlrun.cli.trial_table import columns_of, drawn_table, fitting_columns, text_table
 
     run, now = progress_of(state), time.time()
-    left = run.remaining_text(now) if state.driver is not None else ""
+    left = run.remaining_text(now) if state.drivers else ""
     for line in (_described(state, left), *labels_lines(state.labels)):
         echo(line)
     trials = display_order(run.trials.values())
@@ -194,7 +198,7 @@ def _watch(directory: Path) -> None:
 
     state = read_run_state(directory)
     with Live(drawn(state), console=console, auto_refresh=False, transient=True) as live:
-        while state.driver is not None:
+        while state.drivers:
             time.sleep(REFRESH_S)
             state = read_run_state(directory)
             live.update(drawn(state), refresh=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,10 +24,12 @@ from rlrun.cli.options import (
     retry_failed_option,
     runs_dir_option,
     set_option,
+    shard_option,
     spec_files_option,
     tag_option,
     wait_for_nodes_option,
 )
+from rlrun.experiments.runs.shard import Shard
 
 if TYPE_CHECKING:
     from rlrun.cli.watch import Progress
@@ -60,6 +63,7 @@ RESTARTS_VARIABLE = "SLURM_RESTART_COUNT"
 )
 @resume_option
 @retry_failed_option
+@shard_option
 @click.option("--dry-run", is_flag=True, help="Print the planned trials without running them.")
 @max_trials_option
 @progress_options
@@ -82,6 +86,7 @@ def train(
     from_checkpoint: Path | None,
     resumes: bool,
     retry_failed: bool,
+    shard: str | None,
     dry_run: bool,
     max_trials: int | None,
     progress: Progress | None,
@@ -92,16 +97,19 @@ def train(
 
     FILE is a spec file, or the name of a spec that ships with rlrun (`rlrun examples`).
     With --resume, a job can repeat the same command until the run is complete.
+    With --shard, a job array trains a sweep into one run.
 
     \b
     rlrun train my.yaml --set config.lr=1e-3
     rlrun train my.yaml --name job1 --resume
+    rlrun train sweep.yaml --shard 0/4
     rlrun train cartpole/ppo
     rlrun train --algorithm ppo --env CartPole-v1
     """  # noqa: D301 (click's mark for a paragraph that stays as it is)
     if machine is not None:
         overrides = (*overrides, f"machine={machine}")
-    if retry_failed and not resumes:
+    numbers = None if shard is None else astuple(Shard.parsed(shard))
+    if retry_failed and not resumes and shard is None:
         raise click.UsageError("--retry-failed needs --resume: add it, or use rlrun resume RUN --retry-failed")
     if seed is not None:
         overrides = (*overrides, f"seeds=[{seed}]")
@@ -116,7 +124,7 @@ def train(
     from rlrun.cli.watch import watching
     from rlrun.experiments.launch.run import run
 
-    if not resumes:
+    if not resumes and shard is None:
         _refuse_restart(experiments, runs_dir, name)
     start = None if from_checkpoint is None else checkpoint_named(str(from_checkpoint), runs_dir, best=False)
     with watching(progress, quiet=quiet, names_experiment=len(experiments) > 1) as watcher:
@@ -132,6 +140,7 @@ def train(
             from_checkpoint=start,
             resume=resumes,
             retry_failed=retry_failed,
+            shard=numbers,
             watch=watcher,
         )
     print_outcome(trials)

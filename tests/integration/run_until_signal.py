@@ -2,7 +2,7 @@
 
 Arguments: the spec as JSON, the runs folder, the executor, the number of results, the signal's name, and to whom:
 "self", "group" as a terminal does it, "tree" for every process that descends from this one, or a process of
-Ray's by its name.
+Ray's by its name; last, if it runs only a shard, the shard such as 1/4.
 """
 
 from __future__ import annotations
@@ -40,10 +40,12 @@ def targets(target: str) -> list[int]:
     return [pid for pid in found if str(pid) in listed.split()]
 
 
-def main(spec: str, runs_dir: str, executor: str, results: str, signal_name: str, target: str) -> int:
+def main(spec: str, runs_dir: str, executor: str, results: str, signal_name: str, target: str, shard: str = "") -> int:
     """Runs the spec; returns the exit code of what it raises, or 0 if the signal never came."""
     left = int(results)
     number = signal.Signals[signal_name]
+    index, _, count = shard.partition("/")
+    numbers = (int(index), int(count)) if shard else None
 
     def watch(event: RunEvent) -> None:
         nonlocal left
@@ -58,7 +60,7 @@ def main(spec: str, runs_dir: str, executor: str, results: str, signal_name: str
                     os.kill(pid, number)
 
     try:
-        rlrun.run(json.loads(spec), runs_dir=runs_dir, executor=executor, watch=watch)
+        rlrun.run(json.loads(spec), runs_dir=runs_dir, executor=executor, shard=numbers, watch=watch)
     except RlrunError as error:
         print(error)
         return error.exit_code

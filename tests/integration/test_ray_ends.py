@@ -62,7 +62,7 @@ def test_a_run_whose_gcs_server_is_killed_ends_its_process_with_what_happened_an
         f"continue with: rlrun resume {tmp_path}/pole\n"
     )
     state = read_run_state(tmp_path / "pole")
-    assert state.driver is None
+    assert state.drivers == ()
     assert {trial.status for trial in state.trials} == {"INTERRUPTED", "PENDING"}
     assert next(trial for trial in state.trials if trial.status == "INTERRUPTED").checkpoint is not None
 

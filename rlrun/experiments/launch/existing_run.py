@@ -31,7 +31,7 @@ from rlrun.experiments.runs.run_directory import (
     directory_name,
     follow_import_paths,
 )
-from rlrun.experiments.runs.run_state import driver_of
+from rlrun.experiments.runs.run_lock import drivers_of
 from rlrun.experiments.runs.run_upload import copied, copy_location, fetch_run, is_taken
 from rlrun.experiments.runs.spec_changes import SpecChanges, extend, problems_of_changes, spec_changes, take_over
 from rlrun.experiments.runs.trial_result import TrialResult
@@ -117,7 +117,7 @@ def recorded_output(path: Path) -> str | None:
     Raises:
         RunDamaged: A file of the run is damaged.
     """
-    run = _opened(path)
+    run = opened_run(path)
     return None if run is None else run.spec()[0].get("output")
 
 
@@ -147,7 +147,7 @@ def find_runs(
     for experiment in experiments:
         path = path_of_run(experiment, runs_dir, name)
         fetched = ""
-        directory = _opened(path)
+        directory = opened_run(path)
         if directory is None and (fetched := _fetched(experiment, path)):
             directory = RunDirectory.open(path)
         if directory is None:
@@ -156,7 +156,7 @@ def find_runs(
         if changes.longer and _later_stage_has_begun(directory):
             changes = replace(changes, longer=(), with_rows=(*changes.with_rows, *changes.longer))
         problems += problems_of_changes(directory, experiment, changes.with_rows)
-        problems += _other_start(directory, experiment, from_checkpoint)
+        problems += problems_of_start(directory, experiment, from_checkpoint)
         found[experiment.name] = ExistingRun(directory, experiment, changes, fetched)
     if problems:
         advice = "a run can continue only with its original settings: restore them, or choose another name"
@@ -164,7 +164,7 @@ def find_runs(
     return found
 
 
-def _opened(path: Path) -> RunDirectory | None:
+def opened_run(path: Path) -> RunDirectory | None:
     """Opens a run; None if there is none, or a process was killed while it created the directory.
 
     Raises:
@@ -219,7 +219,7 @@ def _later_stage_has_begun(run: RunDirectory) -> bool:
     return any(later.record(name).status != "PENDING" for later in following(run) for name in later.table.trials)
 
 
-def _other_start(run: RunDirectory, experiment: Experiment, from_checkpoint: Path | None) -> list[Problem]:
+def problems_of_start(run: RunDirectory, experiment: Experiment, from_checkpoint: Path | None) -> list[Problem]:
     """Problems if a run began with other weights than those of the present call."""
     after = start = None
     if experiment.begins is not None:
@@ -281,7 +281,7 @@ def found_event(existing: ExistingRun, part: LaunchedExperiment | None) -> RunFo
         part: Its remaining part, None if there is none.
     """
     run, trials = existing.directory, tuple(existing.directory.results())
-    at = f"{shown_path(run.path)} "
+    at = f"{'' if run.shard is None else f'shard {run.shard} of '}{shown_path(run.path)} "
     if existing.fetched:
         at += f"(fetched from {existing.fetched}) "
     failed = sum(trial.status == "ERROR" for trial in trials)
@@ -314,9 +314,9 @@ def interrupted_runs(experiments: Sequence[Experiment], runs_dir: Path, name: st
     for experiment in experiments:
         path = path_of_run(experiment, runs_dir, name)
         with suppress(RlrunError, OSError):  # a damaged run is no reason not to begin another one
-            run, copy = _opened(path), _copy_of(experiment, path)
+            run, copy = opened_run(path), _copy_of(experiment, path)
             trials: tuple[TrialResult, ...] = ()
-            if run is not None and driver_of(path) is None and _is_left(run):
+            if run is not None and not drivers_of(path) and _is_left(run):
                 trials = tuple(run.results())
                 state = f"{shown_path(path)} exists and was interrupted at {_progress(trials)}"
                 advice = f"run {resume_command(path)}, or repeat the command with --resume"

@@ -29,7 +29,7 @@ from rlrun.experiments.launch.chain import initialize_from_run
 from rlrun.experiments.runs.active_run import ActiveRun, Interrupts
 from rlrun.experiments.runs.driver_log import DriverLog
 from rlrun.experiments.runs.events import RunFinished, RunStarted, RunWaiting, TrialEvent, Watcher
-from rlrun.experiments.runs.outcome import call_failure, with_resume_advice
+from rlrun.experiments.runs.outcome import call_failure, resume_command, with_resume_advice
 from rlrun.experiments.runs.run_directory import Executor, RunDirectory
 from rlrun.experiments.runs.run_upload import copied
 from rlrun.experiments.runs.trial_result import TrialResult
@@ -73,6 +73,12 @@ class LaunchedExperiment:
         A later stage has none if all its seeds failed in the previous stage.
         """
         return bool(self.trials) or self.experiment.searches
+
+    @property
+    def continuation(self) -> str:
+        """Command that continues the experiment if it has not ended."""
+        shard = self.directory.shard
+        return resume_command(self.directory.path) if shard is None else f"the same command (--shard {shard})"
 
     @property
     def uses_ray(self) -> bool:
@@ -146,7 +152,7 @@ def _failure(
     found = [trial for trials in ends for trial in trials]
     errors = {active.directory.path / name: error for active in actives for name, error in active.errors.items()}
     fault = next((active.fault for active in actives if active.fault is not None), None)
-    left = [part.directory.path for part, trials in zip(parts, ends, strict=True) if is_left(part, trials)]
+    left = [part.continuation for part, trials in zip(parts, ends, strict=True) if is_left(part, trials)]
     failure = call_failure(found, left, signal=interrupts.received, fault=fault, errors=errors)
     if failure is not None:
         return failure
@@ -209,7 +215,7 @@ def _end_process(parts: Sequence[LaunchedExperiment], active: ActiveRun, began: 
     trials = tuple(active.directory.results())
     active.tell(RunFinished(active.directory.path, trials, time.monotonic() - began))
     if isinstance(failure, RayEnded):
-        left = [part.directory.path for part in parts if is_left(part, part.directory.results())]
+        left = [part.continuation for part in parts if is_left(part, part.directory.results())]
         failure = with_resume_advice(failure, left)
     else:
         _discard_new(parts)

@@ -39,6 +39,7 @@ from rlrun.experiments.launch.existing_run import (
 )
 from rlrun.experiments.launch.parts import LaunchedExperiment, run_all, waiting_event
 from rlrun.experiments.launch.rewind import rewind
+from rlrun.experiments.launch.shards import check_shards, launched_shard, shared_run
 from rlrun.experiments.runs.events import RunFound, RunMeasured, RunMeasuring, Watcher
 from rlrun.experiments.runs.labels import Labels, write_labels
 from rlrun.experiments.runs.outcome import shown_path
@@ -50,6 +51,7 @@ from rlrun.experiments.runs.run_directory import (
     new_directory,
 )
 from rlrun.experiments.runs.run_upload import copy_location, is_taken
+from rlrun.experiments.runs.shard import Shard
 from rlrun.experiments.runs.spec_changes import extend as extend_run
 from rlrun.experiments.runs.trial_result import TrialResult
 from rlrun.experiments.spec.auto_settings import candidates
@@ -75,6 +77,7 @@ def run(
     from_checkpoint: Path | str | None = None,
     resume: bool = False,
     retry_failed: bool = False,
+    shard: tuple[int, int] | None = None,
     watch: Watcher = lambda event: None,
 ) -> list[TrialResult]:
     """Runs experiments one after the other, until all trials have ended, and returns the trials.
@@ -104,12 +107,15 @@ def run(
         resume: Whether each experiment continues the run that already has its name, as `rlrun.resume` does: a complete
             run is left as it is, a larger stop criterion extends it, and a run that is only in the experiment's
             `storage` is fetched first. Without such a run, a new one begins.
-        retry_failed: With `resume`, whether failed trials are resumed too, from their newest checkpoint.
+        retry_failed: With `resume` or `shard`, whether failed trials are resumed too, from their newest checkpoint.
+        shard: ``(i, n)`` to run only the trials i, i + n, i + 2n, ... of each experiment, one after the other in this
+            process, while other processes run the other shards of the same run. The first of them creates the run. If
+            the shard was interrupted, it continues.
         watch: Called with each event of the run (see `rlrun.experiments.runs.events`). If it raises, running trials
             save and stop, and its exception is raised.
 
     Returns:
-        All trials of all experiments, in order.
+        All trials of all experiments, or those of the shard, in order.
 
     Raises:
         SpecError: With all mistakes of the specs, or all settings in which they differ from the runs to be resumed.
@@ -127,12 +133,15 @@ def run(
         check_name(name, found)
     check_chains(found)
     check_wait(wait_for_nodes_s, address)
-    if retry_failed and not resume:
+    if retry_failed and not resume and shard is None:
         raise UsageError("retry_failed needs resume: pass both, or neither")
     start = None if from_checkpoint is None else Path(from_checkpoint)
     if start is not None:
         verify_checkpoint(start)
     folder = default_runs_dir() if runs_dir is None else Path(runs_dir)
+    if shard is not None:
+        check_shards(found, executor, address)
+        return _run_shard(found, Shard(*shard), folder, name, start, labels, retry_failed=retry_failed, watch=watch)
     existing = find_runs(found, folder, name, start) if resume else {}
     new = [experiment for experiment in found if experiment.name not in existing]
     plans = _plans(new, executor, address)
@@ -184,6 +193,32 @@ def _parts_of_existing(
         if part is not None:
             parts[experiment] = part
     return parts
+
+
+def _run_shard(
+    experiments: Sequence[Experiment],
+    shard: Shard,
+    folder: Path,
+    name: str | None,
+    start: Path | None,
+    labels: Labels,
+    *,
+    retry_failed: bool,
+    watch: Watcher,
+) -> list[TrialResult]:
+    """Runs the remaining trials of one shard of each experiment, and returns all trials of the shard."""
+    directories: dict[str, RunDirectory] = {}
+    parts: dict[str, LaunchedExperiment] = {}
+    for experiment, trials, _ in _plans(experiments, "local", None):
+        directory = directories[experiment.name] = shared_run(
+            experiment, trials, shard, runs_dir=folder, name=name, from_checkpoint=start, labels=labels
+        )
+        part = launched_shard(directory, experiment, retry_failed=retry_failed, watch=watch)
+        if part is not None:
+            parts[experiment.name] = part
+    remaining = list(parts.values())
+    ended = run_all(remaining, address=None, wait_for_nodes_s=None, eager=False, watch=watch) if remaining else []
+    return _all_trials(experiments, directories, directories.keys() - parts.keys(), ended)
 
 
 def _all_trials(

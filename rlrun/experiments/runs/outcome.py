@@ -40,7 +40,7 @@ def failure_of(trials: Sequence[TrialResult], errors: Mapping[Path, Exception] |
 
 def call_failure(
     trials: Sequence[TrialResult],
-    left: Sequence[Path],
+    left: Sequence[str],
     *,
     signal: str,
     fault: NoFaultOfATrial | None,
@@ -52,7 +52,7 @@ def call_failure(
 
     Args:
         trials: All trials of the runs.
-        left: Directories of the runs that have not ended.
+        left: Commands that continue the runs which have not ended.
         signal: Name of the signal by which the user stopped the runs, "" if there was none.
         fault: Another cause for which the runs stopped, such as a full disk; or None.
         errors: Exceptions of trials, by directory.
@@ -61,25 +61,25 @@ def call_failure(
         return with_resume_advice(fault, left)
     if not left:
         return None
-    commands = _resume_commands(left)
+    commands = _joined(left)
     if signal:
         return Interrupted(f"{signal}: stopped; continue with: {commands}")
     return failure_of(trials, errors) or TrainingFailed(f"the search is not complete; continue with: {commands}")
 
 
-def with_resume_advice(fault: NoFaultOfATrial, left: Sequence[Path]) -> NoFaultOfATrial:
+def with_resume_advice(fault: NoFaultOfATrial, left: Sequence[str]) -> NoFaultOfATrial:
     """Adds the commands that resume the runs to the message of an error that stopped all trials.
 
     Args:
         fault: The error.
-        left: Directories of the runs that have not ended.
+        left: Commands that continue the runs which have not ended.
     """
     then = "after that, continue with" if isinstance(fault, DiskFull) else "continue with"
-    return type(fault)(f"{fault}; {then}: {_resume_commands(left)}")
+    return type(fault)(f"{fault}; {then}: {_joined(left)}")
 
 
-def _resume_commands(runs: Sequence[Path]) -> str:
-    return " && ".join(map(resume_command, runs))
+def _joined(commands: Sequence[str]) -> str:
+    return " && ".join(dict.fromkeys(commands))
 
 
 def resume_command(run: Path, *, retry_failed: bool = False) -> str:

@@ -7,13 +7,12 @@ resume needs no file outside it.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import platform
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -28,6 +27,8 @@ from rlrun.engine.checkpoint.plain_json import first_mistake, load_json
 from rlrun.engine.checkpoint.plain_yaml import dump_plain_yaml, load_plain_yaml
 from rlrun.engine.messages.errors import DiskFull, RunDamaged, SpecError, UsageError
 from rlrun.experiments.runs.provenance import commits, machine, own_commit, typed_command
+from rlrun.experiments.runs.run_lock import run_lock
+from rlrun.experiments.runs.shard import Shard
 from rlrun.experiments.runs.trial_result import TrialResult, read_trial
 from rlrun.experiments.runs.trial_status import is_complete, is_over
 from rlrun.experiments.spec.experiment import Experiment, TrialSpec
@@ -37,8 +38,6 @@ from rlrun.experiments.trial.trial_directory import TRIAL_FILE, TrialDirectory, 
 
 RUN_FILE = "run.json"
 SPEC_FILE = "spec.yaml"
-LOG_FILE = "driver.log"
-LOCK_FILE = ".lock"
 TUNE_DIRECTORY = ".tune"
 FORMAT = 1
 
@@ -74,6 +73,7 @@ class RunTable:
         commits: Commits that were checked out in the git repositories of rlrun, of the spec and of the current folder.
         machine: The CPU and the GPUs of the machine that started the run.
         first_stop: Bounds of the stop criteria before the run was first extended; {} if it has not been.
+        shards: Number of shards into which the trials are divided, None without shards.
         format: Version of the format of run.json.
     """
 
@@ -90,6 +90,7 @@ class RunTable:
     commits: dict[str, str] = field(default_factory=dict)
     machine: dict[str, str] = field(default_factory=dict)
     first_stop: dict[str, float] = field(default_factory=dict)
+    shards: int | None = None
     format: int = FORMAT
 
 
@@ -97,16 +98,19 @@ _TABLE = TypeAdapter(RunTable)
 
 
 class RunDirectory:
-    """Access to the files of one run.
+    """Access to the files of one run, or of one of its shards.
 
     Attributes:
         path: Absolute path of the run's directory.
         table: Content of run.json.
+        shard: The shard that this process trains, None if it trains the whole run. All methods for trials are then
+            about the shard's trials alone.
     """
 
-    def __init__(self, path: Path, table: RunTable) -> None:
+    def __init__(self, path: Path, table: RunTable, shard: Shard | None = None) -> None:
         self.path = path
         self.table = table
+        self.shard = shard
 
     @classmethod
     def create(
@@ -144,8 +148,11 @@ class RunDirectory:
         from_checkpoint: Path | None = None,
         *,
         after: str | None = None,
+        shards: int | None = None,
     ) -> RunDirectory:
-        """Creates a new run in an existing directory, with all trials PENDING; the arguments are those of `create`.
+        """Creates a new run in an existing directory, with all trials PENDING.
+
+        The arguments are those of `create`, and `shards`, the number of shards into which the trials are divided.
 
         Raises:
             UsageError: Another process has created a run there, or is about to.
@@ -160,6 +167,7 @@ class RunDirectory:
             trials=(),
             from_checkpoint=None if from_checkpoint is None else str(from_checkpoint.absolute()),
             after=after,
+            shards=shards,
             commits=own_commit() | commits([Path(experiment.origin).parent, Path.cwd()]),
             machine=machine(),
         )
@@ -194,6 +202,11 @@ class RunDirectory:
         except (ValueError, TypeError, KeyError) as error:
             raise RunDamaged(f"{path / RUN_FILE}: cannot parse: {error}") from error
         return cls(path, table)
+
+    @property
+    def trial_names(self) -> Sequence[str]:
+        """Names of the trials of the run, or of its shard, in order."""
+        return self.table.trials if self.shard is None else self.shard.share(self.table.trials)
 
     def add(self, trials: Sequence[TrialSpec]) -> None:
         """Adds PENDING trials to the run's table, atomically: a kill leaves either all of them or none."""
@@ -241,7 +254,7 @@ class RunDirectory:
     @property
     def log(self) -> Path:
         """Path of the log file with Ray's and Tune's output."""
-        return self.path / LOG_FILE
+        return self.path / ("driver.log" if self.shard is None else f"driver-{self.shard.index}.log")
 
     @property
     def tune(self) -> Path:
@@ -281,7 +294,7 @@ class RunDirectory:
             UsageError: Another process runs the trials.
         """
         missing, damaged = [], []
-        for name in self.table.trials:
+        for name in self.trial_names:
             try:
                 if self.trial_directory(name).read_record() is None:
                     missing.append(name)
@@ -304,14 +317,14 @@ class RunDirectory:
             retry_failed: Whether failed trials are included.
         """
         ended = is_complete if retry_failed else is_over
-        return [name for name in self.table.trials if not ended(self.record(name).status)]
+        return [name for name in self.trial_names if not ended(self.record(name).status)]
 
     def results(self) -> list[TrialResult]:
         """Loads the results of all trials of the run.
 
         The run is assumed not to be running, so a trial whose file says RUNNING counts as killed.
         """
-        return [read_trial(self.path / name, self.table.experiment, has_driver=False) for name in self.table.trials]
+        return [read_trial(self.path / name, self.table.experiment, has_driver=False) for name in self.trial_names]
 
     def mark(self, name: str, status: TrialStatus, error: str = "") -> None:
         """Overwrites the status in a trial's record, on behalf of the trial's process, which could not record it.
@@ -355,31 +368,18 @@ class RunDirectory:
             directory.write_record(replace(record, status="TERMINATED", stop_reason=reason, pid=None, host=""))
 
     def discard_if_empty(self) -> None:
-        """Removes the run's directory if no trial has a result."""
-        if all(read_last_row(self.path / name) is None for name in self.table.trials):
+        """Removes the run's directory if no trial has a result; shards leave it to the others."""
+        if self.shard is None and all(read_last_row(self.path / name) is None for name in self.trial_names):
             remove_directory(self.path)
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Context manager that locks the run for this process; the lock ends with the process, even after a kill.
+    def locked(self) -> AbstractContextManager[None]:
+        """Context manager that locks the run, or the shard, for this process, until it ends, even by a kill.
 
         Raises:
-            UsageError: Another process runs the run already.
+            UsageError: Another process runs it already.
             OutOfResources: The directory cannot be written.
         """
-        with explained_full_disk(self.path / LOCK_FILE, lambda: 0):
-            lock = os.open(self.path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        try:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                holder = os.pread(lock, 20, 0).decode() or "another process"
-                raise UsageError(f"{self.path}: already being run by process {holder}") from None
-            os.ftruncate(lock, 0)
-            os.pwrite(lock, str(os.getpid()).encode(), 0)
-            yield
-        finally:
-            os.close(lock)
+        return run_lock(self.path, self.shard)
 
     def write_table(self, table: RunTable) -> None:
         """Overwrites run.json."""

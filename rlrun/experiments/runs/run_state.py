@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,7 +10,8 @@ from pathlib import Path
 
 from rlrun.engine.messages.errors import RlrunError, RunDamaged
 from rlrun.experiments.runs.labels import Labels, read_labels
-from rlrun.experiments.runs.run_directory import LOCK_FILE, RUN_FILE, RunDirectory
+from rlrun.experiments.runs.run_directory import RUN_FILE, RunDirectory
+from rlrun.experiments.runs.run_lock import Driver, drivers_of
 from rlrun.experiments.runs.trial_result import TrialResult, changed_at, read_trial
 from rlrun.experiments.runs.trial_status import is_over
 from rlrun.experiments.spec.stop_config import PLATEAU
@@ -27,7 +26,7 @@ class RunState:
     Attributes:
         path: Directory of the run.
         experiment: Name of the experiment, "" if unknown.
-        driver: Id of the process that executes the run (its driver), 0 if the id is unknown; None if there is none.
+        drivers: Processes that execute the run: one, or one for each running shard; () if there is none.
         trials: States of the run's trials, in order.
         changed: Last modification of the run's files, in seconds since 1970.
         problem: Error message if run.json is damaged, "" otherwise.
@@ -35,7 +34,7 @@ class RunState:
 
     path: Path
     experiment: str
-    driver: int | None
+    drivers: tuple[Driver, ...]
     trials: tuple[TrialResult, ...]
     changed: float
     problem: str = ""
@@ -81,37 +80,19 @@ def read_run_state(path: Path) -> RunState:
     except (RlrunError, OSError, ValueError, TypeError) as error:
         problem = str(error)
         names = [found.parent.name for found in sorted(path.glob(f"*/{TRIAL_FILE}"))]
-    driver = driver_of(path)
-    trials = tuple(read_trial(path / name, experiment, has_driver=driver is not None) for name in names)
+    drivers = drivers_of(path)
+    trials = tuple(
+        read_trial(path / name, experiment, has_driver=any(driver.runs(number) for driver in drivers))
+        for number, name in enumerate(names)
+    )
     changed = max([changed_at(path / RUN_FILE), *(trial.changed for trial in trials)])
-    return RunState(path, experiment, driver, trials, changed, problem)
+    return RunState(path, experiment, drivers, trials, changed, problem)
 
 
 def last_change(run: Path) -> float:
     """Last modification time of a run's files, in seconds since 1970, determined without reading the files."""
     files = [run / RUN_FILE, *run.glob(f"*/{TRIAL_FILE}"), *run.glob(f"*/{RESULT_FILE}")]
     return max(map(changed_at, files))
-
-
-def driver_of(run: Path) -> int | None:
-    """Id of the process that executes a run (its driver), read from the run's lock file; None if there is none.
-
-    Returns 0 if the run is locked, but the file has no process id.
-    """
-    try:
-        lock = os.open(run / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        number = os.pread(lock, 20, 0).decode(errors="replace").strip()
-        return int(number) if number.isdecimal() else 0
-    except OSError:  # a file system without locks
-        return None
-    finally:
-        os.close(lock)
-    return None
 
 
 def _stop(trials: tuple[TrialResult, ...]) -> dict[str, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -89,7 +90,7 @@ def test_a_run_that_runs_names_its_driver_and_the_time_left(run: RunDirectory, w
     assert result.stdout.startswith(f"pole: process {os.getpid()} is running it, last change ")
     # At most a minute of the first, and two trials of two minutes each behind it.
     assert "; about 5 min left\n" in result.stdout or "; about 4 min left\n" in result.stdout
-    assert data["driver"] == {"alive": True, "pid": os.getpid()}
+    assert data["drivers"] == [{"pid": os.getpid(), "host": platform.node(), "shard": None}]
     assert 240 <= data["seconds_left"] <= 300
     assert data["resume"] is None
     assert [trial["status"] for trial in data["trials"]] == ["RUNNING", "PENDING", "PENDING"]

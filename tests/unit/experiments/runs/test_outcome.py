@@ -51,13 +51,13 @@ def test_a_call_that_leaves_nothing_raises_nothing_even_where_trials_have_failed
 
 
 def test_a_call_that_leaves_trials_without_a_signal_has_failed(wording) -> None:
-    found = call_failure([trial("000", "KILLED")], [RUN], signal="", fault=None, errors={})
+    found = call_failure([trial("000", "KILLED")], [resume_command(RUN)], signal="", fault=None, errors={})
     assert isinstance(found, TrainingFailed)
     assert str(found) == wording(LEFT, "000")
 
 
 def test_a_search_that_has_trials_to_make_has_failed_although_all_that_were_made_are_complete(wording) -> None:
-    found = call_failure([trial("000", "TERMINATED")], [RUN], signal="", fault=None, errors={})
+    found = call_failure([trial("000", "TERMINATED")], [resume_command(RUN)], signal="", fault=None, errors={})
     assert isinstance(found, TrainingFailed)
     assert str(found) == wording(LEFT)
 
@@ -73,7 +73,7 @@ def test_a_search_that_has_trials_to_make_has_failed_although_all_that_were_made
 def test_what_stopped_all_trials_is_told_before_the_trials(
     fault: DiskFull | RayEnded | None, exit_code: int, text: str
 ) -> None:
-    found = call_failure([trial("000", "INTERRUPTED")], [RUN], signal="SIGINT", fault=fault, errors={})
+    found = call_failure([trial("000", "INTERRUPTED")], [resume_command(RUN)], signal="SIGINT", fault=fault, errors={})
     assert isinstance(found, Interrupted | DiskFull | RayEnded)
     assert (found.exit_code, str(found)) == (exit_code, text)
 

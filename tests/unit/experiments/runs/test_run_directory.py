@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -169,7 +170,7 @@ def test_only_one_process_runs_a_run(tmp_path: Path, wording) -> None:
         other.kill()
         other.wait()
     with run.locked():
-        assert (run.path / ".lock").read_text() == str(os.getpid())
+        assert (run.path / ".lock").read_text() == f"{os.getpid()} {platform.node()}"
 
 
 def test_a_run_without_a_result_can_be_discarded_and_no_other(tmp_path: Path) -> None:

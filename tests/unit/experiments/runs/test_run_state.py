@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from rlrun.experiments.runs.run_directory import RunDirectory
-from rlrun.experiments.runs.run_state import RunState, driver_of, read_run_state
+from rlrun.experiments.runs.run_lock import Driver, drivers_of
+from rlrun.experiments.runs.run_state import RunState, read_run_state
 from rlrun.experiments.runs.trial_result import TrialResult
 from rlrun.experiments.spec.load import parse_experiments
 from rlrun.experiments.trial.results import ResultWriter
@@ -49,7 +50,7 @@ def first(state: RunState) -> TrialResult:
 def test_a_run_is_told_with_its_trials_in_order(run: RunDirectory) -> None:
     write(run, FIRST, "TERMINATED", 1.0, 3.0, 2.0, best_return=3.0, iteration=3, env_steps=300)
     state = read_run_state(run.path)
-    assert (state.experiment, state.driver, state.problem) == ("sweep", None, "")
+    assert (state.experiment, state.drivers, state.problem) == ("sweep", (), "")
     assert state.stop == {"env_steps": 1000.0, "episode_return_mean": 475.0}
     assert [trial.name for trial in state.trials] == list(run.table.trials)
     assert [trial.configuration for trial in state.trials] == [0, 0, 1, 1]
@@ -61,11 +62,11 @@ def test_a_run_is_told_with_its_trials_in_order(run: RunDirectory) -> None:
 
 
 def test_the_driver_is_the_process_that_holds_the_lock(run: RunDirectory) -> None:
-    assert driver_of(run.path) is None
+    assert drivers_of(run.path) == ()
     with run.locked():
-        assert driver_of(run.path) == os.getpid()
-        assert read_run_state(run.path).driver == os.getpid()
-    assert driver_of(run.path) is None
+        assert drivers_of(run.path) == (Driver(os.getpid(), platform.node()),)
+        assert read_run_state(run.path).drivers == drivers_of(run.path)
+    assert drivers_of(run.path) == ()
     with run.locked():  # asking has left no lock behind
         pass
 

@@ -1,0 +1,174 @@
+"""Locks of a run, by which a process runs it alone, or one of its shards.
+
+A process that runs a whole run holds the lock file ``.lock`` exclusively. The processes of shards hold it together,
+each with the lock file of its shard, such as ``.lock-1-of-4``. Locks end with their process, even after a kill.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import platform
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from typing_extensions import override
+
+from rlrun.engine.checkpoint.durable import explained_full_disk
+from rlrun.engine.messages.errors import UsageError
+from rlrun.experiments.runs.shard import Shard
+
+LOCK_FILE = ".lock"
+MOST_NAMED = 8
+"""Maximum number of processes that a message names."""
+
+_CREATION_FILE = ".lock-creation"
+_SHARD_FILE = re.compile(r"\.lock-(\d+)-of-(\d+)")
+_MOST_BYTES = 300
+
+
+@dataclass(frozen=True)
+class Driver:
+    """Process that executes a run or one of its shards.
+
+    Attributes:
+        pid: Id of the process, 0 if it is unknown.
+        host: Name of the host on which it runs, "" if unknown.
+        shard: The shard that it executes, None for the whole run.
+    """
+
+    pid: int = 0
+    host: str = ""
+    shard: Shard | None = None
+
+    @override
+    def __str__(self) -> str:
+        """Process as text, with its host if this is another one than the present."""
+        process = f"process {self.pid}" if self.pid else "another process"
+        return process if self.host in ("", platform.node()) else f"{process} on {self.host}"
+
+    def runs(self, trial: int) -> bool:
+        """Whether the process executes a trial.
+
+        Args:
+            trial: Number of the trial in the run, from 0.
+        """
+        return self.shard is None or self.shard.owns(trial)
+
+
+def drivers_in_words(drivers: Sequence[Driver]) -> str:
+    """Text that names the processes which execute a run, such as "process 12" or "process 12 (shard 0/4)"."""
+    named = [f"{one}{f' (shard {one.shard})' if one.shard is not None else ''}" for one in drivers]
+    more = len(named) - MOST_NAMED
+    return ", ".join(named[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def who_runs(drivers: Sequence[Driver], what: str) -> str:
+    """Clause such as "process 12 is running it", which names the processes that execute a run.
+
+    Args:
+        drivers: The processes.
+        what: Noun or path for the run.
+    """
+    return f"{drivers_in_words(drivers)} {'is' if len(drivers) == 1 else 'are'} running {what}"
+
+
+@contextmanager
+def run_lock(run: Path, shard: Shard | None) -> Iterator[None]:
+    """Context manager that locks a run or one of its shards for this process.
+
+    Args:
+        run: Directory of the run.
+        shard: The shard; None for the whole run, which includes all shards.
+
+    Raises:
+        UsageError: Another process runs the run, or this shard.
+        OutOfResources: The directory cannot be written.
+    """
+    with ExitStack() as locks:
+        try:
+            alone = locks.enter_context(_locked(run / LOCK_FILE, fcntl.LOCK_EX if shard is None else fcntl.LOCK_SH))
+            if shard is not None:
+                alone = locks.enter_context(_locked(_file_of(run, shard), fcntl.LOCK_EX))
+        except BlockingIOError:
+            found = drivers_of(run)
+            others = [one for one in found if shard is None or one.shard in (None, shard)] or [Driver()]
+            raise UsageError(f"{run}: already being run by {drivers_in_words(others)}") from None
+        os.ftruncate(alone, 0)
+        os.pwrite(alone, f"{os.getpid()} {platform.node()}".encode(), 0)
+        yield
+
+
+@contextmanager
+def creation_lock(run: Path) -> Iterator[None]:
+    """Context manager that waits until no other process creates the run, and then locks its creation.
+
+    Of several processes that create a run together, the first creates it. The others must look for run.json only
+    inside this block: an NFS client that has looked for a file too early may not see it for half a minute.
+
+    Args:
+        run: Directory of the run, which exists.
+    """
+    with _locked(run / _CREATION_FILE, fcntl.LOCK_EX, waits=True):
+        yield
+
+
+def drivers_of(run: Path) -> tuple[Driver, ...]:
+    """Processes that execute a run: one, or one for each of its shards that is running; () if there is none.
+
+    Args:
+        run: Directory of the run.
+    """
+    matches = filter(None, map(_SHARD_FILE.fullmatch, _names(run)))
+    numbers = sorted((int(match[1]), int(match[2])) for match in matches)
+    shards = [Shard(index, count) for index, count in numbers if index < count]
+    found = [_driver(run / LOCK_FILE, None), *(_driver(_file_of(run, shard), shard) for shard in shards)]
+    return tuple(driver for driver in found if driver is not None)
+
+
+def _names(run: Path) -> list[str]:
+    try:
+        return os.listdir(run)
+    except OSError:
+        return []
+
+
+def _file_of(run: Path, shard: Shard) -> Path:
+    return run / f"{LOCK_FILE}-{shard.index}-of-{shard.count}"
+
+
+@contextmanager
+def _locked(file: Path, operation: int, *, waits: bool = False) -> Iterator[int]:
+    """Context manager that locks a file, which it creates if missing; yields the file's descriptor.
+
+    Raises:
+        BlockingIOError: Another process holds the lock, and `waits` is False.
+    """
+    with explained_full_disk(file, lambda: 0):
+        lock = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(lock, operation if waits else operation | fcntl.LOCK_NB)
+        yield lock
+    finally:
+        os.close(lock)
+
+
+def _driver(file: Path, shard: Shard | None) -> Driver | None:
+    """Process that holds a lock exclusively, None if there is none."""
+    try:
+        lock = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        pid, _, host = os.pread(lock, _MOST_BYTES, 0).decode(errors="replace").strip().partition(" ")
+        return Driver(int(pid) if pid.isdecimal() else 0, host, shard)
+    except OSError:  # a file system without locks
+        return None
+    finally:
+        os.close(lock)
+    return None

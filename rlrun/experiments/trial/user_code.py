@@ -23,7 +23,8 @@ _CALL = re.compile(
 )
 """Regular expression for Python's errors on mismatched call arguments or missing abstract methods."""
 
-_RAY = tuple(str(Path(folder) / "ray") for folder in _INSTALLED)
+# Frames of Ray's Cython code name files of its source tree.
+_RAY = ("python/ray/", *(str(Path(folder) / "ray") for folder in _INSTALLED))
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import torch
 from rlrun.algorithms.ppo import PPO
 from rlrun.engine.checkpoint.state_codec import decode
 from rlrun.engine.messages.errors import TrainingFailed, UsageError
-from rlrun.experiments.trial.user_code import failure_of_user_code
+from rlrun.experiments.trial.user_code import exits_as_failures, failure_of_user_code
 
 
 def module_at(path: Path, code: str) -> ModuleType:
@@ -99,3 +99,13 @@ def test_a_file_of_the_trial_that_was_removed_while_it_was_written_is_named(tmp_
     assert failure is not None
     assert wording(tmp_path / "checkpoints" / "state.json") in str(failure).splitlines()
     assert failure_of_user_code(error, PPO, directory=tmp_path / "another") is None
+
+
+def test_an_exit_of_the_users_code_is_a_failure_and_that_of_ray_on_a_signal_is_not(tmp_path: Path) -> None:
+    from ray._private.worker import raise_sys_exit_with_custom_error_message  # called by Ray's handler of SIGTERM
+
+    module = module_at(tmp_path / "my_env.py", "def step():\n    raise SystemExit(0)\n")
+    with pytest.raises(TrainingFailed, match="SystemExit: 0"), exits_as_failures():
+        module.step()
+    with pytest.raises(SystemExit), exits_as_failures():
+        raise_sys_exit_with_custom_error_message("The process receives a SIGTERM.", 1)

@@ -33,7 +33,7 @@ endif
 CONSTRAINED = $(if $(strip $(CONSTRAINTS)),--constraint $(CONSTRAINTS))
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-loggers test-kernels test-oldest test-newest cuda check docs format regress regress-quick results wording chaos release-check
+.PHONY: help install train test test-loggers test-kernels test-oldest test-newest cuda check docs format regress regress-quick results wording chaos slurm release-check
 
 help:
 	@echo "make install   make .venv and install rlrun into it: .venv/bin/rlrun"
@@ -51,6 +51,7 @@ help:
 	@echo "make results   train every spec that says what it must reach on ten seeds, and write docs/results.md; days"
 	@echo "make wording   record in tests/wording.yaml what messages say now, for tests that compare them; minutes"
 	@echo "make chaos     kill and interrupt whole runs at random moments, resume them, compare; two hours"
+	@echo "make slurm     run the recipes for Slurm on a Slurm of this machine, and interrupt a job; needs root and Slurm; half an hour"
 	@echo "make release-check  build sdist and wheel, and try the wheel and each extra in empty environments; half an hour"
 	@echo "make format    format the code"
 	@echo "Variables are explained at the top of the Makefile."
@@ -123,6 +124,9 @@ wording: $(VENV)/.installed-dev
 chaos: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m chaos tests/chaos tests/integration $(PYTEST_ARGS)
 	DAMAGE_STRIDE=1 $(BIN)/python -m pytest tests/integration/test_hostile_checkpoints.py $(PYTEST_ARGS)
+
+slurm: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -m slurm -rs tests/slurm $(PYTEST_ARGS)
 
 release-check: $(VENV)/.installed-dev
 	$(BIN)/python -m scripts.release_check --dist dist --extras

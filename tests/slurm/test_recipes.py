@@ -1,0 +1,93 @@
+"""The recipes of `examples/slurm` run to their end, and their rows are those of the same command without Slurm."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from jobs import ROOT, Jobs, numbers, output
+
+from rlrun.experiments.runs.run_directory import RunDirectory
+
+pytestmark = [pytest.mark.slurm, pytest.mark.timeout(3600)]
+
+SPEC = """\
+sweep:
+  algorithm: ppo
+  env: CartPole-v1
+  seeds: 4
+  stop: {env_steps: 6_000}
+  config: {num_envs_per_worker: 4, train_batch_size: 512, minibatch_size: 128, min_env_steps_per_iteration: 0,
+           model: {hiddens: [16]}}
+"""
+
+
+@pytest.fixture(scope="module")
+def spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("spec") / "sweep.yaml"
+    file.write_text(SPEC)
+    return file
+
+
+@pytest.fixture(scope="module")
+def calm(spec: Path) -> Path:
+    """The run of the same spec without Slurm."""
+    runs = spec.parent / "runs"
+    command = [sys.executable, "-m", "rlrun", "train", str(spec), "--runs-dir", str(runs)]
+    subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True, capture_output=True)
+    return runs / "sweep"
+
+
+@pytest.mark.parametrize("recipe", ["one_node", "part_of_a_node", "requeue", "several_nodes", "array"])
+def test_a_recipe_trains_to_its_end(recipe: str, jobs: Jobs, spec: Path, calm: Path, tmp_path: Path) -> None:
+    job = jobs.submit(f"{recipe}.sbatch", [spec, "--runs-dir", tmp_path / "runs"], tmp_path)
+    assert jobs.end(job, tmp_path).startswith("COMPLETED 0:0"), output(tmp_path)
+    assert numbers(tmp_path / "runs/sweep") == numbers(calm)
+
+
+def test_the_nodes_of_a_job_join_one_ray(jobs: Jobs, tmp_path: Path) -> None:
+    wide = tmp_path / "wide.yaml"
+    wide.write_text(SPEC.replace("seeds: 4", "seeds: 1").replace("config: {", "config: {num_workers: 5, "))
+    job = jobs.submit("several_nodes.sbatch", [wide, "--runs-dir", tmp_path / "runs"], tmp_path, ["--nodes=3"])
+    told = jobs.end(job, tmp_path)  # one process and five workers need the CPUs of all three nodes
+    assert told.startswith("COMPLETED 0:0"), told
+    (trial,) = RunDirectory.open(tmp_path / "runs/sweep").results()
+    assert trial.status == "TERMINATED", told
+
+
+@pytest.mark.parametrize("recipe", ["part_of_a_node", "several_nodes"])
+def test_two_jobs_on_one_node_train_side_by_side(
+    recipe: str, jobs: Jobs, spec: Path, calm: Path, tmp_path: Path
+) -> None:
+    shares = ["--nodelist=n1", "--cpus-per-task=1", "--nodes=1"]
+    if recipe == "several_nodes":
+        shares = ["--nodelist=n1,n2", "--cpus-per-task=1", "--exclusive=user"]
+    longer = ["--set", "stop.env_steps=60_000"]
+    both = [
+        jobs.submit(f"{recipe}.sbatch", [spec, "--runs-dir", tmp_path / name, *longer], tmp_path, shares)
+        for name in ("first", "second")
+    ]
+    jobs.wait(lambda: all(jobs.state(job) == "RUNNING" for job in both), lambda: output(tmp_path))
+    for job, name in zip(both, ("first", "second"), strict=True):
+        assert jobs.end(job, tmp_path).startswith("COMPLETED 0:0"), output(tmp_path)
+        rows = numbers(tmp_path / name / "sweep")
+        assert {trial: found[: len(expected)] for trial, expected in numbers(calm).items() for found in [rows[trial]]}
+    assert numbers(tmp_path / "first/sweep") == numbers(tmp_path / "second/sweep")
+
+
+def test_a_requeued_job_without_the_flag_to_resume_does_not_begin_again(jobs: Jobs, spec: Path, tmp_path: Path) -> None:
+    words = ["-m", "rlrun", "train", spec, "--runs-dir", tmp_path / "runs", "--set", "stop.env_steps=10_000_000"]
+    script = tmp_path / "job.sbatch"
+    script.write_text(f"#!/bin/bash\nexec {sys.executable} {' '.join(map(str, words))}\n")
+    job = jobs.submit(str(script), [], tmp_path, ["--requeue", "--open-mode=append"])
+    run = tmp_path / "runs/sweep"
+    jobs.wait(lambda: bool(list(run.glob("*/result.json"))), lambda: output(tmp_path))
+    jobs.lab.command("scontrol", "requeue", job)
+    jobs.wait(lambda: jobs.field(job, "Restarts") == "1", lambda: jobs.state(job))
+    told = jobs.end(job, tmp_path)
+    assert told.startswith("FAILED 2:0"), told
+    assert "add --resume" in told
+    assert [path.name for path in run.parent.iterdir()] == ["sweep"]

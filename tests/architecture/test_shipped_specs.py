@@ -14,7 +14,8 @@ from rlrun.experiments.spec.load import load_experiments, parse_experiments, shi
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
-SPECS = [*CONFIGS, *sorted((ROOT / "examples").rglob("*.yaml"))]
+EXAMPLES = [path for path in (ROOT / "examples").rglob("*.yaml") if path.parent.name != "kubernetes"]
+SPECS = [*CONFIGS, *sorted(EXAMPLES)]
 
 
 def relative(path: Path) -> str:

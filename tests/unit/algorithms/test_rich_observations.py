@@ -129,7 +129,7 @@ one:
     [
         ("{encoders: {fornt: rich_nets:Halves}}", "has no part 'fornt'.*did you mean 'front'"),
         ("{encoders: {front: rich_nets:Halfs}}", "has no 'Halfs'; did you mean 'Halves'"),
-        ("{observations: {turned: {encode_as: entities}}}", "'turned' of shape .* are no entities"),
+        ("{observations: {turned: {encode_as: entities}}}", "'turned' of shape .* cannot be encoded as entities"),
     ],
 )
 @pytest.mark.usefixtures("rich_nets")

@@ -146,7 +146,7 @@ def test_an_epsilon_greedy_policy_stores_the_probabilities_of_its_draws(tmp_path
             "--env needs --policy; a saved policy always acts in its own env",
         ),
         (("--policy", "my_lab.mountain_car:pull", "--env", "MountainCar-v0"), "has no 'pull'"),
-        (("--policy", "my_lab.mountain_car:np", "--env", "MountainCar-v0"), "no function"),
+        (("--policy", "my_lab.mountain_car:np", "--env", "MountainCar-v0"), "must be a function"),
         (("run", "-o", "nowhere/shown.npz"), "does not exist"),
     ],
 )

@@ -98,7 +98,7 @@ def test_a_policy_that_searches_blocks_without_having_learned_and_others_do_not_
     assert "o plays a3." in replies[:2] or "o plays c1." in replies[:1]
     refused = play(saved / "TicTacToe", "--simulations", "5")
     assert refused.exit_code == 2
-    assert "does not search" in refused.output
+    assert "does not use tree search" in refused.output
 
 
 def test_who_is_no_player_is_told_who_plays(saved: Path, wording) -> None:

@@ -207,7 +207,7 @@ def test_a_name_that_nothing_has_ends_with_two_whatever_the_command(tmp_path: Pa
         ("file", "not a directory"),
         ("other", "not a checkpoint"),
         ("cut", "manifest.json is truncated or altered"),
-        ("flipped", "state.json is altered"),
+        ("flipped", "state.json was altered"),
         ("headless", "manifest.json is missing"),
     ],
 )
@@ -295,7 +295,7 @@ def test_what_only_reads_says_that_a_run_among_one_s_own_is_another_user_s(
     monkeypatch.chdir(tmp_path)
     assert "own run" not in rlrun(command, "pole").stderr
     os.chown(tmp_path / "runs", 54321, -1)
-    said = f"{tmp_path}/runsbelongs to user 54321, so rlrun does not trust this run\n"
+    said = f"{tmp_path}/runs belongs to user 54321, so rlrun does not trust this run\n"
     assert rlrun(command, "pole").stderr.count(said) == 1
 
 

@@ -162,7 +162,7 @@ def test_runs_with_one_evaluation_each_are_compared_by_it(make_sweep: MakeRun) -
         ("lr=0.2", [3, 3], [3, 3]),
         ("lr=0.1", [2, 2], [2, 2]),
     ]
-    assert f"there is one value of {RETURN} to compare: the area under the curve is that of the end" in found.notes
+    assert f"{RETURN} has a single common value, so the area under the curve equals the final value" in found.notes
 
 
 def evaluate(run: Path, trial: str, rows: Sequence[int]) -> None:

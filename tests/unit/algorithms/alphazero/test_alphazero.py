@@ -130,7 +130,7 @@ def test_it_is_evaluated_with_and_without_search_and_acts() -> None:
 
 
 def test_a_policy_that_does_not_search_says_so() -> None:
-    with Training(WORLD, PPO(PPO.Config(compile=False)), seed=0) as ppo, pytest.raises(UsageError, match="not search"):
+    with Training(WORLD, PPO(PPO.Config(compile=False)), seed=0) as ppo, pytest.raises(UsageError, match="tree search"):
         ppo.acting.search(10)
 
 

@@ -114,7 +114,7 @@ def test_accepted_weights_of_another_network_are_refused() -> None:
     stepped(gate, own, 1)
     state = gate.state()
     state["accepted"]["acting"] = np.zeros(3, np.float32)
-    with pytest.raises(ValueError, match="another network"):
+    with pytest.raises(ValueError, match="a different network"):
         gate.load_state(state)
 
 

@@ -84,7 +84,7 @@ def test_a_student_that_sees_less_comes_close_to_its_teacher_and_resumes_bit_for
                 "dagger"
             ),
         ),
-        (None, "set config.expert"),
+        (None, "config.expert is missing"),
     ],
 )
 def test_teachers_without_distributions_are_refused(algorithm: Any, words: str, tmp_path: Path) -> None:

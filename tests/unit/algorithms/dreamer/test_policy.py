@@ -188,7 +188,7 @@ def test_imagination_begins_with_the_given_states_and_needs_no_gradient() -> Non
         (
             gymnasium.spaces.Dict(x=VECTOR, action_mask=gymnasium.spaces.MultiBinary(3)),
             gymnasium.spaces.Discrete(3),
-            "no action masks",
+            "does not support action masks",
         ),
     ],
 )

@@ -114,7 +114,7 @@ def test_a_model_replay_goes_on_to_draw_what_it_would_have_drawn() -> None:
 def test_a_model_replay_refuses_columns_of_another_length() -> None:
     replay = ModelReplay(2, seed=1)
     replay.add(numbered(0, 9))
-    with pytest.raises(ValueError, match="another length"):
+    with pytest.raises(ValueError, match="a different length"):
         ModelReplay(2, seed=1).load_state({**replay.state(whole=True), "sizes": [8]})
 
 

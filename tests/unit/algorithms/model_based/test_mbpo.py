@@ -108,7 +108,7 @@ def test_without_a_temperature_that_is_learned_nobody_asks_for_it() -> None:
     ("settings", "message"),
     [
         ({"real_ratio": 0.01}, "real_ratio: 0.01 of 32 transitions is none"),
-        ({"replay": {"sampling": "prioritized"}}, "drawn uniformly"),
+        ({"replay": {"sampling": "prioritized"}}, "sampled uniformly"),
         (
             {"model": {"core": "gru"}},
             (

@@ -157,7 +157,7 @@ def test_losses_that_are_sums_there_have_the_same_bound_of_the_mean_gradient(run
 def test_the_entropy_had_the_sign_of_the_loss_in_2018() -> None:
     config = config_of("A3C", "{sample_batch_size: 20, entropy_coeff: -0.01}")
     assert (config["entropy_coeff"], config["rollout_fragment_length"]) == (0.01, 20)
-    assert "punish entropy" in problems("a: {run: PPO, env: CartPole-v1, config: {entropy_coeff: -0.01}}")[0]
+    assert "penalize entropy" in problems("a: {run: PPO, env: CartPole-v1, config: {entropy_coeff: -0.01}}")[0]
 
 
 def test_the_entropy_is_a_mean_next_to_sums_in_learners_of_the_new_api() -> None:
@@ -272,8 +272,8 @@ def test_policies_of_a_world_have_the_settings_of_the_experiment() -> None:
     ("written", "said"),
     [
         ("a: {run: PPOO, env: CartPole-v1}", "a.run: unknown algorithm 'PPOO'; did you mean 'ppo'?"),
-        ("a: {run: IQL, env: CartPole-v1}", "a.run: settings of IQL are not translated"),
-        ("a: {run: QMIX, env: CartPole-v1}", "a.env: 'CartPole-v1' has a single agent or was registered by code"),
+        ("a: {run: IQL, env: CartPole-v1}", "a.run: settings of IQL cannot be translated"),
+        ("a: {run: QMIX, env: CartPole-v1}", "a.env: 'CartPole-v1' has a single agent or was registered in code"),
         (
             "a: {run: PPO, env: ray.rllib.examples.env.x.X}",
             "X is an env of RLlib that rlrun does not have",

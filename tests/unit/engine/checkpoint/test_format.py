@@ -146,7 +146,7 @@ def test_a_flipped_bit_is_detected_by_the_name_of_the_file(pristine: Path, name:
     path.write_bytes(altered)
     try:
         for reads in (verify_checkpoint, read_checkpoint):
-            with pytest.raises(CheckpointCorrupt, match=f"{name} is (truncated or )?altered"):
+            with pytest.raises(CheckpointCorrupt, match=f"{name} (is truncated or|was) altered"):
                 reads(pristine)
     finally:
         path.write_bytes(whole)
@@ -176,7 +176,7 @@ def test_a_zero_filled_tail_is_detected_by_name(pristine: Path, name: str, data:
     start = data.draw(st.integers(0, last_byte_that_counts - 1))
     path.write_bytes(whole[:start] + bytes(len(whole) - start))
     try:
-        with pytest.raises(CheckpointCorrupt, match=f"{name} is (truncated or )?altered"):
+        with pytest.raises(CheckpointCorrupt, match=f"{name} (is truncated or|was) altered"):
             read_checkpoint(pristine)
     finally:
         path.write_bytes(whole)
@@ -239,7 +239,7 @@ def spec_size(of: Content) -> int:
 def test_a_file_from_another_checkpoint_is_detected_by_name(checkpoint: Path, tmp_path: Path) -> None:
     other = write_checkpoint(tmp_path / "other", content(scale=2.0))
     shutil.copy(other / FILES[2], checkpoint / FILES[2])
-    with pytest.raises(CheckpointCorrupt, match=f"{FILES[2]} is altered"):
+    with pytest.raises(CheckpointCorrupt, match=f"{FILES[2]} was altered"):
         read_checkpoint(checkpoint)
 
 
@@ -377,7 +377,7 @@ def huge_array() -> bytes:
 def test_a_crafted_file_with_the_right_digest_is_refused_by_name(checkpoint: Path, name: str, data: Any) -> None:
     replaced(checkpoint, name, data)
     verify_checkpoint(checkpoint)
-    with pytest.raises(CheckpointCorrupt, match=f"{name} cannot be understood"):
+    with pytest.raises(CheckpointCorrupt, match=f"cannot parse {name}"):
         read_checkpoint(checkpoint)
 
 

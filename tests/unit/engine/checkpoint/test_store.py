@@ -88,7 +88,7 @@ def test_the_newest_valid_is_found_by_looking_and_the_skipped_are_reported(tmp_p
     scan = CheckpointStore(tmp_path).scan()
     assert scan.newest == tmp_path / "iteration_000010"
     assert [skipped.path.name for skipped in scan.skipped] == ["iteration_000030", "iteration_000020"]
-    assert "state.json is altered" in scan.skipped[0].reason
+    assert "state.json was altered" in scan.skipped[0].reason
     assert "manifest.json is missing" in scan.skipped[1].reason
     assert store.newest_valid() == tmp_path / "iteration_000010"
 

@@ -91,7 +91,7 @@ def test_a_space_of_another_kind_has_no_form(wording) -> None:
         ([], "is not a space: its type must be one of"),
         ({"type": "Graph"}, "its type must be one of Box"),
         ({"type": "Box", "dtype": "float32", "shape": [10**6, 10**6], "low": 0.0, "high": 1.0}, "more than"),
-        ({"type": "Box", "dtype": "object", "shape": [], "low": 0.0, "high": 1.0}, "none of the dtypes"),
+        ({"type": "Box", "dtype": "object", "shape": [], "low": 0.0, "high": 1.0}, "must be one of the dtypes"),
         ({"type": "Box", "dtype": "float32", "shape": [2], "low": [0.0], "high": 1.0}, "do not match a Box of shape"),
         ({"type": "Box", "dtype": "float32", "shape": [2], "low": "nan", "high": 1.0}, "is not a valid bound"),
         ({"type": "Box", "dtype": "float32", "shape": [-2], "low": 0.0, "high": 1.0}, "is not a shape"),

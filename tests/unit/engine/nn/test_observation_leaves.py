@@ -36,7 +36,7 @@ def both_sides(tree, observations):
         (
             Box(-1, 1, (4,)),
             None,
-            "vector of 4, {'normalized by running mean and variance' if self.is_normalized else self._scaling()}",
+            "vector of 4, unscaled",
         ),
         (Box(-1, 1, (4,)), {"bounds": [-2, 2]}, "vector of 4, -2 subtracted, scaled by 1/4"),
         (Box(0, 10, (7, 7, 3), np.uint8), None, "7x7x3, one-hot of 11 values (0 to 10)"),
@@ -46,7 +46,7 @@ def both_sides(tree, observations):
         (
             Box(0, 1, (8, 8), np.int8),
             None,
-            ("vector of 8x8, {'normalized by running mean and variance' if self.is_normalized else self._scaling()}"),
+            ("vector of 8x8, unscaled"),
         ),
         (Box(0, 255, (7, 7, 3), np.uint8), None, "vector of 7x7x3, scaled by 1/255"),
         (Box(0, 255, (7, 7, 3), np.uint8), {"bounds": [0, 10]}, "7x7x3, one-hot of 11 values (0 to 10)"),
@@ -56,32 +56,32 @@ def both_sides(tree, observations):
         (
             Box(-(2**63), 2**63 - 1, (2,), np.int64),
             None,
-            "vector of 2, {'normalized by running mean and variance' if self.is_normalized else self._scaling()}",
+            "vector of 2, unscaled",
         ),
         (Box(0, 255, (84, 84, 4), np.uint8), None, "image 84x84x4 through nature, scaled by 1/255"),
         (
             Box(0, 1, (36, 36, 3), np.uint8),
             None,
-            "image 36x36x3 through {self.conv or 'custom convolutions'}, as it is",
+            "image 36x36x3 through nature, unscaled",
         ),
         (Box(0, 10, (36, 36, 3), np.uint8), None, "image 36x36x3 through nature, scaled by 1/10"),
-        (Box(0, 1, (36, 36, 3)), None, "image 36x36x3 through {self.conv or 'custom convolutions'}, as it is"),
+        (Box(0, 1, (36, 36, 3)), None, "image 36x36x3 through nature, unscaled"),
         (Box(0, 255, (36, 36, 3)), None, "image 36x36x3 through nature, scaled by 1/255"),
         (
             Box(-np.inf, np.inf, (36, 36, 3)),
             None,
-            "image 36x36x3 through {self.conv or 'custom convolutions'}, as it is",
+            "image 36x36x3 through nature, unscaled",
         ),
         (Box(0, 255, (36, 36), np.uint8), None, "image 36x36 through nature, scaled by 1/255"),
         (
             Box(0, 1, (36, 36)),
             None,
-            ("vector of 36x36, {'normalized by running mean and variance' if self.is_normalized else self._scaling()}"),
+            ("vector of 36x36, unscaled"),
         ),
         (
             Box(0, 1, (36, 36)),
             {"encode_as": "image"},
-            "image 36x36 through {self.conv or 'custom convolutions'}, as it is",
+            "image 36x36 through nature, unscaled",
         ),
         (Box(0, 255, (4, 84, 84, 3), np.uint8), None, "image 4x84x84x3 through nature, scaled by 1/255"),
         (Box(0, 255, (84, 84, 4), np.uint8), {"encode_as": "vector"}, "vector of 84x84x4, scaled by 1/255"),
@@ -112,7 +112,7 @@ def both_sides(tree, observations):
         (
             MultiBinary(3),
             None,
-            "vector of 3, {'normalized by running mean and variance' if self.is_normalized else self._scaling()}",
+            "vector of 3, unscaled",
         ),
     ],
 )
@@ -168,7 +168,7 @@ def test_nested_parts_are_set_by_their_paths(wording):
     ("space", "settings", "message"),
     [
         (Box(-1, 1, (2,)), {"speed": {}}, "has no part 'speed'; its parts are ''"),
-        (Dict(speed=Box(-1, 1, (2,))), {"": {}}, "there are 'speed'"),
+        (Dict(speed=Box(-1, 1, (2,))), {"": {}}, "its parts are 'speed'"),
         (Dict(kind=Discrete(3)), {"kind": {"bounds": [0, 2]}}, "which supports only encode_as: one_hot or embedding"),
         (
             Dict(kind=Discrete(3)),
@@ -176,7 +176,7 @@ def test_nested_parts_are_set_by_their_paths(wording):
             "which supports only encode_as: one_hot or embedding",
         ),
         (Dict(bits=MultiBinary(3)), {"bits": {"encode_as": "image"}}, "which has no settings; leave it out"),
-        (Dict(camera=Box(-1, 1, (2,))), {"camra": {}}, "there are 'camera'; did you mean 'camera'"),
+        (Dict(camera=Box(-1, 1, (2,))), {"camra": {}}, "its parts are 'camera'; did you mean 'camera'"),
         (Box(-1, 1, (2,)), {"": {"encode_as": "embedding"}}, "learned encodings support whole numbers"),
         (
             Box(-1, 1, (2,)),
@@ -201,9 +201,9 @@ def test_nested_parts_are_set_by_their_paths(wording):
             "has no part 'mask'; its parts are 'others'",
         ),
         (Box(-1, 1, (2,)), {"": {"encode_as": "one_hot"}}, "whole numbers"),
-        (Box(-(2**63), 2**63 - 1, (2,), np.int64), {"": {"encode_as": "one_hot"}}, "set its bounds"),
+        (Box(-(2**63), 2**63 - 1, (2,), np.int64), {"": {"encode_as": "one_hot"}}, "set bounds"),
         (Box(0, 9, (2,), np.int64), {"": {"encode_as": "one_hot", "bounds": [0, 0.5]}}, "whole numbers"),
-        (Box(0, 255, (400,), np.uint8), {"": {"encode_as": "image"}}, "is no image"),
+        (Box(0, 255, (400,), np.uint8), {"": {"encode_as": "image"}}, "is not an image"),
         (
             Dict(action_mask=Box(0, 1, (2,), np.int8), seen=Discrete(2)),
             {"action_mask": {}},

@@ -75,7 +75,7 @@ def test_an_exploration_of_ones_own_chooses_the_actions_of_every_algorithm_that_
     ("path", "reason"),
     [
         (f"{__name__}:Stil", f"the exploration '{__name__}:Stil' does not exist: .*did you mean 'Still'"),
-        (f"{__name__}:SEEN", f"the exploration {__name__}:SEEN is Box; name a class, or a function, that makes one"),
+        (f"{__name__}:SEEN", f"exploration {__name__}:SEEN must be a class or a function that creates one, got Box"),
         (
             "builtins:repr",
             "builtins:repr must create a rlrun.plugin.Exploration, not str",

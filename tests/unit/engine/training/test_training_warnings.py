@@ -204,7 +204,7 @@ def test_where_there_is_nothing_to_normalise_it_is_said(env: Any, parts: int) ->
     with Training(EnvConfig.parse(env), PPO(PPO.Config.parse(settings)), announce=told.append) as training:
         training.step()
         described = "\n".join(training.description.networks(training.running.spaces()))
-    said = [text for text in told if text.startswith("normalize_observations: there is nothing to normalise")]
+    said = [text for text in told if text.startswith("normalize_observations: there is nothing to normalize")]
     assert len(said) == parts
     assert described.count("normalize_observations: there is nothing") == parts
 

@@ -56,9 +56,9 @@ def test_a_trial_that_can_never_fit_is_refused_before_anything_is_written(tmp_pa
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"experiments": []}, "there is no experiment to run"),
-        ({"experiments": {"a": SPEC, "b": SPEC}, "name": "c"}, "the name 'c' is for one run, and there are 2"),
-        ({"experiments": {"a": SPEC}, "name": "../c"}, r"the name '\.\./c' must be of letters"),
+        ({"experiments": []}, "no experiments to run"),
+        ({"experiments": {"a": SPEC, "b": SPEC}, "name": "c"}, "the name 'c' can be given to one run only"),
+        ({"experiments": {"a": SPEC}, "name": "../c"}, r"the name '\.\./c' must consist of letters"),
         ({"experiments": {"a": SPEC}, "wait_for_nodes_s": 9.0}, "--wait-for-nodes needs --address"),
         ({"experiments": {"a": SPEC}, "executor": "local", "address": "auto"}, "executor 'local' runs trials in this"),
     ],

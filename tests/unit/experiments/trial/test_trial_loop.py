@@ -429,7 +429,7 @@ def test_ctrl_c_in_an_iteration_abandons_it(tmp_path: Path, small_trial: MakeTri
     with TrialLoop(trial, tmp_path / "t") as loop:
         with pytest.raises(KeyboardInterrupt):
             run(loop)
-        with pytest.raises(RuntimeError, match="stopped halfway"):
+        with pytest.raises(RuntimeError, match="interrupted"):
             loop.save()
         assert loop.interrupt() == tmp_path / "t" / "checkpoints" / "iteration_000002"
     assert record(tmp_path / "t").status == "INTERRUPTED"

@@ -172,7 +172,7 @@ def test_a_baseline_is_the_same_after_it_was_written_and_read(tmp_path: Path) ->
         (None, "does not exist; create it with --save-baseline"),
         ("{", "not a baseline: "),
         ("[]", "not a baseline:\n"),
-        ('{"format": 99}', "made by a newer rlrun; update rlrun"),
+        ('{"format": 99}', "written by a newer rlrun; update rlrun"),
         ('{"format": 1, "machine": {"cpus": 0}}', "machine.cpus"),
     ],
 )

@@ -174,7 +174,7 @@ def test_what_is_recorded_wins_over_what_would_be_suggested_now(tmp_path: Path, 
 def test_a_damaged_line_is_named(tmp_path: Path) -> None:
     run_search(open_search(tmp_path), 3)
     text = (tmp_path / "search.jsonl").read_text().splitlines(keepends=True)
-    for wrong, what in (("{x\n", "cannot be understood"), ('{"suggest": "x"}\n', "cannot be understood")):
+    for wrong, what in (("{x\n", "cannot parse"), ('{"suggest": "x"}\n', "cannot parse")):
         (tmp_path / "search.jsonl").write_text("".join([*text[:2], wrong, *text[3:]]))
         with pytest.raises(UsageError, match=rf"search\.jsonl:3: {what}"):
             open_search(tmp_path)

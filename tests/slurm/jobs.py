@@ -21,7 +21,7 @@ RECIPES = ROOT / "examples" / "slurm"
 PATIENCE_S = 900.0
 """Timeout in seconds for anything on a busy machine."""
 
-UNFINISHED = ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "REQUEUED")
+UNFINISHED = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "REQUEUED"}
 
 
 class Jobs:
@@ -65,9 +65,9 @@ class Jobs:
         return done.stdout.strip()
 
     def field(self, job: str, name: str) -> str:
-        """Returns a field of a job, such as JobState, from `scontrol show job`."""
+        """Returns a field of a job, such as JobState, from `scontrol show job`; of an array all different values."""
         words = self.lab.command("scontrol", "--oneliner", "show", "job", job).split()
-        return next(word.partition("=")[2] for word in words if word.startswith(f"{name}="))
+        return ",".join(sorted({word.partition("=")[2] for word in words if word.startswith(f"{name}=")}))
 
     def state(self, job: str) -> str:
         """Returns a job's state, such as "RUNNING"."""
@@ -82,7 +82,9 @@ class Jobs:
 
     def end(self, job: str, folder: Path) -> str:
         """Waits until a job has ended, and returns its state, exit code and output."""
-        self.wait(lambda: self.state(job) not in UNFINISHED, lambda: f"{self.state(job)}\n{output(folder)}")
+        self.wait(
+            lambda: not UNFINISHED & {*self.state(job).split(",")}, lambda: f"{self.state(job)}\n{output(folder)}"
+        )
         return f"{self.state(job)} {self.field(job, 'ExitCode')}\n{output(folder)}"
 
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jobs import ROOT, Jobs, numbers, output
@@ -23,6 +24,17 @@ sweep:
   config: {num_envs_per_worker: 4, train_batch_size: 512, minibatch_size: 128, min_env_steps_per_iteration: 0,
            model: {hiddens: [16]}}
 """
+
+LONGER = ["--set", "stop.env_steps=200_000"]
+
+Numbers = dict[str, list[dict[str, Any]]]
+
+
+def begins_with(longer: Numbers, shorter: Numbers) -> bool:
+    """Whether the rows of a longer run begin with those of a shorter one, but for its last, which knows that it is."""
+    return list(longer) == list(shorter) and all(
+        longer[name][: len(rows) - 1] == rows[:-1] for name, rows in shorter.items()
+    )
 
 
 @pytest.fixture(scope="module")
@@ -65,17 +77,37 @@ def test_two_jobs_on_one_node_train_side_by_side(
     shares = ["--nodelist=n1", "--cpus-per-task=1", "--nodes=1"]
     if recipe == "several_nodes":
         shares = ["--nodelist=n1,n2", "--cpus-per-task=1", "--exclusive=user"]
-    longer = ["--set", "stop.env_steps=60_000"]
     both = [
-        jobs.submit(f"{recipe}.sbatch", [spec, "--runs-dir", tmp_path / name, *longer], tmp_path, shares)
+        jobs.submit(f"{recipe}.sbatch", [spec, "--runs-dir", tmp_path / name, *LONGER], tmp_path, shares)
         for name in ("first", "second")
     ]
-    jobs.wait(lambda: all(jobs.state(job) == "RUNNING" for job in both), lambda: output(tmp_path))
     for job, name in zip(both, ("first", "second"), strict=True):
         assert jobs.end(job, tmp_path).startswith("COMPLETED 0:0"), output(tmp_path)
-        rows = numbers(tmp_path / name / "sweep")
-        assert {trial: found[: len(expected)] for trial, expected in numbers(calm).items() for found in [rows[trial]]}
-    assert numbers(tmp_path / "first/sweep") == numbers(tmp_path / "second/sweep")
+        assert begins_with(numbers(tmp_path / name / "sweep"), numbers(calm))
+    assert max(jobs.field(job, "StartTime") for job in both) < min(jobs.field(job, "EndTime") for job in both)
+
+
+def test_a_task_of_an_array_that_was_killed_is_repeated_alone(
+    jobs: Jobs, spec: Path, calm: Path, tmp_path: Path
+) -> None:
+    job = jobs.submit("array.sbatch", [spec, "--runs-dir", tmp_path / "runs", *LONGER], tmp_path)
+    rows = tmp_path / "runs/sweep/001-seed=1/result.json"
+    jobs.wait(rows.exists, lambda: output(tmp_path))
+    jobs.lab.command("scancel", "--signal=KILL", "--full", f"{job}_1")
+    told = jobs.end(job, tmp_path)
+    assert "COMPLETED" not in jobs.state(f"{job}_1"), told
+    jobs.lab.command("scontrol", "requeue", f"{job}_1")
+    jobs.wait(lambda: jobs.field(f"{job}_1", "Restarts") == "1", lambda: jobs.state(job))
+    assert jobs.end(job, tmp_path).startswith("COMPLETED 0:0"), output(tmp_path)
+    assert begins_with(numbers(tmp_path / "runs/sweep"), numbers(calm))
+    assert all(trial.status == "TERMINATED" for trial in RunDirectory.open(tmp_path / "runs/sweep").results())
+
+
+def test_an_array_that_begins_at_1_is_refused_with_the_fix(jobs: Jobs, spec: Path, tmp_path: Path) -> None:
+    job = jobs.submit("array.sbatch", [spec, "--runs-dir", tmp_path / "runs"], tmp_path, ["--array=1-2"])
+    told = jobs.end(job, tmp_path)
+    assert jobs.field(job, "ExitCode") == "0:0,2:0", told
+    assert "--array=0-1" in told
 
 
 def test_a_requeued_job_without_the_flag_to_resume_does_not_begin_again(jobs: Jobs, spec: Path, tmp_path: Path) -> None:

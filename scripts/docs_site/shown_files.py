@@ -9,7 +9,7 @@ from scripts.docs_site.curves import curves_of
 from scripts.docs_site.page import ROOT, Page, raw_html, table
 from scripts.docs_site.places import Places, file_page
 
-LANGUAGES = {".py": "python", ".yaml": "yaml", ".sh": "sh", ".c": "c"}
+LANGUAGES = {".py": "python", ".yaml": "yaml", ".sh": "sh", ".sbatch": "sh", ".c": "c"}
 
 
 def spec_pages() -> dict[str, Page]:

@@ -7,9 +7,14 @@ from pathlib import Path
 
 
 def files(directory: Path) -> dict[str, bytes]:
-    """Returns the content of all files below a folder, by their path there, without those that begin with a dot."""
+    """Returns the content of all files below a folder, by their path there, without hidden files and folders."""
     found = {str(path.relative_to(directory)): path for path in directory.rglob("*") if path.is_file()}
-    return {name: path.read_bytes() for name, path in found.items() if not path.name.startswith(".")}
+    return {name: path.read_bytes() for name, path in found.items() if not is_hidden(name)}
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a file, or a folder in its relative path, begins with a dot."""
+    return any(part.startswith(".") for part in Path(name).parts)
 
 
 @contextmanager

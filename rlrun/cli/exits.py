@@ -1,7 +1,7 @@
 """Error handling of commands: exceptions become a message and an exit code.
 
 0 ok · 1 a bug · 2 usage or spec · 3 target missed · 4 training failed · 5 checkpoint refused · 6 environment unusable ·
-7 disk or memory · 130 interrupted. A closed pipe ends the command silently with 141, as in other tools.
+7 disk or memory · 8 taken over · 130 interrupted. A closed pipe ends the command silently with 141, as in other tools.
 """
 
 from __future__ import annotations

@@ -15,11 +15,13 @@ from rlrun.cli.json_document import print_json, wants_json
 from rlrun.cli.options import complete_runs, json_option, runs_dir_option
 from rlrun.cli.runs import labels_lines
 from rlrun.cli.tables import duration, echo
+from rlrun.engine.messages.errors import RlrunError
 from rlrun.experiments.runs.run_lock import who_runs
 from rlrun.report.plain_json import fields_of
 
 if TYPE_CHECKING:
     from rlrun.cli.run_progress import RunProgress
+    from rlrun.experiments.runs.copy_owner import OwnerRecord
     from rlrun.experiments.runs.run_state import RunState
 
 REFRESH_S = 2.0
@@ -34,9 +36,9 @@ MOST_ERRORS = 3
 def status(run: str, watches: bool, runs_dir: Path) -> None:
     """Show the progress of a run, even while another shell is running it.
 
-    Lists the trials, the best value so far and the remaining time. The command only
-    reads files of the run, so it works at any time. If some files are
-    damaged, the exit code is 5.
+    Lists the trials, the best value so far and the remaining time. If no process
+    of this machine runs it, and another one owns the run's copy in a storage,
+    names that process. If some files are damaged, the exit code is 5.
     """
     from rlrun.cli.targets import run_named
     from rlrun.experiments.runs.run_state import read_run_state
@@ -85,6 +87,7 @@ def run_data(state: RunState) -> dict[str, Any]:
     """Serializes a run's state to JSON data."""
     run = progress_of(state)
     leader = run.leader()
+    owner, problem = _owner_elsewhere(state)
     return {
         "name": state.path.name,
         "directory": str(state.path),
@@ -94,6 +97,7 @@ def run_data(state: RunState) -> dict[str, Any]:
             {"pid": driver.pid or None, "host": driver.host, "shard": driver.shard and str(driver.shard)}
             for driver in state.drivers
         ],
+        "owner": owner and fields_of(owner, "host", "pid", "started", "generation"),
         "stop": dict(state.stop),
         "age_s": max(0.0, time.time() - state.changed),
         "seconds_left": run.seconds_left(time.time()) if state.drivers else None,
@@ -112,8 +116,20 @@ def run_data(state: RunState) -> dict[str, Any]:
             for trial in state.trials
         ],
         "resume": _resume_command(state),
-        "problem": "; ".join(state.problems),
+        "problem": "; ".join(filter(None, [*state.problems, problem])),
     }
+
+
+def _owner_elsewhere(state: RunState) -> tuple[OwnerRecord | None, str]:
+    """Owner of the run's copy in remote storage, unless a process of this machine runs it; and the error if unknown."""
+    from rlrun.experiments.runs.copy_owner import owner_of
+
+    if state.copy is None or state.drivers:
+        return None, ""
+    try:
+        return owner_of(state.copy), ""
+    except RlrunError as error:
+        return None, str(error)
 
 
 def _described(state: RunState, text: str) -> str:
@@ -178,7 +194,9 @@ def _print(state: RunState) -> None:
     elif trials:
         echo(text_table(columns))
     leader = run.leader()
-    for line in (run.counts_text(), "" if leader is None else str(leader), *_notes(state)):
+    owner, problem = _owner_elsewhere(state)
+    owned = "" if owner is None else f"Owner of the copy {state.copy}: {owner}"
+    for line in (run.counts_text(), "" if leader is None else str(leader), owned, problem, *_notes(state)):
         if line:
             echo(line)
 

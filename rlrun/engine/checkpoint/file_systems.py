@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
+from rlrun.engine.checkpoint.durable import partial_name
 from rlrun.engine.messages.errors import UsageError
 
 PIECE_BYTES = 8 * 2**20
@@ -41,3 +43,29 @@ def read_chunks(files: Any, path: str) -> Iterator[bytes]:
     with files.open_input_stream(path) as stream:
         while piece := stream.read(PIECE_BYTES):
             yield piece
+
+
+def write_chunks(files: Any, path: str, pieces: Iterable[bytes], confirm: Callable[[], object] = lambda: None) -> None:
+    """Writes a file in a file system atomically: by a rename, unless the storage's own writes are atomic.
+
+    Args:
+        files: The file system.
+        path: Path of the file; an existing one is replaced.
+        pieces: Chunks of the file's content.
+        confirm: Called before the file is opened, and again right before it appears.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    confirm()
+    renames = files.type_name in ("local", "hdfs")
+    target = str(partial_name(Path(path))) if renames else path
+    if renames:
+        files.create_dir(os.path.dirname(path), recursive=True)
+    with files.open_output_stream(target) as stream:
+        for piece in pieces:
+            stream.write(piece)
+        confirm()  # an object appears when its stream is closed
+    if renames:
+        confirm()
+        files.move(target, path)

@@ -15,6 +15,7 @@ RlrunError (1)
 ├── EnvironmentUnusable (6)   an env whose package is missing, or that is unsuitable for training
 ├── OutOfResources (7)        the disk or the memory is full, or a path is not writable
 │   └── DiskFull              the disk is full; no trial is at fault, and all can be resumed once there is room
+├── RunTakenOver (8)          another process has taken over the run's copy in its storage
 └── Interrupted (130)         the user pressed Ctrl-C
 """
 
@@ -44,6 +45,7 @@ class ExitCode(IntEnum):
     CHECKPOINT_REFUSED = 5
     ENVIRONMENT_UNUSABLE = 6
     DISK_OR_MEMORY = 7
+    TAKEN_OVER = 8
     INTERRUPTED = 130
 
 
@@ -158,6 +160,12 @@ class OutOfResources(RlrunError):
 
 class DiskFull(OutOfResources):
     """Error for a full disk; the message names the location, and the needed and free bytes."""
+
+
+class RunTakenOver(RlrunError):
+    """Error for a process whose run another process has taken over, since this one did not renew its record."""
+
+    exit_code = ExitCode.TAKEN_OVER
 
 
 class Interrupted(RlrunError):

@@ -32,7 +32,7 @@ from rlrun.experiments.runs.run_directory import (
     follow_import_paths,
 )
 from rlrun.experiments.runs.run_lock import drivers_of
-from rlrun.experiments.runs.run_upload import copied, copy_location, fetch_run, is_taken
+from rlrun.experiments.runs.run_upload import copied, copy_location, fetch_run, is_taken, owned
 from rlrun.experiments.runs.spec_changes import SpecChanges, extend, problems_of_changes, spec_changes, take_over
 from rlrun.experiments.runs.trial_result import TrialResult
 from rlrun.experiments.spec.experiment import Experiment
@@ -87,7 +87,7 @@ def remaining_part(
     trials = [opened.trial(name) for name in opened.unfinished(retry_failed=retry_failed)]
     if not trials and not remaining_suggestions(experiment, opened):
         if opened.table.copy is not None:  # the previous process may have been killed before the copy was complete
-            with opened.locked(), copied(opened):
+            with opened.locked(), owned(opened) as owner, copied(opened, owner):
                 pass
         return None
     require_loggers(experiment.loggers)

@@ -15,7 +15,14 @@ from pathlib import Path
 
 from rlrun.engine.envs.vector_env import EnvStartFailed
 from rlrun.engine.kernels.library import why_no_library
-from rlrun.engine.messages.errors import DiskFull, EnvironmentUnusable, RayEnded, RlrunError, UsageError
+from rlrun.engine.messages.errors import (
+    DiskFull,
+    EnvironmentUnusable,
+    RayEnded,
+    RlrunError,
+    RunTakenOver,
+    UsageError,
+)
 from rlrun.engine.processes.process_end import end_process
 from rlrun.engine.training.assemble.learner_factory import may_have_kernels
 from rlrun.experiments.cluster.growth import NodeWait
@@ -27,11 +34,12 @@ from rlrun.experiments.cluster.ray_session import (
 )
 from rlrun.experiments.launch.chain import initialize_from_run
 from rlrun.experiments.runs.active_run import ActiveRun, Interrupts
+from rlrun.experiments.runs.copy_owner import end_without_copy
 from rlrun.experiments.runs.driver_log import DriverLog
 from rlrun.experiments.runs.events import RunFinished, RunStarted, RunWaiting, TrialEvent, Watcher
 from rlrun.experiments.runs.outcome import call_failure, resume_command, with_resume_advice
 from rlrun.experiments.runs.run_directory import Executor, RunDirectory
-from rlrun.experiments.runs.run_upload import copied
+from rlrun.experiments.runs.run_upload import copied, owned
 from rlrun.experiments.runs.trial_result import TrialResult
 from rlrun.experiments.runs.trial_status import is_over
 from rlrun.experiments.spec.experiment import Experiment, TrialSpec
@@ -177,8 +185,16 @@ def _run_parts(
     def lost(failure: RlrunError) -> None:
         _end_process(parts, actives[-1], began, failure)
 
-    with DriverLog() as log, interrupts, ray as session:
-        for part in parts:
+    with DriverLog() as log, ExitStack() as stack:
+
+        def taken_over(loss: RunTakenOver) -> None:  # trials on Ray end with this process
+            with log.printing_to_terminal():
+                end_without_copy(loss)
+
+        owners = [stack.enter_context(owned(part.directory, taken_over)) for part in parts]
+        stack.enter_context(interrupts)  # Ctrl-C ends the wait for an owner
+        session = stack.enter_context(ray)
+        for part, owner in zip(parts, owners, strict=True):
             initialize_from_run(part.directory, part.trials)
             active = ActiveRun(
                 part.directory,
@@ -189,6 +205,7 @@ def _run_parts(
                 interrupts,
                 log,
                 watch,
+                owner,
             )
             actives.append(active)
             with active.stopping_when_full():
@@ -266,7 +283,7 @@ def _run_part(
     if active.interrupts.received:
         active.stopping()
     else:
-        with copied(part.directory):
+        with copied(part.directory, active.owner):
             _run_trials(part, active, session)
     active.tell(RunFinished(part.directory.path, tuple(part.directory.results()), time.monotonic() - began))
 
@@ -371,6 +388,7 @@ def _run_trial(run: ActiveRun, trial: TrialSpec, *, resume: bool) -> None:
         from_checkpoint=None if start is None else Path(start),
         eager=run.eager,
         announce=lambda text: run.note(trial.name, text),
+        confirm=run.confirm_owner,
     )
     with loop:
         if loop.resumption is not None:

@@ -13,6 +13,7 @@ from typing import Any
 from rlrun.engine.envs.env_watch import interrupt_wanted
 from rlrun.engine.envs.step_marks import stepped_env
 from rlrun.engine.messages.errors import DiskFull, exit_code_of
+from rlrun.experiments.runs.copy_owner import CopyOwner
 from rlrun.experiments.runs.driver_log import DriverLog
 from rlrun.experiments.runs.events import RunEvent, RunFinished, RunStarted, RunStopping, TrialEvent, TrialNote, Watcher
 from rlrun.experiments.runs.outcome import NoFaultOfATrial
@@ -99,6 +100,7 @@ class ActiveRun:
         interrupts: Signals by which the user stops the run.
         log: Redirection of stdout and stderr to the run's log.
         watch: Receiver of the run's events.
+        owner: This process's ownership of the run's copy in remote storage, None for runs without a copy.
         errors: Exceptions of failed trials, by name.
         stopped: Reasons for the early stopping of trials by the scheduler, by trial name.
         why_no_kernels: Reason why the run's machines cannot use the compiled C kernels of updates; "" if they can.
@@ -122,6 +124,7 @@ class ActiveRun:
     interrupts: Interrupts
     log: DriverLog
     watch: Watcher
+    owner: CopyOwner | None = None
     errors: dict[str, Exception] = field(default_factory=dict)
     stopped: dict[str, str] = field(default_factory=dict)
     why_no_kernels: str = ""
@@ -134,6 +137,11 @@ class ActiveRun:
     can_stop: bool = False
     _is_telling: bool = False
     _is_stop_due: bool = False
+
+    def confirm_owner(self) -> None:
+        """Confirms, before a write to the run's directory, that no other process has taken over the run's copy."""
+        if self.owner is not None:
+            self.owner.confirm_if_reachable()
 
     def tell(self, event: RunEvent) -> None:
         """Sends an event to the watcher; a stop signal received during the call is reported afterwards."""

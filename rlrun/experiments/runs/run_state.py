@@ -30,6 +30,7 @@ class RunState:
         trials: States of the run's trials, in order.
         changed: Last modification of the run's files, in seconds since 1970.
         problem: Error message if run.json is damaged, "" otherwise.
+        copy: Path or URI of the run's copy in remote storage, None if there is none or it is unknown.
     """
 
     path: Path
@@ -38,6 +39,7 @@ class RunState:
     trials: tuple[TrialResult, ...]
     changed: float
     problem: str = ""
+    copy: str | None = None
 
     @property
     def is_over(self) -> bool:
@@ -73,10 +75,10 @@ class RunState:
 def read_run_state(path: Path) -> RunState:
     """Loads the state of a run from its files; damage is recorded in the state instead of raising an exception."""
     path = Path(path).absolute()
-    experiment, problem = "", ""
+    experiment, problem, copy = "", "", None
     try:
         table = RunDirectory.open(path).table
-        experiment, names = str(table.experiment), [str(name) for name in table.trials]
+        experiment, names, copy = str(table.experiment), [str(name) for name in table.trials], table.copy
     except (RlrunError, OSError, ValueError, TypeError) as error:
         problem = str(error)
         names = [found.parent.name for found in sorted(path.glob(f"*/{TRIAL_FILE}"))]
@@ -86,7 +88,7 @@ def read_run_state(path: Path) -> RunState:
         for number, name in enumerate(names)
     )
     changed = max([changed_at(path / RUN_FILE), *(trial.changed for trial in trials)])
-    return RunState(path, experiment, drivers, trials, changed, problem)
+    return RunState(path, experiment, drivers, trials, changed, problem, copy)
 
 
 def last_change(run: Path) -> float:

@@ -12,16 +12,17 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import Any, Self
 
 from rlrun.engine.checkpoint.durable import partial_name
-from rlrun.engine.checkpoint.file_systems import PIECE_BYTES, file_system, is_uri, read_chunks
+from rlrun.engine.checkpoint.file_systems import PIECE_BYTES, file_system, is_uri, read_chunks, write_chunks
 from rlrun.engine.checkpoint.manifest import MANIFEST_FILE
-from rlrun.engine.messages.errors import RlrunError, UsageError
+from rlrun.engine.messages.errors import RlrunError, RunTakenOver, UsageError
+from rlrun.experiments.runs.copy_owner import OWNERS, CopyOwner, end_without_copy
 from rlrun.experiments.runs.file_items import Item, files_of_checkpoint, item_of, items_of
 from rlrun.experiments.runs.run_directory import RUN_FILE, RunDirectory
 from rlrun.experiments.trial.trial_directory import TRIAL_FILE
@@ -42,18 +43,20 @@ class RunUpload:
         uri: Path or URI of the copy.
     """
 
-    def __init__(self, run: Path, uri: str) -> None:
+    def __init__(self, run: Path, uri: str, confirm: Callable[[], object] = lambda: None) -> None:
         """Compares the run's files with the copy, to find files that are already there.
 
         Args:
             run: The run's directory.
             uri: The copy's path or URI.
+            confirm: Called before each change of the copy; it raises an error if this process does not own the copy.
 
         Raises:
             UsageError: There is no such storage, or it cannot be reached.
         """
         self.uri = uri
         self._run = run
+        self._confirm = confirm
         self._files, self._root = file_system(uri)
         self._copied: dict[str, Item | None] = {}
         self._over = threading.Event()
@@ -159,19 +162,11 @@ class RunUpload:
             self._copied[name] = item
 
     def _put(self, name: str, pieces: Iterator[bytes] | Sequence[bytes]) -> None:
-        """Writes a file of the copy atomically: by a rename, unless the storage's own writes are atomic."""
-        path = f"{self._root}/{name}"
-        renames = self._files.type_name in ("local", "hdfs")
-        target = str(partial_name(Path(path))) if renames else path
-        if renames:
-            self._files.create_dir(os.path.dirname(path), recursive=True)
-        with self._files.open_output_stream(target) as stream:
-            for piece in pieces:
-                stream.write(piece)
-        if renames:
-            self._files.move(target, path)
+        """Writes a file of the copy atomically, unless another process has taken it over."""
+        write_chunks(self._files, f"{self._root}/{name}", pieces, self._confirm)
 
     def _remove(self, name: str) -> None:
+        self._confirm()
         path = f"{self._root}/{name}"
         kind = self._files.get_file_info(path).type.name
         if kind == "Directory":
@@ -208,27 +203,42 @@ class RunUpload:
 
 
 @contextmanager
-def copied(directory: RunDirectory) -> Iterator[None]:
+def owned(
+    directory: RunDirectory, lost: Callable[[RunTakenOver], object] = end_without_copy
+) -> Iterator[CopyOwner | None]:
+    """Context manager in which this process owns a run's copy in remote storage; None for runs without a copy.
+
+    Args:
+        directory: The run's directory.
+        lost: Called, in another thread, when another process has taken over the copy.
+
+    Raises:
+        UsageError: Another process owns the copy, the copy is newer than the directory, or it cannot be written.
+    """
+    if directory.table.copy is None:
+        yield None
+        return
+    with CopyOwner(directory.table.copy, directory.path, lost) as owner:
+        yield owner
+
+
+@contextmanager
+def copied(directory: RunDirectory, owner: CopyOwner | None) -> Iterator[None]:
     """Context manager that keeps a run's copy in remote storage up to date; no effect for runs without a copy.
 
     Args:
         directory: The run's directory.
+        owner: This process's ownership of the copy, None for runs without a copy.
 
     Raises:
         UsageError: The copy cannot be written at the beginning.
         RlrunError: The copy is not complete at the end.
     """
-    uri = directory.table.copy
-    if uri is None or _is_here(uri, directory.path):
+    if owner is None or owner.is_in_place:
         yield
         return
-    with RunUpload(directory.path, uri):
+    with RunUpload(directory.path, owner.uri, owner.confirm):
         yield
-
-
-def _is_here(uri: str, run: Path) -> bool:
-    files, root = file_system(uri)
-    return files.type_name == "local" and Path(root).resolve() == run.resolve()
 
 
 def copy_location(storage: str, name: str) -> str:
@@ -262,7 +272,9 @@ def is_taken(uri: str) -> bool:
 
 
 def fetch_run(uri: str, runs_dir: Path) -> Path:
-    """Downloads a run from its copy in remote storage, for a resume, evaluation or report on this machine.
+    """Downloads a run from its copy in remote storage, for a resume on this machine.
+
+    During the download this process owns the copy.
 
     Args:
         uri: The copy's path or URI.
@@ -272,22 +284,26 @@ def fetch_run(uri: str, runs_dir: Path) -> Path:
         The run's directory.
 
     Raises:
-        UsageError: There is no copy of a run at the URI, or the folder already has a run of that name.
+        UsageError: There is no copy of a run at the URI, another process owns it, or the folder already has a run of
+            that name.
     """
     files, root = file_system(uri)
     run = runs_dir.absolute() / PurePosixPath(root).name
     if run.exists():
         raise UsageError(f"{run} already exists; to continue it: rlrun resume {run}")
     try:
-        names = _names(files, root)
-        if RUN_FILE not in names:
+        if RUN_FILE not in _names(files, root):
             raise UsageError(f"{uri}: not a copy of a run, because it has no {RUN_FILE}")
         run.parent.mkdir(parents=True, exist_ok=True)
         partial = partial_name(run)
-        for name in sorted(name for name in names if _is_whole(name, names)):
-            (partial / name).parent.mkdir(parents=True, exist_ok=True)
-            with (partial / name).open("wb") as file:
-                file.writelines(read_chunks(files, f"{root}/{name}"))
+        with CopyOwner(uri, None) as owner:
+            names = _names(files, root)
+            for name in sorted(name for name in names if _is_whole(name, names)):
+                (partial / name).parent.mkdir(parents=True, exist_ok=True)
+                with (partial / name).open("wb") as file:
+                    file.writelines(read_chunks(files, f"{root}/{name}"))
+            owner.confirm()
+            owner.note_content(partial)
     except OSError as error:
         raise UsageError(f"cannot read storage {uri}: {error}") from error
     partial.rename(run)
@@ -295,11 +311,12 @@ def fetch_run(uri: str, runs_dir: Path) -> Path:
 
 
 def _names(files: Any, root: str) -> set[str]:
-    """Lists the files below a path, by relative path."""
+    """Lists the files of a copy by relative path, without the records of its owners."""
     from pyarrow.fs import FileSelector
 
     found = files.get_file_info(FileSelector(root, allow_not_found=True, recursive=True))
-    return {info.path.removeprefix(f"{root}/") for info in found if info.type.name == "File"}
+    names = {info.path.removeprefix(f"{root}/") for info in found if info.type.name == "File"}
+    return {name for name in names if not name.startswith(f"{OWNERS}/")}
 
 
 def _is_whole(name: str, names: set[str]) -> bool:

@@ -31,6 +31,7 @@ class TrialJournal:
         files: The trial's directory, locked by this process.
         checkpoints: The trial's checkpoints; trial.json is not written while a checkpoint is being written.
         announce: Callback with messages to the user.
+        confirm: Called before each result row and checkpoint is written.
 
     Attributes:
         files: The trial's directory.
@@ -47,6 +48,7 @@ class TrialJournal:
         files: TrialDirectory,
         checkpoints: TrialCheckpoints,
         announce: Callable[[str], None],
+        confirm: Callable[[], object] = lambda: None,
     ) -> None:
         self.files = files
         self.checkpoints = checkpoints
@@ -63,12 +65,14 @@ class TrialJournal:
         self.last_result: Row = {}
         self.stop_reason = ""
         self._announce = announce
+        self._confirm = confirm
         self._best: Row = dict.fromkeys([RETURN, trial.judged_by])
         self._results = ResultWriter(files.path, {"algorithm": trial.algorithm, "env": trial.env.id, **trial.params})
         self._loggers = TrialLoggers(loggers_of(trial.loggers), trial, files.path, announce)
 
     def add(self, result: Mapping[str, Any]) -> Row:
         """Writes the result row of an iteration and enqueues it for the loggers; returns the row as written."""
+        self._confirm()
         self.last_result = self._results.write(result)
         self._loggers.log(self.last_result)
         return self.last_result
@@ -89,12 +93,17 @@ class TrialJournal:
             OutOfResources: The disk is full.
         """
         record = self.record = self.updated("RUNNING")
+
+        def before() -> None:
+            self._confirm()
+            self._results.sync()
+
         self.checkpoints.begin(
             iteration,
             content,
             generation,
             self.last_result,
-            before=self._results.sync,
+            before=before,
             after=lambda: self.files.write_record(record),
         )
 

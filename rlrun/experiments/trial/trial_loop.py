@@ -55,6 +55,7 @@ class TrialLoop:
         exploit: Exploit | None = None,
         eager: bool = False,
         announce: Callable[[str], None] = lambda message: None,
+        confirm: Callable[[], object] = lambda: None,
     ) -> None:
         """Locks the directory and builds the training, or restores it from the newest valid checkpoint.
 
@@ -66,6 +67,7 @@ class TrialLoop:
             exploit: The trial's last exploit step (PBT), None outside of populations.
             eager: Whether compiled updates may continue uncompiled on a machine without a compiler.
             announce: Callback with a message before a slow operation.
+            confirm: Called before each result row and checkpoint is written.
 
         Raises:
             UsageError: Another process runs the trial, or checkpoints exist already and `resume` is False.
@@ -88,7 +90,7 @@ class TrialLoop:
         if not resume and self.checkpoints.store.paths():
             raise UsageError(f"{self.directory}: already has checkpoints; resume it, or train in another directory")
         self._files.claim()
-        self._journal = TrialJournal(trial, self._files, self.checkpoints, announce)
+        self._journal = TrialJournal(trial, self._files, self.checkpoints, announce, confirm)
         try:
             with exits_as_failures():
                 self._begin(resume=resume, from_checkpoint=from_checkpoint, exploit=exploit, eager=eager)

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from rlrun.cli.main import cli
 from rlrun.experiments.runs import run_state
+from rlrun.experiments.runs.copy_owner import CopyOwner, owner_of
 from rlrun.experiments.runs.run_directory import RunDirectory
 from rlrun.experiments.runs.run_state import RunState, read_run_state
 from rlrun.experiments.spec.load import parse_experiments
@@ -150,3 +151,20 @@ def test_a_run_that_does_not_exist_is_answered_with_the_nearest(run: RunDirector
     result = CliRunner().invoke(cli, ["status", "poel", "--runs-dir", str(run.path.parent)])
     assert result.exit_code == 2
     assert "did you mean 'pole'?" in result.stderr
+
+
+def test_the_owner_of_the_copy_is_shown_if_no_process_of_this_machine_runs_it(
+    run: RunDirectory, tmp_path: Path, wording
+) -> None:
+    run.write_table(replace(run.table, copy=f"{tmp_path}/storage/pole"))
+    with CopyOwner(f"{tmp_path}/storage/pole", None):
+        owner = owner_of(f"{tmp_path}/storage/pole")
+        assert owner is not None
+        names = {"host": owner.host, "pid": owner.pid, "since": owner.started}
+        assert wording(*names.values(), tmp_path=tmp_path, **names) in status(run).stdout.splitlines()
+        told = json.loads(status(run, "--json").stdout)
+        assert told["owner"] == {"host": owner.host, "pid": owner.pid, "started": owner.started, "generation": 1}
+    assert json.loads(status(run, "--json").stdout)["owner"] is None
+    (tmp_path / "storage").rmdir()
+    (tmp_path / "storage").write_text("in the way")
+    assert json.loads(status(run, "--json").stdout)["owner"] is None

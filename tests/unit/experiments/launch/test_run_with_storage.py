@@ -13,6 +13,7 @@ from rlrun.cli.main import cli
 from rlrun.engine.messages.errors import Interrupted, UsageError
 from rlrun.experiments.runs.events import RunEvent, TrialEvent, Watcher
 from rlrun.experiments.runs.run_directory import RUN_FILE
+from tests.files import files
 from tests.results import all_numbers
 
 
@@ -33,11 +34,6 @@ def spec(storage: str, iterations: int = 6) -> dict[str, Any]:
         "checkpoint": {"every": 2},
     }
     return {"steady": entry}
-
-
-def files(directory: Path) -> set[str]:
-    found = {path.relative_to(directory) for path in directory.rglob("*") if path.is_file()}
-    return {str(path) for path in found if not path.name.startswith(".")}
 
 
 def test_a_run_whose_machine_is_lost_goes_on_elsewhere_from_its_copy(tmp_path: Path) -> None:
@@ -65,7 +61,7 @@ def test_a_run_whose_machine_is_lost_goes_on_elsewhere_from_its_copy(tmp_path: P
     assert trial.status == "TERMINATED"
     (still,) = rlrun.run({"steady": {**spec("x")["steady"], "storage": None}}, runs_dir=tmp_path / "still")
     assert all_numbers(trial.results()) == all_numbers(still.results())
-    assert files(tmp_path / "storage/steady") == files(tmp_path / "here/steady")
+    assert files(tmp_path / "storage/steady").keys() == files(tmp_path / "here/steady").keys()
 
 
 def test_a_run_takes_a_name_that_is_free_in_its_storage_too(tmp_path: Path) -> None:

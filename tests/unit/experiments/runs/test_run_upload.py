@@ -16,7 +16,7 @@ from rlrun.experiments.runs import run_upload
 from rlrun.experiments.runs.run_upload import RunUpload, copy_location, fetch_run, is_taken
 from rlrun.experiments.trial.results import read_results
 from rlrun.experiments.trial.trial_directory import TrialDirectory, TrialRecord
-from tests.files import files
+from tests.files import files, is_hidden
 
 TRIAL = "000-seed=0"
 
@@ -43,8 +43,8 @@ def new_run(directory: Path) -> Path:
 def stored(uri: str) -> dict[str, bytes]:
     system, root = FileSystem.from_uri(uri)
     found = system.get_file_info(FileSelector(root, recursive=True, allow_not_found=True))
-    names = [info.path for info in found if info.is_file]
-    return {name.removeprefix(f"{root}/"): system.open_input_stream(name).read() for name in names}
+    names = [info.path.removeprefix(f"{root}/") for info in found if info.is_file]
+    return {name: system.open_input_stream(f"{root}/{name}").read() for name in names if not is_hidden(name)}
 
 
 @pytest.fixture(params=["a path", "file", "object store"])

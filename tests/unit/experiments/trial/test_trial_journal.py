@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from rlrun.engine.checkpoint.format import Content
 from rlrun.engine.messages.errors import DiskFull
 from rlrun.engine.messages.silent_message import SilentMessage
 from rlrun.experiments.spec.experiment import TrialSpec
@@ -46,6 +47,26 @@ def test_the_record_has_the_counters_of_the_newest_row_and_the_best_of_all_rows(
     assert (record.status, record.stop_reason, record.pid) == ("TERMINATED", "iteration 3 >= 3", None)
     assert [row["iteration"] for row in read_results(journal.files.path)] == [1, 2, 3]
     assert record.results_bytes == (journal.files.path / "result.json").stat().st_size
+
+
+def test_the_owner_is_confirmed_before_each_row_and_before_a_checkpoint_gets_its_name(
+    tmp_path: Path, small_trial: Callable[..., TrialSpec]
+) -> None:
+    trial, files = small_trial(), TrialDirectory(tmp_path)
+    seen: list[tuple[int, int]] = []
+    checkpoints = TrialCheckpoints(files.checkpoints, trial.checkpoint)
+
+    def confirm() -> None:
+        seen.append((len(read_results(tmp_path)), len(checkpoints.store.paths())))
+
+    journal = TrialJournal(trial, files, checkpoints, print, confirm)
+    for iteration in (1, 2):
+        journal.add({"iteration": iteration, "env_steps": 64 * iteration})
+        journal.begin_checkpoint(iteration, lambda: Content({}, {"seed": 0}, {}, {}), 0)
+        checkpoints.wait()
+    checkpoints.close()
+    journal.close_files()
+    assert seen == [(0, 0), (1, 0), (1, 1), (2, 1)]
 
 
 def test_a_note_is_announced_and_recorded_once_and_a_remark_is_only_recorded(

@@ -1,0 +1,256 @@
+"""Who may change a run's copy in a storage: claims, renewals, takeovers, and what a former owner can still do."""
+
+import json
+import secrets
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+from pyarrow.fs import FileSelector, FileSystem
+from typing_extensions import override
+
+from rlrun.engine.checkpoint.file_systems import file_system, write_chunks
+from rlrun.engine.messages.errors import RunDamaged, RunTakenOver, UsageError
+from rlrun.experiments.runs import copy_owner
+from rlrun.experiments.runs.copy_owner import OWNERS, CopyOwner, OwnerRecord, owner_of
+from rlrun.experiments.runs.run_directory import RUN_FILE
+from rlrun.experiments.runs.run_upload import RunUpload, copy_location, fetch_run, is_taken
+
+FOREIGN = OwnerRecord("far-away", 4711, "another boot", "2026-01-02T03:04:05+00:00", 1)
+NEVER_S = 1e9
+
+
+@pytest.fixture(autouse=True)
+def constants(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Changes the module's times: by default an owner renews quickly, relies on nothing, and never counts as gone."""
+
+    def change(**seconds: float) -> None:
+        for name, value in seconds.items():
+            monkeypatch.setattr(copy_owner, name, value)
+
+    change(RENEW_EVERY_S=0.01, POLL_EVERY_S=0.01, TRUST_S=0.0, PATIENCE_S=60.0, GONE_AFTER_S=NEVER_S)
+    return change
+
+
+@pytest.fixture(params=["a path", "object store"])
+def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    storage = str(tmp_path / "storage") if request.param == "a path" else f"fsspec+memory:///{secrets.token_hex(4)}"
+    return copy_location(storage, "steady")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    directory = tmp_path / "runs/steady"
+    directory.mkdir(parents=True)
+    (directory / RUN_FILE).write_text("{}")
+    return directory
+
+
+def write_record(uri: str, record: OwnerRecord) -> None:
+    """Writes a record, as the owner on another machine does."""
+    files, root = file_system(uri)
+    name = f"{record.generation:06d}-00000000000000aa.json"
+    write_chunks(files, f"{root}/{OWNERS}/{name}", [json.dumps(asdict(record)).encode()])
+
+
+def generations(uri: str) -> list[int]:
+    system, root = FileSystem.from_uri(uri)
+    found = system.get_file_info(FileSelector(f"{root}/{OWNERS}", allow_not_found=True))
+    return sorted(int(info.base_name.partition("-")[0]) for info in found)
+
+
+def test_a_copy_whose_owner_renews_its_record_is_refused(uri: str, run: Path, wording) -> None:
+    with CopyOwner(uri, None):
+        owner = owner_of(uri)
+        assert owner is not None
+        names = {"host": owner.host, "pid": owner.pid, "since": owner.started}
+        with wording.raised(UsageError, *names.values(), uri=uri, **names), CopyOwner(uri, run):
+            pass
+    assert owner_of(uri) is None
+    assert not (run / copy_owner.SEEN_FILE).exists()
+
+
+def test_a_copy_whose_owner_stays_silent_is_taken_over_after_a_wait(
+    uri: str, run: Path, constants: Callable[..., None], caplog: pytest.LogCaptureFixture, wording
+) -> None:
+    constants(GONE_AFTER_S=0.05)
+    write_record(uri, replace(FOREIGN, generation=3, renewed=17))
+    with CopyOwner(uri, run) as owner:
+        owner.confirm()
+        assert generations(uri) == [4]
+    assert caplog.messages == wording("far-away", 4711, FOREIGN.started, uri=uri)
+
+
+def test_a_copy_whose_owner_was_killed_on_this_machine_is_taken_over_at_once(uri: str, run: Path) -> None:
+    with CopyOwner(uri, None):
+        here = owner_of(uri)
+        assert here is not None
+    with subprocess.Popen([sys.executable, "-c", ""]) as dead:
+        pass
+    write_record(uri, replace(here, pid=dead.pid, generation=2))
+    assert owner_of(uri) is None
+    with CopyOwner(uri, run):
+        assert generations(uri) == [3]
+
+
+def test_a_copy_that_its_owner_has_released_is_taken_over_at_once(
+    uri: str, run: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for generation in (1, 2, 3):
+        with CopyOwner(uri, run) as owner, RunUpload(run, uri, owner.confirm):
+            assert generations(uri) == [generation]
+    assert caplog.messages == []
+
+
+def test_a_copy_that_stays_empty_leaves_its_name_free(uri: str, run: Path) -> None:
+    with CopyOwner(uri, run):
+        assert is_taken(uri)
+    assert not is_taken(uri)
+
+
+def test_an_owner_that_was_stopped_and_continues_has_lost_the_copy_and_changes_nothing(
+    uri: str, run: Path, constants: Callable[..., None], wording
+) -> None:
+    constants(RENEW_EVERY_S=NEVER_S, TRUST_S=NEVER_S, GONE_AFTER_S=0.05)  # the first owner is stopped
+    losses: list[RunTakenOver] = []
+    with CopyOwner(uri, run, losses.append) as first:
+        upload = RunUpload(run, uri, first.confirm)
+        upload.synchronize()
+        with CopyOwner(uri, None) as second:
+            new = owner_of(uri)
+            assert new is not None
+            constants(TRUST_S=0.0)  # the clock has moved on when the first owner continues
+            (run / RUN_FILE).write_text('{"of": "the first owner"}')
+            with wording.raised(RunTakenOver, new.host, new.pid, uri=uri, new=new, run=run):
+                upload.synchronize()
+            with pytest.raises(RunTakenOver):
+                first.confirm_if_reachable()
+            second.confirm()
+            system, root = FileSystem.from_uri(uri)
+            assert system.open_input_stream(f"{root}/{RUN_FILE}").read() == b"{}"
+    assert len(losses) == 1
+    assert generations(uri) == [1, 2]  # the first has renewed its record, which means nothing
+
+
+def test_of_processes_that_claim_a_copy_at_the_same_time_one_gets_it(uri: str) -> None:
+    claimants = 6
+    barrier, ended = threading.Barrier(claimants), threading.Barrier(claimants)
+    owners: list[int] = []
+    refused: list[UsageError] = []
+
+    def claim(number: int) -> None:
+        barrier.wait()
+        try:
+            with CopyOwner(uri, None) as owner:
+                owner.confirm()
+                owners.append(number)
+                ended.wait()
+        except UsageError as error:
+            refused.append(error)
+            ended.wait()
+
+    threads = [threading.Thread(target=claim, args=(number,)) for number in range(claimants)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(owners), len(refused)) == (1, claimants - 1)
+
+
+def test_a_claim_that_meets_another_of_the_same_generation_withdraws(uri: str, run: Path, wording) -> None:
+    class Slow(CopyOwner):
+        """Another process claims the copy while this one writes its record, and renews its own from then on."""
+
+        looks = 0
+
+        @override
+        def _write(self, record: OwnerRecord) -> None:
+            write_record(uri, FOREIGN)
+            super()._write(record)
+
+        @override
+        def _newest(self) -> dict[str, bytes]:
+            if generations(uri):
+                self.looks += 1
+                write_record(uri, replace(FOREIGN, renewed=self.looks))
+            return super()._newest()
+
+    with wording.raised(UsageError, "far-away", 4711, FOREIGN.started, uri=uri), Slow(uri, run):
+        pass
+    assert generations(uri) == [1]
+
+
+def test_a_directory_that_is_older_than_the_copy_is_refused(uri: str, run: Path, tmp_path: Path, wording) -> None:
+    with CopyOwner(uri, run) as owner, RunUpload(run, uri, owner.confirm):
+        pass
+    fetched = fetch_run(uri, tmp_path / "elsewhere")
+    for directory in (fetched, fetched):
+        with CopyOwner(uri, directory) as owner:
+            last = owner_of(uri)
+    assert last is not None
+    names = {"run": run, "uri": uri, "host": last.host, "since": last.started}
+    with wording.raised(UsageError, *names.values(), **names), CopyOwner(uri, run):
+        pass
+
+
+def test_a_kill_during_a_claim_leaves_a_directory_that_may_continue(uri: str, run: Path) -> None:
+    class Killed(CopyOwner):
+        @override
+        def _write(self, record: OwnerRecord) -> None:
+            if self.after:
+                super()._write(record)
+            raise KeyboardInterrupt
+
+        after = False
+
+    with CopyOwner(uri, run) as owner, RunUpload(run, uri, owner.confirm):
+        pass
+    for after in (False, True):
+        killed = Killed(uri, run)
+        killed.after = after
+        with pytest.raises(KeyboardInterrupt):
+            killed.__enter__()
+        if after:  # by a process that still lives, this one
+            (path,) = [name for name in copy_owner._names(killed._files, killed._root) if name == killed._name]
+            write = replace(killed._record, generation=2, released=True)
+            write_chunks(killed._files, killed._path(path), [json.dumps(asdict(write)).encode()])
+        with CopyOwner(uri, run):
+            pass
+
+
+def test_a_run_is_not_fetched_while_its_owner_lives(uri: str, run: Path, tmp_path: Path) -> None:
+    with (
+        CopyOwner(uri, run) as owner,
+        RunUpload(run, uri, owner.confirm),
+        pytest.raises(UsageError, match="is running it"),
+    ):
+        fetch_run(uri, tmp_path / "elsewhere")
+    assert not (tmp_path / "elsewhere/steady").exists()
+
+
+def test_while_a_storage_is_away_rows_may_be_written_and_the_copy_may_not(run: Path, tmp_path: Path) -> None:
+    storage = tmp_path / "storage"
+    with CopyOwner(str(storage / "steady"), run) as owner:
+        storage.rename(tmp_path / "away")
+        storage.write_text("in the way")
+        owner.confirm_if_reachable()
+        with pytest.raises(OSError, match="confirm"):
+            owner.confirm()
+        storage.unlink()
+        (tmp_path / "away").rename(storage)
+        owner.confirm()
+
+
+def test_a_storage_that_cannot_be_written_and_a_damaged_record_are_refused(run: Path, tmp_path: Path, wording) -> None:
+    (tmp_path / "file").touch()
+    with wording.raised(UsageError, "file/steady", tmp_path=tmp_path), CopyOwner(str(tmp_path / "file/steady"), run):
+        pass
+    records = tmp_path / "storage/steady" / OWNERS
+    records.mkdir(parents=True)
+    (records / "000001-00000000000000aa.json").write_text("{}")
+    with pytest.raises(RunDamaged, match=OWNERS), CopyOwner(str(tmp_path / "storage/steady"), run):
+        pass

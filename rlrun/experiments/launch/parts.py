@@ -191,8 +191,9 @@ def _run_parts(
             with log.printing_to_terminal():
                 end_without_copy(loss)
 
+        # Before `interrupts`: Ctrl-C ends the wait for a former owner.
         owners = [stack.enter_context(owned(part.directory, taken_over)) for part in parts]
-        stack.enter_context(interrupts)  # Ctrl-C ends the wait for an owner
+        stack.enter_context(interrupts)
         session = stack.enter_context(ray)
         for part, owner in zip(parts, owners, strict=True):
             initialize_from_run(part.directory, part.trials)

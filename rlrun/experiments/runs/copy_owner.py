@@ -22,6 +22,7 @@ import platform
 import random
 import re
 import secrets
+import shlex
 import sys
 import threading
 import time
@@ -263,7 +264,8 @@ class CopyOwner:
             last = _parsed(next(iter(records.values())))
             raise UsageError(
                 f"{self._run}: is out of date: {last.host} has continued the run in its copy, {self.uri}, since "
-                f"{last.started}; move this directory away, and continue from the copy: rlrun resume {self.uri}"
+                f"{last.started}; move this directory away, and continue from the copy: rlrun resume "
+                f"{shlex.quote(self.uri)}"
             )
 
     @property

@@ -15,6 +15,7 @@ object stores of the large clouds.
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import os
@@ -149,7 +150,7 @@ class CopyOwner:
         try:
             self._claim()
         except (OSError, ValueError) as error:
-            raise UsageError(f"storage {self.uri}: cannot be written: {error}") from error
+            raise UsageError(f"cannot write to storage {self.uri}: {error}") from error
         self._thread.start()
         return self
 
@@ -166,7 +167,7 @@ class CopyOwner:
             if self._has_run() or not self._remove_if_empty():
                 self._write(replace(self._record, released=True))
         except (OSError, ValueError) as failure:
-            _log.warning("storage %s: its owner record cannot be released: %s", self.uri, failure)
+            _log.warning("cannot release the copy in storage %s: %s", self.uri, failure)
 
     def confirm(self) -> None:
         """Confirms that this process owns the copy, before something is written there.
@@ -200,7 +201,7 @@ class CopyOwner:
         write_file(run / SEEN_FILE, "\n".join((*self._seen, self._name)).encode())
 
     def _claim(self) -> None:
-        while True:
+        for attempt in itertools.count():
             before = self._newest_without_owner()
             self._refuse_outdated(before)
             self._seen = tuple(before)
@@ -215,7 +216,7 @@ class CopyOwner:
             if all(_generation(name) < generation for name in names if name != self._name):
                 break
             self._files.delete_file(self._path(self._name))
-            time.sleep(random.uniform(0, POLL_EVERY_S))
+            time.sleep(random.uniform(0, POLL_EVERY_S * 2**attempt))  # so that one of several that withdraw is alone
         for name in names:
             if name != self._name:
                 with suppress(OSError):  # a record of a former owner does no harm
@@ -233,7 +234,7 @@ class CopyOwner:
             if deadline is None:
                 deadline = _clock() + GONE_AFTER_S
                 _log.warning(
-                    "storage %s: owned by %s; waiting up to %.0f s to see whether it is alive",
+                    "storage %s: the run was last run by %s; waiting up to %.0f s to see whether it still is",
                     self.uri,
                     living[0],
                     GONE_AFTER_S,
@@ -244,7 +245,7 @@ class CopyOwner:
             now = self._newest()
             for name, data in now.items():
                 if seen.get(name) != data and not (record := _parsed(data)).is_gone:
-                    raise UsageError(f"storage {self.uri}: {record} is running it")
+                    raise UsageError(f"storage {self.uri}: the run is already being run by {record}")
             seen = now
         return seen
 
@@ -377,7 +378,7 @@ def owner_of(uri: str) -> OwnerRecord | None:
             return None
         record = _parsed(b"".join(read_chunks(files, f"{root}/{OWNERS}/{max(names)}")))
     except OSError as error:
-        raise UsageError(f"storage {uri}: cannot be reached: {error}") from error
+        raise UsageError(f"cannot reach storage {uri}: {error}") from error
     return None if record.is_gone else record
 
 
@@ -397,7 +398,7 @@ def _parsed(data: bytes) -> OwnerRecord:
     try:
         return _RECORD.validate_python(load_json(data))
     except ValueError as error:
-        raise RunDamaged(f"an owner record in the folder {OWNERS} of the copy cannot be understood: {error}") from error
+        raise RunDamaged(f"cannot parse a record in the folder {OWNERS} of a run's copy: {error}") from error
 
 
 def _place() -> str:

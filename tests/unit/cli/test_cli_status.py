@@ -64,7 +64,7 @@ def test_a_trial_that_outlives_its_driver_is_said_to_save_and_nothing_to_go_on_w
     finally:
         directory.release()
     assert done.stdout.startswith("pole: its driver has ended, but ")
-    assert "still saves, last change" in done.stdout
+    assert "is still saving, last change" in done.stdout
     assert "resume" not in done.stdout
 
 

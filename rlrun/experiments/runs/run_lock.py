@@ -10,6 +10,7 @@ import fcntl
 import os
 import platform
 import re
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -24,6 +25,9 @@ from rlrun.experiments.runs.shard import Shard
 LOCK_FILE = ".lock"
 MOST_NAMED = 8
 """Maximum number of processes that a message names."""
+
+_LOOK_S = 5.0
+"""Maximum seconds to wait for a lock whose holder is not known."""
 
 _CREATION_FILE = ".lock-creation"
 _SHARD_FILE = re.compile(r"\.lock-(\d+)-of-(\d+)")
@@ -89,17 +93,35 @@ def run_lock(run: Path, shard: Shard | None) -> Iterator[None]:
         OutOfResources: The directory cannot be written.
     """
     with ExitStack() as locks:
-        try:
-            alone = locks.enter_context(_locked(run / LOCK_FILE, fcntl.LOCK_EX if shard is None else fcntl.LOCK_SH))
-            if shard is not None:
-                alone = locks.enter_context(_locked(_file_of(run, shard), fcntl.LOCK_EX))
-        except BlockingIOError:
-            found = drivers_of(run)
-            others = [one for one in found if shard is None or one.shard in (None, shard)] or [Driver()]
-            raise UsageError(f"{run}: already being run by {drivers_in_words(others)}") from None
-        os.ftruncate(alone, 0)
-        os.pwrite(alone, f"{os.getpid()} {platform.node()}".encode(), 0)
+        lock = _taken(run, shard, locks)
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"{os.getpid()} {platform.node()}".encode(), 0)
         yield
+
+
+def _taken(run: Path, shard: Shard | None, locks: ExitStack) -> int:
+    """Locks a run or a shard until `locks` is closed; returns the descriptor of the file in which the holder is named.
+
+    A lock that nobody holds for long is awaited: `drivers_of` takes each lock for a moment.
+
+    Raises:
+        UsageError: Another process runs the run, or this shard.
+    """
+    deadline = time.monotonic() + _LOOK_S
+    while True:
+        with ExitStack() as tried:
+            try:
+                lock = tried.enter_context(_locked(run / LOCK_FILE, fcntl.LOCK_EX if shard is None else fcntl.LOCK_SH))
+                if shard is not None:
+                    lock = tried.enter_context(_locked(_file_of(run, shard), fcntl.LOCK_EX))
+                locks.enter_context(tried.pop_all())
+                return lock
+            except BlockingIOError:
+                others = [one for one in drivers_of(run) if shard is None or one.shard in (None, shard)]
+                if others or time.monotonic() >= deadline:
+                    names = drivers_in_words(others or [Driver()])
+                    raise UsageError(f"{run}: already being run by {names}") from None
+        time.sleep(0.01)
 
 
 @contextmanager

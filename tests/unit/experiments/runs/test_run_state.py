@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import platform
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import pytest
 from rlrun.experiments.runs.run_directory import RunDirectory
 from rlrun.experiments.runs.run_lock import Driver, drivers_of
 from rlrun.experiments.runs.run_state import RunState, read_run_state
+from rlrun.experiments.runs.shard import Shard
 from rlrun.experiments.runs.trial_result import TrialResult
 from rlrun.experiments.spec.load import parse_experiments
 from rlrun.experiments.trial.results import ResultWriter
@@ -59,6 +62,21 @@ def test_a_run_is_told_with_its_trials_in_order(run: RunDirectory) -> None:
     assert (trial.seed, trial.params, trial.env_steps, trial.best_return) == (0, {"lr": 0.001}, 300, 3.0)
     assert trial.last_result["episode_return_mean"] == 2.0
     assert not state.is_over
+
+
+def test_a_process_that_only_looks_at_a_lock_does_not_keep_others_from_the_run(
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for shard in (None, Shard(1, 2)):
+        with RunDirectory(run.path, run.table, shard).locked():
+            pass
+        file = run.path / (".lock" if shard is None else ".lock-1-of-2")
+        look = os.open(file, os.O_RDONLY)
+        fcntl.flock(look, fcntl.LOCK_SH)
+        looks = [look]
+        monkeypatch.setattr(time, "sleep", lambda _, looks=looks: os.close(looks.pop()))
+        with RunDirectory(run.path, run.table, shard).locked():
+            assert (looks, [driver.shard for driver in drivers_of(run.path)]) == ([], [shard])
 
 
 def test_the_driver_is_the_process_that_holds_the_lock(run: RunDirectory) -> None:

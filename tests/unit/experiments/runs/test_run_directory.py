@@ -135,7 +135,7 @@ def test_a_damaged_spec_of_a_trial_is_refused_by_name(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     spec = run.path / TRIALS[0] / "spec.yaml"
     for content, message in [
-        ("name: x", "there is no 'algorithm'"),
+        ("name: x", "'algorithm' is missing"),
         ("algorithm: ppo\nconfig: {lrr: 1}", "lrr: unknown"),
     ]:
         spec.write_text(content)

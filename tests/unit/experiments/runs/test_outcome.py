@@ -66,8 +66,8 @@ def test_a_search_that_has_trials_to_make_has_failed_although_all_that_were_made
     ("fault", "exit_code", "text"),
     [
         (None, 130, f"SIGINT: stopped; {LEFT}"),
-        (DiskFull("no room"), 7, f"no room; after that {LEFT}"),
-        (RayEnded("Ray ended on this machine while trials were running: its"), 4, f"Ray has ended; {LEFT}"),
+        (DiskFull("no room"), 7, f"no room; after that, {LEFT}"),
+        (RayEnded("Ray has ended"), 4, f"Ray has ended; {LEFT}"),
     ],
 )
 def test_what_stopped_all_trials_is_told_before_the_trials(

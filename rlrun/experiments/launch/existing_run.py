@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from rlrun.engine.checkpoint.store import CheckpointStore
 from rlrun.engine.messages.errors import (
@@ -21,6 +22,7 @@ from rlrun.engine.messages.errors import (
 from rlrun.experiments.launch.chain import following
 from rlrun.experiments.launch.checks import check_cluster, check_compiler, check_packages, choose_executor
 from rlrun.experiments.launch.parts import LaunchedExperiment, remaining_suggestions
+from rlrun.experiments.runs.copy_owner import is_outdated
 from rlrun.experiments.runs.events import RunFound
 from rlrun.experiments.runs.labels import read_labels, write_labels
 from rlrun.experiments.runs.outcome import resume_command, shown_path
@@ -30,6 +32,7 @@ from rlrun.experiments.runs.run_directory import (
     RunDirectory,
     directory_name,
     follow_import_paths,
+    new_directory,
 )
 from rlrun.experiments.runs.run_lock import drivers_of
 from rlrun.experiments.runs.run_upload import copied, copy_location, fetch_run, is_taken, owned
@@ -55,12 +58,14 @@ class ExistingRun:
         experiment: The experiment, whose settings may differ from those of the run.
         changes: The changed settings.
         fetched: Path or URI of the copy from which the run was just fetched, "" if it was on the disk.
+        set_aside: New path of an older directory of the run, in whose place it was fetched; None if there was none.
     """
 
     directory: RunDirectory
     experiment: Experiment
     changes: SpecChanges
     fetched: str = ""
+    set_aside: Path | None = None
 
 
 def prepare_resume(run: RunDirectory, *, trust: bool) -> None:
@@ -126,7 +131,8 @@ def find_runs(
 ) -> dict[str, ExistingRun]:
     """Finds the runs that exist already under the names of experiments, on the disk or in their storage.
 
-    A run that is only in the storage is fetched. No run is changed yet.
+    A run that is only in the storage is fetched, and so is one that was continued from there on another machine. No run
+    is changed yet.
 
     Args:
         experiments: The experiments of a call.
@@ -146,8 +152,12 @@ def find_runs(
     problems: list[Problem] = []
     for experiment in experiments:
         path = path_of_run(experiment, runs_dir, name)
-        fetched = ""
+        fetched, set_aside = "", None
         directory = opened_run(path)
+        if directory is not None and _is_outdated(directory):
+            fetched = str(directory.table.copy)
+            set_aside = _fetch_instead(fetched, path)
+            directory = RunDirectory.open(path)
         if directory is None and (fetched := _fetched(experiment, path)):
             directory = RunDirectory.open(path)
         if directory is None:
@@ -157,7 +167,7 @@ def find_runs(
             changes = replace(changes, longer=(), with_rows=(*changes.with_rows, *changes.longer))
         problems += problems_of_changes(directory, experiment, changes.with_rows)
         problems += problems_of_start(directory, experiment, from_checkpoint)
-        found[experiment.name] = ExistingRun(directory, experiment, changes, fetched)
+        found[experiment.name] = ExistingRun(directory, experiment, changes, fetched, set_aside)
     if problems:
         advice = "a run can continue only with its original settings: restore them, or choose another name"
         raise SpecError([*problems, Problem("", advice)])
@@ -213,6 +223,21 @@ def _fetched(experiment: Experiment, path: Path) -> str:
         raise UsageError(f"{path} is not a run, but has the same name as the run in {copy}: move it away") from None
     fetch_run(copy, path.parent)
     return copy
+
+
+def _is_outdated(run: RunDirectory) -> bool:
+    copy = run.table.copy
+    return copy is not None and not drivers_of(run.path) and is_outdated(run.path, copy)
+
+
+def _fetch_instead(copy: str, path: Path) -> Path:
+    """Downloads a run in the place of its older directory; returns the older directory's new path."""
+    with TemporaryDirectory(prefix=".", dir=path.parent) as folder:
+        fetched = fetch_run(copy, Path(folder))
+        aside = new_directory(path.parent, f"{path.name}-out-of-date")
+        path.rename(aside)  # replaces an empty directory
+        fetched.rename(path)
+    return aside
 
 
 def _later_stage_has_begun(run: RunDirectory) -> bool:
@@ -283,7 +308,8 @@ def found_event(existing: ExistingRun, part: LaunchedExperiment | None) -> RunFo
     run, trials = existing.directory, tuple(existing.directory.results())
     at = f"{'' if run.shard is None else f'shard {run.shard} of '}{shown_path(run.path)} "
     if existing.fetched:
-        at += f"(fetched from {existing.fetched}) "
+        aside = f"; its older directory is now {shown_path(existing.set_aside)}" if existing.set_aside else ""
+        at += f"(fetched from {existing.fetched}{aside}) "
     failed = sum(trial.status == "ERROR" for trial in trials)
     if part is None:
         left = f"; {failed} of {len(trials)} trials failed, which --retry-failed resumes" if failed else ""

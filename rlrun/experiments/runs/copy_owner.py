@@ -255,19 +255,22 @@ class CopyOwner:
         Raises:
             UsageError: With the commands that continue from the copy.
         """
-        if self._run is None or not records or self.is_in_place or not self._has_run():
-            return
-        try:
-            seen = (self._run / SEEN_FILE).read_text().split()
-        except FileNotFoundError:
-            seen = []
-        if not records.keys() & set(seen):
-            last = _parsed(next(iter(records.values())))
+        if (last := self._other(records)) is not None:
             raise UsageError(
                 f"{self._run}: is out of date: {last.host} has continued the run in its copy, {self.uri}, since "
                 f"{last.started}; move this directory away, and continue from the copy: rlrun resume "
                 f"{shlex.quote(self.uri)}"
             )
+
+    def _other(self, records: Mapping[str, bytes]) -> OwnerRecord | None:
+        """The newest owner, if the copy has the content of another directory than the run's; else None."""
+        if self._run is None or not records or self.is_in_place or not self._has_run():
+            return None
+        try:
+            seen = (self._run / SEEN_FILE).read_text().split()
+        except FileNotFoundError:
+            seen = []
+        return None if records.keys() & set(seen) else _parsed(next(iter(records.values())))
 
     @property
     def is_in_place(self) -> bool:
@@ -360,6 +363,24 @@ class CopyOwner:
         if is_empty and found:
             self._files.delete_dir(self._root)
         return is_empty
+
+
+def is_outdated(run: Path, uri: str) -> bool:
+    """Whether a run was continued from its copy elsewhere, so that its directory is older than the copy.
+
+    Args:
+        run: The run's directory.
+        uri: Path or URI of the copy.
+
+    Raises:
+        UsageError: There is no such storage, or it cannot be reached.
+        RunDamaged: A record cannot be read.
+    """
+    owner = CopyOwner(uri, run)
+    try:
+        return owner._other(owner._newest()) is not None
+    except OSError as error:
+        raise UsageError(f"cannot reach storage {uri}: {error}") from error
 
 
 def owner_of(uri: str) -> OwnerRecord | None:

@@ -1,7 +1,9 @@
 """A run whose directory is copied to a storage, and what goes on from there."""
 
 import json
+import platform
 import shutil
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,10 @@ from click.testing import CliRunner
 import rlrun
 from rlrun.cli.main import cli
 from rlrun.engine.messages.errors import Interrupted, UsageError
-from rlrun.experiments.runs.events import RunEvent, TrialEvent, Watcher
+from rlrun.experiments.runs.copy_owner import OWNERS
+from rlrun.experiments.runs.events import RunEvent, RunFound, TrialEvent, Watcher
 from rlrun.experiments.runs.run_directory import RUN_FILE
+from rlrun.experiments.trial.results import read_results
 from tests.files import files
 from tests.results import all_numbers
 
@@ -62,6 +66,40 @@ def test_a_run_whose_machine_is_lost_goes_on_elsewhere_from_its_copy(tmp_path: P
     (still,) = rlrun.run({"steady": {**spec("x")["steady"], "storage": None}}, runs_dir=tmp_path / "still")
     assert all_numbers(trial.results()) == all_numbers(still.results())
     assert files(tmp_path / "storage/steady").keys() == files(tmp_path / "here/steady").keys()
+
+
+def test_a_run_that_went_on_elsewhere_and_comes_back_is_fetched_in_the_place_of_its_older_directory(
+    tmp_path: Path, wording
+) -> None:
+    job = spec(str(tmp_path / "storage"))
+    said: list[str] = []
+
+    def interrupt_at(iteration: int) -> Watcher:
+        def watch(event: RunEvent) -> None:
+            if isinstance(event, TrialEvent) and event.result is not None and event.result["iteration"] == iteration:
+                signal.raise_signal(signal.SIGINT)
+            if isinstance(event, RunFound):
+                said.append(event.text)
+
+        return watch
+
+    for machine, iteration in (("a", 2), ("b", 4)):
+        with pytest.raises(Interrupted):
+            rlrun.run(job, runs_dir=tmp_path / machine, resume=True, watch=interrupt_at(iteration))
+    with wording.raised(UsageError, tmp_path / "a/steady", host=platform.node(), since=since(tmp_path / "storage")):
+        rlrun.resume(tmp_path / "a/steady")
+    (trial,) = rlrun.run(job, runs_dir=tmp_path / "a", resume=True, watch=interrupt_at(99))
+    assert said[-1] == wording("a/steady-out-of-date")
+    assert len(read_results(tmp_path / "a/steady-out-of-date/000-seed=0")) == 2
+    (still,) = rlrun.run({"steady": {**job["steady"], "storage": None}}, runs_dir=tmp_path / "still")
+    assert (trial.directory.parent, len(trial.results())) == (tmp_path / "a/steady", 6)
+    assert all_numbers(trial.results()) == all_numbers(still.results())
+    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["steady", "steady-out-of-date"]
+
+
+def since(storage: Path) -> str:
+    (record,) = (storage / "steady" / OWNERS).iterdir()
+    return str(json.loads(record.read_text())["started"])
 
 
 def test_a_run_takes_a_name_that_is_free_in_its_storage_too(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ POD: Fields = {
         },
         "nodeSelector": None,
         "terminationGracePeriodSeconds": None,
-        "tolerations": {"key": None, "operator": None, "value": None, "effect": None},
+        "tolerations": {"key": None, "operator": None, "value": None, "effect": None, "tolerationSeconds": None},
         "volumes": {"name": None, "configMap": {"name": None}},
     },
 }

@@ -22,8 +22,8 @@ from rlrun.experiments.runs.run_directory import RunDirectory
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(4 * 3600)]
 
 SEED = "slurm 1"
-ITERATIONS = 400
-CHECKPOINT_EVERY = 25
+ITERATIONS = 200
+CHECKPOINT_EVERY = 15
 SPEC = f"""\
 job:
   algorithm: ppo
@@ -32,7 +32,7 @@ job:
   stop: {{iteration: {ITERATIONS}}}
   checkpoint: {{every: {CHECKPOINT_EVERY}}}
   evaluation: {{every: 50, episodes: 2}}
-  config: {{num_envs_per_worker: 4, train_batch_size: 2048, minibatch_size: 256, num_epochs: 4}}
+  config: {{num_envs_per_worker: 4, train_batch_size: 8192, minibatch_size: 512, num_epochs: 4}}
 """
 
 
@@ -40,7 +40,7 @@ class Interruptions:
     """Interrupts one job in a number of ways, and waits each time until Slurm has put it back into the queue.
 
     Attributes:
-        table: A row for each interruption: way, iterations of the trials, seconds until the job ran again.
+        table: A row for each interruption: way, drawn iteration, rows of the trials, next node.
     """
 
     def __init__(self, jobs: Jobs, job: str, run: Path, folder: Path) -> None:

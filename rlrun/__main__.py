@@ -12,6 +12,9 @@ RUNS_TRIALS = ("train", "resume", "regress")
 """Commands that run trials. For these, exit code 0 means that all trials are complete, so a silent end of the process
 is an error."""
 
+RESTARTED = ("train", "resume")
+"""Commands whose process is started again after its death, as often as `failure.driver_restarts` says."""
+
 
 def run() -> None:
     """Runs the command line interface; SIGTERM and SIGHUP interrupt it as Ctrl-C does."""
@@ -41,14 +44,14 @@ def _announce_nothing(exit_code: int) -> None:
 
 def _continue_in_child() -> Callable[[int], object]:
     """Continues in a forked child process; returns a function that reports the exit code to the parent."""
-    from rlrun.engine.processes.waiting_parent import SilentEnd, continue_in_child
+    from rlrun.engine.processes.waiting_parent import UnexpectedEnd, continue_in_child
 
     try:
-        announce = continue_in_child()
-    except SilentEnd as end:
-        from rlrun.cli.exits import report_silent_end
+        announce = continue_in_child(restarts=sys.argv[1] in RESTARTED)
+    except UnexpectedEnd as end:
+        from rlrun.cli.exits import report_unexpected_end
 
-        report_silent_end(end.exit_code)
+        report_unexpected_end(end)
     from rlrun.engine.processes.process_end import listeners
 
     listeners.append(lambda error: announce(error.exit_code))

@@ -32,6 +32,8 @@ from rlrun.engine.messages.errors import (
     is_out_of_memory,
 )
 from rlrun.engine.processes import signals
+from rlrun.engine.processes.restart_note import directories_to_continue
+from rlrun.engine.processes.waiting_parent import UnexpectedEnd, die_by
 from rlrun.experiments.trial.user_code import failure_of_user_code
 
 CLOSED_PIPE = 141
@@ -119,15 +121,22 @@ def explain(error: Exception | SystemExit) -> tuple[int, str]:
     )
 
 
-def report_silent_end(exit_code: int) -> NoReturn:
-    """Reports, in the parent process, that a command's process ended without a message, and exits.
+def report_unexpected_end(end: UnexpectedEnd) -> NoReturn:
+    """Reports, in the parent process, that a command's process ended without a message, and ends in the same way.
 
     Args:
-        exit_code: Exit code of the process.
+        end: The end of the process.
     """
+    from rlrun.experiments.runs.outcome import resume_commands
+
+    command = resume_commands(directories_to_continue())
+    if end.code < 0:
+        if command:
+            echo(f"Error: the driver {end}; continue with: {command}", err=True)
+        die_by(-end.code)
     message = (
-        f"the process ended with exit code {exit_code} during the command, because code outside rlrun, such "
-        "as an env, called `os._exit`. `rlrun status` shows the episode; `rlrun resume` continues the run"
+        f"the process {end}, because code outside rlrun, such as an env, called `os._exit`. `rlrun status` shows the "
+        f"episode; continue with: {command or 'rlrun resume RUN'}"
     )
     code, text = explain(TrainingFailed(message))
     echo(text, err=True)

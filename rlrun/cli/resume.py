@@ -20,6 +20,7 @@ from rlrun.cli.options import (
     wait_for_nodes_option,
 )
 from rlrun.cli.tables import echo
+from rlrun.engine.processes.restart_note import directories_to_continue
 
 if TYPE_CHECKING:
     from rlrun.cli.watch import Progress
@@ -76,23 +77,41 @@ def resume(
     from rlrun.cli.outcome import print_outcome
     from rlrun.cli.targets import is_own, naming_runs_dir, run_named
     from rlrun.cli.watch import watching
+    from rlrun.experiments.launch.run import continue_runs
     from rlrun.experiments.launch.run import resume as resume_run
     from rlrun.experiments.runs.run_upload import fetch_run
 
-    directory = fetch_run(run_name, runs_dir) if "://" in run_name else run_named(run_name, runs_dir)
+    runs = directories_to_continue()
+    if runs:
+        directory = runs[0]
+    else:
+        directory = fetch_run(run_name, runs_dir) if "://" in run_name else run_named(run_name, runs_dir)
+    trusted = trust or is_own(directory, runs_dir)
     with naming_runs_dir(directory), watching(progress, quiet=quiet) as watcher:
-        trials = resume_run(
-            directory,
-            executor=executor,
-            address=address,
-            wait_for_nodes_s=wait_for_nodes_s,
-            eager=eager,
-            retry_failed=retry_failed,
-            extend=extended_stops(extensions),
-            from_step=None if from_step is None else _step(from_step),
-            trust=trust or is_own(directory, runs_dir),
-            watch=watcher,
-        )
+        if runs:
+            trials = continue_runs(
+                runs,
+                executor=executor,
+                address=address,
+                wait_for_nodes_s=wait_for_nodes_s,
+                retry_failed=retry_failed,
+                eager=eager,
+                trust=trusted,
+                watch=watcher,
+            )
+        else:
+            trials = resume_run(
+                directory,
+                executor=executor,
+                address=address,
+                wait_for_nodes_s=wait_for_nodes_s,
+                eager=eager,
+                retry_failed=retry_failed,
+                extend=extended_stops(extensions),
+                from_step=None if from_step is None else _step(from_step),
+                trust=trusted,
+                watch=watcher,
+            )
     problems = [text for trial in trials for text in trial.problems]
     for text in problems:
         echo(text, err=True)

@@ -36,9 +36,10 @@ MOST_ERRORS = 3
 def status(run: str, watches: bool, runs_dir: Path) -> None:
     """Show the progress of a run, even while another shell is running it.
 
-    Lists the trials, the best value so far and the remaining time. If no process
-    of this machine runs it, and another one owns the run's copy in a storage,
-    names that process. If some files are damaged, the exit code is 5.
+    Lists the trials with their nodes and processes, the best value so far, the
+    remaining time, and the resources for which trials wait. If no process of this
+    machine runs it, and another one owns the run's copy in a storage, names that
+    process. If some files are damaged, the exit code is 5.
     """
     from rlrun.cli.targets import run_named
     from rlrun.experiments.runs.run_state import read_run_state
@@ -53,10 +54,11 @@ def status(run: str, watches: bool, runs_dir: Path) -> None:
         echo(_described(state, progress_of(state).summary(time.time())))
         time.sleep(REFRESH_S)
         state = read_run_state(directory)
+    waiting = _waiting(state, runs_dir)
     if wants_json():
-        print_json(run_data(state))
+        print_json({**run_data(state), "waiting": waiting})
     else:
-        _print(state)
+        _print(state, waiting)
     require_complete(directory, [*state.problems, *(text for trial in state.trials for text in trial.obvious_problems)])
 
 
@@ -132,6 +134,22 @@ def _owner_elsewhere(state: RunState) -> tuple[OwnerRecord | None, str]:
         return None, str(error)
 
 
+def _waiting(state: RunState, runs_dir: Path) -> str:
+    """Message on the trials that wait for resources of Ray, and on what the next of them needs; "" if none waits."""
+    from rlrun.cli.targets import is_own
+    from rlrun.experiments.cluster.resources import TrialResources
+    from rlrun.experiments.runs.run_directory import RunDirectory
+
+    pending = [trial.name for trial in state.trials if trial.status == "PENDING"]
+    if not state.drivers or state.problem or not pending or not is_own(state.path, runs_dir):
+        return ""
+    run = RunDirectory.open(state.path)
+    if run.table.executor != "ray":
+        return ""
+    wait = "1 trial waits" if len(pending) == 1 else f"{len(pending)} trials wait"
+    return f"{wait} for resources: {pending[0]} needs {TrialResources.of(run.trial(pending[0]))}"
+
+
 def _described(state: RunState, text: str) -> str:
     """Formats one line on a run: name, driver process, time since the last change, and a text."""
     is_over = state.is_over
@@ -175,8 +193,8 @@ def _resume_command(state: RunState) -> str | None:
     return resume_command(state.path)
 
 
-def _print(state: RunState) -> None:
-    """Prints the full table once, colored and truncated to the terminal's width."""
+def _print(state: RunState, waiting: str) -> None:
+    """Prints the full table once, colored and truncated to the terminal's width, and what trials wait for."""
     from rich.console import Console
 
     from rlrun.cli.trial_progress import display_order
@@ -196,7 +214,8 @@ def _print(state: RunState) -> None:
     leader = run.leader()
     owner, problem = _owner_elsewhere(state)
     owned = "" if owner is None else f"Owner of the copy {state.copy}: {owner}"
-    for line in (run.counts_text(), "" if leader is None else str(leader), owned, problem, *_notes(state)):
+    best = "" if leader is None else str(leader)
+    for line in (run.counts_text(), waiting, best, owned, problem, *_notes(state)):
         if line:
             echo(line)
 

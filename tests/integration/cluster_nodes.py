@@ -84,6 +84,18 @@ class Nodes:
         command = ["ps", "--ppid", str(self._raylet(number)), "-o", "args=", "-ww"]
         return subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
 
+    def pids(self, name: str) -> list[int]:
+        """Returns the processes of all nodes that Ray calls by a name, or by one that contains it."""
+        command = ["ps", "-eo", "pid=,args="]
+        lines = subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
+        found = [int(line.split()[0]) for line in lines if "ray::" in line and name in line]
+        return [pid for pid in found if self.of_process(pid) is not None]
+
+    @property
+    def gcs(self) -> int:
+        """The process of the head's GCS."""
+        return int(self._nodes[0].all_processes["gcs_server"][0].process.pid)
+
     def kill(self, number: int) -> None:
         self._cluster.remove_node(self._nodes[number], allow_graceful=False)
 

@@ -161,6 +161,31 @@ class DiesOnce(CartPoleEnv):  # type: ignore[misc]  # gymnasium is not type-chec
         return super().step(action)
 
 
+class DiesWithItsSpec(CartPoleEnv):  # type: ignore[misc]
+    """CartPole that kills its process at its 100th step if a file exists.
+
+    Args:
+        spec: The file.
+        removes: Whether the env removes the file before, so that the process dies once.
+        env_index: Filled in.
+    """
+
+    def __init__(self, spec: str, removes: bool = True, env_index: int = 0) -> None:
+        super().__init__()
+        self.spec = Path(spec)
+        self.removes = removes
+        self.is_deadly = env_index == 0
+        self.steps_of_life = 0
+
+    def step(self, action: Any) -> Any:
+        self.steps_of_life += 1
+        if self.is_deadly and self.steps_of_life == 100 and self.spec.exists():
+            if self.removes:
+                self.spec.unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().step(action)
+
+
 class ForagingThatKillsOnce(Foraging):
     """Foragers and hunters that live shortly; in its third episode it ends its process, unless that has been noted.
 

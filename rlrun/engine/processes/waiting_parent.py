@@ -1,8 +1,11 @@
-"""Parent process that waits for the process of the command, and detects if that process ends unexpectedly.
+"""Parent process that waits for the process of the command, detects its unexpected end, and may start it again.
 
 If native code of an env calls `_exit(0)`, the process ends silently, and nothing inside the process can notice it. A
 command that runs trials is therefore forked before large imports. The parent ends with the exit code or signal of the
 child. Both stay in one process group, so that a terminal treats them as one command.
+
+A child that dies by a signal or silently is started again if it has left a note (`restart_note`) that asks for it, and
+the user has not interrupted it. Before the parent forks again, it kills all processes that the child has left.
 
 Ctrl-C in a terminal reaches both processes; a signal sent to the command's process id reaches only the parent. The
 child reports to the parent which signals it received, and the parent forwards all others. Equal signals within half a
@@ -19,8 +22,15 @@ import select
 import signal
 import time
 from collections.abc import Callable, Iterable
+from itertools import count
 from types import FrameType
 from typing import NoReturn
+
+from rlrun.engine.processes import restart_note
+
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 60.0
+"""Seconds between a death and the first restart, which double with each restart, and their maximum."""
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -30,55 +40,96 @@ SAME_SIGNAL_S = 0.5
 _ANNOUNCED = b"\0"
 """Marker byte (not a signal's number) in the child's reports; the next byte is the child's exit code."""
 
+_NOTED = b"\x80"
+"""Byte (not a signal's number) with which the child reports that it has left a note for its restart."""
+
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 
 
-class SilentEnd(Exception):
-    """Error for a child process that exited without announcing its end to the parent.
+class UnexpectedEnd(Exception):
+    """Error for a child process that died by a signal, or exited without announcing its end to the parent.
+
+    `str()` says how the process ended.
 
     Attributes:
-        exit_code: Exit code that the operating system reported for the child.
+        code: Exit code of the process; the negative number of the signal by which it died.
     """
 
-    def __init__(self, exit_code: int) -> None:
-        super().__init__(exit_code)
-        self.exit_code = exit_code
+    def __init__(self, text: str, code: int) -> None:
+        super().__init__(text)
+        self.code = code
 
 
-def continue_in_child() -> Callable[[int], object]:
+def continue_in_child(*, restarts: bool) -> Callable[[int], object]:
     """Forks this process and returns in the child; the parent waits, and ends with the child's exit code or signal.
+
+    Args:
+        restarts: Whether the child is started again after its death, as often as its note says.
 
     Returns:
         Function that the child must call with its exit code right before it ends.
 
     Raises:
-        SilentEnd: Raised in the parent if the child exited without calling the returned function.
+        UnexpectedEnd: Raised in the parent if the last child died by a signal, or exited without calling the returned
+            function.
+        KeyboardInterrupt: Raised in the parent if the user interrupts it between two children.
     """
     _occupy_closed_descriptors()
-    (from_child, to_parent), (own, to_own) = _pipe(), _pipe()
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*FORWARDED, signal.SIGCHLD})
-    of_children = signal.signal(signal.SIGCHLD, _note)
-    parent, child = os.getpid(), os.fork()
-    if child:
+    if restarts:
+        restart_note.open_note()
+    handlers = {number: signal.getsignal(number) for number in (*FORWARDED, signal.SIGCHLD)}
+    own, to_own = _pipe()
+    for restart in count(1):
+        from_child, to_parent = _pipe()
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, handlers)
+        for number, handler in handlers.items():
+            if handler is not signal.SIG_IGN or number == signal.SIGCHLD:  # SIGHUP is ignored under nohup
+                signal.signal(number, _note)
+        parent, child = os.getpid(), os.fork()
+        if not child:
+            _die_with_parent(parent)
+            for descriptor in (from_child, own, to_own):
+                os.close(descriptor)
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+            return _report_to(to_parent, mask)
         os.close(to_parent)
-        _wait_for(child, own, to_own, from_child, mask)
-    _die_with_parent(parent)
-    for descriptor in (from_child, own, to_own):
-        os.close(descriptor)
-    signal.signal(signal.SIGCHLD, of_children)
-    signal.set_wakeup_fd(to_parent, warn_on_full_buffer=False)
-    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-    return lambda code: os.write(to_parent, _ANNOUNCED + bytes([code & 0xFF]))
+        signal.set_wakeup_fd(to_own, warn_on_full_buffer=False)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        wait = _Wait(child, own, from_child)
+        status, announced = wait.end()
+        os.close(from_child)
+        end = _end_of(status, announced)
+        note = restart_note.read_note()
+        if announced is not None or wait.is_interrupted or note is None or restart > note[0]:
+            raise end
+        _kill_children()
+        pause_s = min(FIRST_PAUSE_S * 2 ** (restart - 1), LONGEST_PAUSE_S)
+        line = f"the driver (process {child}) {end}; restart {restart} of {note[0]} begins in {pause_s:g} s\n"
+        os.write(2, line.encode())
+        _pause(own, pause_s)
+    raise AssertionError  # the loop has no end
 
 
-def _wait_for(child: int, own: int, to_own: int, from_child: int, mask: Iterable[int]) -> NoReturn:
-    """Forwards signals to the child until the child has ended, then ends this process in the same way."""
-    for number in FORWARDED:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup, where the child has it ignored too
-            signal.signal(number, _note)
-    signal.set_wakeup_fd(to_own, warn_on_full_buffer=False)
+def _report_to(parent: int, mask: Iterable[int]) -> Callable[[int], object]:
+    """Begins to report received signals to the parent; returns the function that announces the exit code."""
+    signal.set_wakeup_fd(parent, warn_on_full_buffer=False)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-    _end_as(*_Wait(child, own, from_child).end())
+    restart_note.notify_by(lambda: os.write(parent, _NOTED))
+    return lambda code: os.write(parent, _ANNOUNCED + bytes([code & 0xFF]))
+
+
+def _pause(own: int, seconds: float) -> None:
+    """Waits between two children.
+
+    Raises:
+        KeyboardInterrupt: If the user interrupts the command.
+    """
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0:
+        if select.select([own], [], [], left)[0] and set(os.read(own, 4096)) & set(FORWARDED):
+            raise KeyboardInterrupt
 
 
 class _Wait:
@@ -88,6 +139,9 @@ class _Wait:
         child: Process id of the child process.
         own: File descriptor of the signals that the parent received, one byte per signal number.
         from_child: File descriptor of the signals that the child received, and of its announced exit code.
+
+    Attributes:
+        is_interrupted: Whether this process or its child has received a signal that interrupts the command.
     """
 
     def __init__(self, child: int, own: int, from_child: int) -> None:
@@ -99,6 +153,7 @@ class _Wait:
         self._received: list[_Signal] = []  # by the parent, and not yet matched with one of the child
         self._received_by_child: list[_Signal] = []
         self._sent: list[_Signal] = []
+        self.is_interrupted = False
         self._poll = select.poll()
         for descriptor in (own, from_child):
             self._poll.register(descriptor, select.POLLIN)
@@ -118,6 +173,7 @@ class _Wait:
     def _listen(self) -> None:
         """Reads the OS signals that this parent process has received, and the messages of the child process."""
         for number, when in _signals(_read(self._own) or b""):
+            self.is_interrupted = True
             if when - self._heard.get(number, -math.inf) > SAME_SIGNAL_S:
                 self._received.append((number, when))
             self._heard[number] = when
@@ -128,7 +184,10 @@ class _Wait:
             self._poll.unregister(self._from_child)
             self._from_child = None
         self._reported += reported or b""
+        if _NOTED in (reported or b""):
+            _adopt_orphans()
         for number, when in _signals(reported or b""):
+            self.is_interrupted = True
             if not _take(self._sent, number, when):
                 self._received_by_child.append((number, when))
 
@@ -161,23 +220,64 @@ def _signals(reported: bytes) -> list[_Signal]:
     return [(number, now) for number in reported.partition(_ANNOUNCED)[0] if number in FORWARDED]
 
 
-def _end_as(status: int, announced: int | None) -> NoReturn:
-    """Ends this process with the exit code or signal of the child.
+def _end_of(status: int, announced: int | None) -> UnexpectedEnd:
+    """Ends this process if the child has announced its exit code; else returns the error about its end.
 
-    Raises:
-        SilentEnd: If the child did not announce its exit code.
+    Args:
+        status: Status of `waitpid`.
+        announced: The announced exit code, or None.
     """
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))  # it has left one
-        if number not in (signal.SIGKILL, signal.SIGSTOP):
-            signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
-        os._exit(128 + number)  # process 1 of a container dies of no signal of its own
+        return UnexpectedEnd(f"was killed by {_signal_name(number)}", -number)
     code = os.waitstatus_to_exitcode(status)
     if announced is None:
-        raise SilentEnd(code)
+        return UnexpectedEnd(f"ended with exit code {code} during the command", code)
     os._exit(announced or code)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # most real-time signals have no name
+        return f"signal {number}"
+
+
+def die_by(number: int) -> NoReturn:
+    """Ends this process by a signal, so that its own parent sees how the child has died."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))  # the child has left one
+    if number not in (signal.SIGKILL, signal.SIGSTOP):
+        signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    os._exit(128 + number)  # process 1 of a container dies of no signal of its own
+
+
+def _adopt_orphans() -> None:
+    """Makes this process the parent of its descendants whose own parent dies."""
+    import ctypes
+
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def _kill_children() -> None:
+    """Kills the processes that a dead child has left, with all that they have started, and waits for their end."""
+    while True:
+        for entry in os.listdir("/proc"):
+            if entry.isdecimal() and _parent_of(entry) == os.getpid():
+                os.kill(int(entry), signal.SIGKILL)
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
+
+
+def _parent_of(pid: str) -> int | None:
+    """Process id of a process's parent, None if the process has ended."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[1])
+    except (FileNotFoundError, ProcessLookupError):
+        return None
 
 
 def _die_with_parent(parent: int) -> None:

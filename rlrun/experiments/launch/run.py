@@ -14,6 +14,7 @@ from typing import Any
 
 from rlrun.engine.checkpoint.format import verify_checkpoint
 from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.processes.restart_note import leave_note
 from rlrun.engine.trust import refuse_risks_of_run
 from rlrun.experiments.cluster.ray_session import RaySession, belongs_to_ray, cluster_capacity
 from rlrun.experiments.cluster.resources import TrialResources, machine_capacity
@@ -42,7 +43,7 @@ from rlrun.experiments.launch.rewind import rewind
 from rlrun.experiments.launch.shards import check_shards, launched_shard, shared_run
 from rlrun.experiments.runs.events import RunFound, RunMeasured, RunMeasuring, Watcher
 from rlrun.experiments.runs.labels import Labels, write_labels
-from rlrun.experiments.runs.outcome import shown_path
+from rlrun.experiments.runs.outcome import resume_commands, shown_path
 from rlrun.experiments.runs.run_directory import (
     Executor,
     RunDirectory,
@@ -168,6 +169,7 @@ def run(
             write_labels(path, labels)
         parts[experiment.name] = LaunchedExperiment(directory, experiment, trials, chosen, resumed=was_there)
     in_order = [parts[experiment.name] for experiment in found if experiment.name in parts]
+    note_driver_restarts(found, [directories[experiment.name] for experiment in found])
     ended = []
     if in_order:
         ended = run_all(in_order, address=address, wait_for_nodes_s=wait_for_nodes_s, eager=False, watch=watch)
@@ -219,6 +221,16 @@ def _run_shard(
     remaining = list(parts.values())
     ended = run_all(remaining, address=None, wait_for_nodes_s=None, eager=False, watch=watch) if remaining else []
     return _all_trials(experiments, directories, directories.keys() - parts.keys(), ended)
+
+
+def note_driver_restarts(experiments: Sequence[Experiment], runs: Sequence[RunDirectory]) -> None:
+    """Tells the waiting parent of this process, if there is one, which runs to continue if this process dies.
+
+    Args:
+        experiments: The experiments of the runs.
+        runs: All runs of the call, in order.
+    """
+    leave_note(max(one.failure.driver_restarts for one in experiments), [run.path for run in runs])
 
 
 def _all_trials(
@@ -314,7 +326,59 @@ def resume(
             parts.append(part)
     if not parts:
         return opened.results()
+    note_driver_restarts([run_directory.experiment() for run_directory in runs], runs)
     return run_all(parts, address=address, wait_for_nodes_s=wait_for_nodes_s, eager=eager, watch=watch)
+
+
+def continue_runs(
+    directories: Sequence[Path],
+    *,
+    executor: Executor | None,
+    address: str | None,
+    wait_for_nodes_s: float | None,
+    retry_failed: bool,
+    eager: bool = False,
+    trust: bool = True,
+    watch: Watcher,
+) -> list[TrialResult]:
+    """Continues the runs of a command whose driver has died, as `resume` does for one of them and its later stages.
+
+    Args:
+        directories: Directories of all runs of the command, in order.
+        executor: Executor of the remaining trials, as in `run`.
+        address: A Ray cluster to join, as in `run`.
+        wait_for_nodes_s: Seconds to wait for nodes of the cluster, as in `run`.
+        retry_failed: Whether failed trials are resumed too, as in `resume`.
+        eager: Whether compiled updates may run uncompiled, as in `resume`.
+        trust: Whether the code, files and services that the runs name may be used, as in `resume`.
+        watch: Called with each event of the runs.
+
+    Returns:
+        All trials of the runs, in order.
+
+    Raises:
+        UsageError: As in `resume`; the message ends with the command that resumes the runs.
+        RlrunError: Other errors, as in `resume`.
+    """
+    parts: dict[str, LaunchedExperiment] = {}
+    ended: Sequence[TrialResult] = ()
+    try:
+        runs = [RunDirectory.open(path) for path in directories]
+        experiments = [opened.experiment() for opened in runs]
+        for opened, experiment in zip(runs, experiments, strict=True):
+            if not trust:
+                refuse_risks_of_run(opened.path)
+            prepare_resume(opened, trust=trust)
+            part = remaining_part(opened, executor, address, retry_failed=retry_failed, eager=eager)
+            if part is not None:
+                parts[experiment.name] = part
+        if parts:
+            remaining = list(parts.values())
+            ended = run_all(remaining, address=address, wait_for_nodes_s=wait_for_nodes_s, eager=eager, watch=watch)
+    except UsageError as error:  # the cluster may have died with the driver
+        raise UsageError(f"{error}; continue with: {resume_commands(directories)}") from error
+    by_name = {experiment.name: opened for experiment, opened in zip(experiments, runs, strict=True)}
+    return _all_trials(experiments, by_name, by_name.keys() - parts.keys(), ended)
 
 
 def _plans(

@@ -82,6 +82,15 @@ def _joined(commands: Sequence[str]) -> str:
     return " && ".join(dict.fromkeys(commands))
 
 
+def resume_commands(runs: Sequence[Path]) -> str:
+    """Shell commands that resume runs one after the other.
+
+    Args:
+        runs: Directories of the runs.
+    """
+    return _joined([resume_command(run) for run in runs])
+
+
 def resume_command(run: Path, *, retry_failed: bool = False) -> str:
     """Shell command that resumes a run.
 

@@ -343,7 +343,7 @@ class RunSettings(ConfigModel):
     searcher: SearcherConfig | None = None
     """Searcher such as optuna, which suggests hyperparameter configurations; null for random search."""
     failure: FailureConfig = FailureConfig()
-    """Settings of the restarts of failed trials."""
+    """Settings of restarts of failed trials and of the driver."""
     begins: BeginsConfig | None = None
     """Earlier experiment whose final weights each seed starts with; null for fresh weights. In `stages`, `after` is the
     stage before."""

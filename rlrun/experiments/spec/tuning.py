@@ -373,11 +373,14 @@ class SearcherConfig(OneOf):
 
 
 class FailureConfig(ConfigModel):
-    """Settings for restarting failed trials."""
+    """Settings of restarts after failures."""
 
     max_restarts: NonNegativeInt = 0
     """Maximum number of restarts of a trial from its newest checkpoint; after one more failure the trial counts as
     failed."""
+    driver_restarts: NonNegativeInt = 0
+    """Maximum number of restarts of the driver, the process of `rlrun train` or `rlrun resume`, after it was killed or
+    ended without a message. Several experiments of one command share the largest number."""
 
 
 def kind_of(written: Any) -> str:

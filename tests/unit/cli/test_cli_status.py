@@ -94,9 +94,24 @@ def test_a_run_that_runs_names_its_driver_and_the_time_left(run: RunDirectory, w
     assert data["drivers"] == [{"pid": os.getpid(), "host": platform.node(), "shard": None}]
     assert 240 <= data["seconds_left"] <= 300
     assert data["resume"] is None
+    assert data["waiting"] == wording("001-seed=1", "1 CPU")
+    assert data["waiting"] in result.stdout.splitlines()
     assert [trial["status"] for trial in data["trials"]] == ["RUNNING", "PENDING", "PENDING"]
     assert data["trials"][0]["return"] == 10.0
     assert data["best"] == {"metric": "episode_return_mean", "value": 10.0, "what": wording()}
+
+
+def test_running_trials_are_listed_with_their_nodes_and_processes(run: RunDirectory) -> None:
+    name = run.table.trials[0]
+    write(run, 0, "RUNNING")
+    run.trial_directory(name).write_record(replace(run.record(name), host="node-7", pid=4711))
+    with run.locked():
+        result = status(run)
+        data = json.loads(status(run, "--json").stdout)
+    (line,) = [line for line in result.stdout.splitlines() if line.startswith("000 ")]
+    assert line.split()[1] == "RUNNING"
+    assert line.endswith("node-7:4711")
+    assert data["trials"][0]["where"] == "node-7:4711"
 
 
 def test_a_run_is_watched_until_its_driver_ends(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:

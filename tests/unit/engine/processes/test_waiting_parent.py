@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,20 +14,26 @@ from rlrun.engine.processes.waiting_parent import FORWARDED, _Wait
 
 BEGIN = """
 import os, signal, sys
+from pathlib import Path
+from rlrun.engine.processes import waiting_parent
+from rlrun.engine.processes.restart_note import directories_to_continue, leave_note
 from rlrun.engine.processes.signals import listen
-from rlrun.engine.processes.waiting_parent import SilentEnd, continue_in_child
+from rlrun.engine.processes.waiting_parent import UnexpectedEnd, continue_in_child, die_by
 listen()
+waiting_parent.FIRST_PAUSE_S = float(os.environ.get("PAUSE_S", "0.01"))
 try:
-    announce = continue_in_child()
-except SilentEnd as end:
-    print("silent", end.exit_code)
+    announce = continue_in_child(restarts=True)
+except UnexpectedEnd as end:
+    print(*directories_to_continue(), end, flush=True)
+    if end.code < 0:
+        die_by(-end.code)
     sys.exit(4)
 """
 
 
-def begun(program: str) -> subprocess.Popen[str]:
+def begun(program: str, *arguments: str) -> subprocess.Popen[str]:
     """Starts a program in a session of its own, behind the fork."""
-    command = [sys.executable, "-c", BEGIN + program]
+    command = [sys.executable, "-c", BEGIN + program, *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
 
@@ -37,15 +44,98 @@ def begun(program: str) -> subprocess.Popen[str]:
         ("announce(3); sys.exit(3)", 3, ""),
         ("announce(4); os._exit(0)  # as an exit function may", 4, ""),
         ("announce(0); sys.exit(120)  # as when stdout cannot be written at the end", 120, ""),
-        ("os._exit(0)", 4, "silent 0\n"),
-        ("os._exit(5)", 4, "silent 5\n"),
-        ("announce(0); os.kill(os.getpid(), signal.SIGSEGV)", -signal.SIGSEGV, ""),
+        ("os._exit(0)", 4, "ended with exit code 0 during the command\n"),
+        ("os._exit(5)", 4, "ended with exit code 5 during the command\n"),
+        ("announce(0); os.kill(os.getpid(), signal.SIGSEGV)", -signal.SIGSEGV, "was killed by SIGSEGV\n"),
     ],
 )
 def test_the_parent_ends_as_the_child_does_and_tells_an_end_without_a_word(program: str, code: int, told: str) -> None:
     process = begun(program)
     out, _ = process.communicate()
     assert (process.returncode, out) == (code, told)
+
+
+DIES = """
+past = len(directories_to_continue())
+print("begins", past, flush=True)
+leave_note(2, [Path("a"), Path("b")])
+if past:
+    leave_note(9, [])  # only the first process's counts
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "told"),
+    [("os.kill(os.getpid(), signal.SIGKILL)", -9, "was killed by SIGKILL"), ("os._exit(1)", 4, "ended with exit")],
+)
+def test_a_child_that_leaves_a_note_and_dies_is_started_again_so_many_times(end: str, code: int, told: str) -> None:
+    process = begun(DIES + end)
+    out, err = process.communicate()
+    *starts, last = out.splitlines()
+    assert starts == ["begins 0", "begins 2", "begins 2"]
+    assert last.startswith(f"a b {told}")
+    assert process.returncode == code
+    assert [line.partition(";")[2].partition(" begins")[0] for line in err.splitlines()] == [
+        " restart 1 of 2",
+        " restart 2 of 2",
+    ]
+
+
+@pytest.mark.parametrize("end", ["announce(4); os._exit(4)", "announce(4); os.kill(os.getpid(), signal.SIGKILL)"])
+def test_a_child_that_ends_in_order_is_not_started_again(end: str) -> None:
+    assert "begins 2" not in begun(DIES + end).communicate()[0]
+
+
+def test_a_child_that_dies_after_an_interrupt_is_not_started_again() -> None:
+    process = begun(
+        DIES
+        + """
+import time
+signal.signal(signal.SIGTERM, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+print("waits", flush=True)
+while True:
+    time.sleep(0.01)
+"""
+    )
+    assert process.stdout is not None
+    assert [process.stdout.readline() for _ in range(2)] == ["begins 0\n", "waits\n"]
+    process.send_signal(signal.SIGTERM)
+    assert "begins" not in process.communicate()[0]
+    assert process.returncode == -signal.SIGKILL
+
+
+def test_what_a_dead_child_has_started_is_gone_before_the_next_one_begins(tmp_path: Path) -> None:
+    process = begun(
+        DIES
+        + """
+import subprocess, time
+left = Path(sys.argv[1])
+if past:
+    pid = left.read_text().split()[-1]
+    print("left" if os.path.exists(f"/proc/{pid}") else "gone", flush=True)
+    announce(0)
+    sys.exit(0)
+# A child that is left by its own parent, in a session of its own, as daemons are.
+begin = ["sh", "-c", f"setsid sh -c 'echo $$ > {left}.new; mv {left}.new {left}; exec sleep 1000' & exit 0"]
+subprocess.run(begin, stdout=subprocess.DEVNULL)
+while not left.exists():
+    time.sleep(0.01)
+os.kill(os.getpid(), signal.SIGKILL)
+""",
+        str(tmp_path / "left"),
+    )
+    assert process.communicate()[0].splitlines() == ["begins 0", "begins 2", "gone"]
+
+
+def test_an_interrupt_between_two_children_ends_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PAUSE_S", "1000")
+    process = begun(DIES + "os._exit(1)")
+    assert process.stderr is not None
+    assert "restart 1 of 2" in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate()
+    assert out == "begins 0\n"
+    assert err.rstrip().endswith("KeyboardInterrupt")
 
 
 # No signal.pause(): a signal that comes right before it would be waited for once more.

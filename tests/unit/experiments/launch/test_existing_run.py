@@ -26,6 +26,7 @@ from rlrun.engine.messages.errors import (
     TrainingFailed,
     UsageError,
 )
+from rlrun.experiments.launch.run import continue_runs
 from rlrun.experiments.runs.events import RunEvent, RunFound, RunStarted, TrialEvent, Watcher
 from rlrun.experiments.runs.labels import Labels, read_labels
 from rlrun.experiments.runs.run_directory import RUN_FILE, RunDirectory
@@ -481,3 +482,31 @@ def test_without_the_flag_the_first_event_says_that_the_run_is_interrupted(tmp_p
     events.clear()
     rlrun.run(job(), runs_dir=tmp_path / "none", watch=events.append)
     assert isinstance(events[0], RunStarted)
+
+
+def test_a_restarted_driver_without_its_cluster_names_the_command_that_continues(tmp_path: Path, wording) -> None:
+    interrupted(job(), tmp_path, 3)
+    with wording.raised(UsageError, "127.0.0.1:1", tmp_path / "job"):
+        continue_runs(
+            [tmp_path / "job"],
+            executor=None,
+            address="127.0.0.1:1",
+            wait_for_nodes_s=None,
+            retry_failed=False,
+            watch=lambda event: None,
+        )
+
+
+def test_a_restarted_driver_continues_all_runs_of_its_command_in_order(tmp_path: Path, whole: Any) -> None:
+    rlrun.run(job(), runs_dir=tmp_path, name="complete")
+    interrupted(job(), tmp_path, 3)
+    trials = continue_runs(
+        [tmp_path / "complete", tmp_path / "job"],
+        executor=None,
+        address=None,
+        wait_for_nodes_s=None,
+        retry_failed=False,
+        watch=lambda event: None,
+    )
+    assert [trial.directory.parent.name for trial in trials] == ["complete", "job"]
+    assert rows(trials) == [*whole, *whole]

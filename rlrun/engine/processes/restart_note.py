@@ -1,0 +1,55 @@
+"""Note that a command's process leaves for its waiting parent: the directories to continue after its death, how often.
+
+The parent opens a file in memory before it forks. The command's process writes the note once all directories exist, and
+never changes it. The parent reads it when that process has died, and so does the process that the parent starts then.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+_file: int | None = None
+"""File descriptor of the note, None in processes without a waiting parent that restarts them."""
+
+_notify: Callable[[], object] = lambda: None  # noqa: E731 (a variable)
+
+
+def open_note() -> None:
+    """Opens the note for this process and the processes that it forks."""
+    global _file
+    _file = os.memfd_create("rlrun-restarts")
+
+
+def notify_by(notify: Callable[[], object]) -> None:
+    """Sets the function that wakes the parent after the note has been written."""
+    global _notify
+    _notify = notify
+
+
+def leave_note(restarts: int, directories: Sequence[Path]) -> None:
+    """Writes the note; no effect if there is one, or no parent that would read it.
+
+    Args:
+        restarts: How often the parent may start this process again.
+        directories: Absolute paths of the directories that a restarted process continues, in order.
+    """
+    if _file is not None and read_note() is None:
+        text = "\0".join([str(restarts), *map(str, directories), ""])
+        os.pwrite(_file, text.encode(errors="surrogateescape"), 0)
+        _notify()
+
+
+def read_note() -> tuple[int, list[Path]] | None:
+    """Reads the number of restarts and the directories; None if there is no note."""
+    if _file is None:
+        return None
+    restarts, *directories = os.pread(_file, os.fstat(_file).st_size, 0).decode(errors="surrogateescape").split("\0")
+    return (int(restarts), [Path(directory) for directory in directories[:-1]]) if restarts else None
+
+
+def directories_to_continue() -> list[Path]:
+    """Directories that this process, started after the death of another one, continues; [] for a command's first."""
+    note = read_note()
+    return [] if note is None else note[1]

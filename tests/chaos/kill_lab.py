@@ -29,7 +29,7 @@ from typing import Any
 from cluster_nodes import Nodes, driving
 
 from rlrun.experiments.runs.run_directory import RUN_FILE, RunDirectory
-from rlrun.experiments.runs.run_state import driver_of
+from rlrun.experiments.runs.run_lock import drivers_of
 from rlrun.experiments.search.lineage import read_generations
 from rlrun.experiments.trial.results import RESULT_FILE, read_results
 from tests.results import all_numbers
@@ -261,7 +261,7 @@ class Disturbance:
 
     def _pids(self, kind: str) -> list[int]:
         if kind == "driver":
-            return [pid for run in self.runs.glob("*") if (pid := driver_of(run))][:1]
+            return [driver.pid for run in self.runs.glob("*") for driver in drivers_of(run)][:1]
         if kind == "GCS":
             return [self.nodes.gcs]
         if kind == "trial":

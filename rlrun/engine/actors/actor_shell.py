@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlrun.engine.messages.errors import RlrunError, TrainingFailed
+from rlrun.engine.processes.signals import die_on_sigterm
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 """Variables that BLAS libraries read at their start: with an actor per core, further threads only slow it down."""
@@ -96,6 +97,7 @@ class ActorShell:
             make: Pickled factory of the object; pickled, since unpickling it may need the import paths.
             import_paths: Folders of the driver's `sys.path`, where a user's own modules may lie.
         """
+        die_on_sigterm()
         for variable in THREAD_VARIABLES:
             os.environ[variable] = "1"
         sys.path.extend(path for path in import_paths if path not in sys.path)

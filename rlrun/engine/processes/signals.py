@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from types import FrameType
 from typing import NoReturn
 
@@ -28,3 +29,13 @@ def listen() -> None:
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
     received.append(signal.Signals(number).name)
     raise SignalInterrupt
+
+
+def die_on_sigterm() -> None:
+    """Makes SIGTERM end this process at once, as SIGKILL does; no effect outside the main thread.
+
+    Ray sends the signal to the processes of a job whose driver has died. Ray's own handler raises SystemExit, and if an
+    env is being stepped at that moment, the env would be blamed for it.
+    """
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)

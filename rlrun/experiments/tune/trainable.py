@@ -22,6 +22,7 @@ from typing_extensions import override
 from rlrun.engine.actors.actor_shell import Failure
 from rlrun.engine.checkpoint.manifest import rlrun_version
 from rlrun.engine.messages.errors import RlrunError, UsageError
+from rlrun.engine.processes.signals import die_on_sigterm
 from rlrun.experiments.cluster.resources import TrialResources
 from rlrun.experiments.cluster.trial_place import TrialPlace, open_trial_place
 from rlrun.experiments.runs.run_directory import follow_import_paths
@@ -75,6 +76,7 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
 
     @override
     def setup(self, config: dict[str, Any]) -> None:
+        die_on_sigterm()
         self._loop: TrialLoop | None = None
         self._place: TrialPlace | None = None
         self._notes: list[str] = []

@@ -498,7 +498,7 @@ def test_a_restarted_driver_without_its_cluster_names_the_command_that_continues
 
 
 def test_a_restarted_driver_continues_all_runs_of_its_command_in_order(tmp_path: Path, whole: Any) -> None:
-    rlrun.run(job(), runs_dir=tmp_path, name="complete")
+    rlrun.run({"complete": ENTRY}, runs_dir=tmp_path)
     interrupted(job(), tmp_path, 3)
     trials = continue_runs(
         [tmp_path / "complete", tmp_path / "job"],

@@ -69,6 +69,11 @@ class Kill:
     share: float
     note: str = ""
 
+    @property
+    def has_happened(self) -> bool:
+        """Whether there was a process to kill; not if the run had ended, or its cluster did not start."""
+        return bool(self.note) and "too late" not in self.note
+
 
 @dataclass
 class Attempt:
@@ -194,7 +199,7 @@ class Disturbance:
                 except subprocess.TimeoutExpired:
                     code = None
             output = (self.folder / "output").read_text()
-            if any(kill.kind in FATAL and "too late" not in kill.note for kill in self.attempt.kills):
+            if any(kill.kind in FATAL and kill.has_happened for kill in self.attempt.kills):
                 self._continue_as_told(code, output)
             elif code != 0:
                 self.attempt.problem = f"exit code {code}: {output[-600:]}"
@@ -297,7 +302,7 @@ def table(attempts: Sequence[Attempt]) -> str:
     ]
     for kind in dict.fromkeys(kind for kinds in KINDS.values() for kind in kinds):
         kills = [(kill, attempt) for attempt in attempts for kill in attempt.kills
-                 if kill.kind == kind and "too late" not in kill.note]  # fmt: skip
+                 if kill.kind == kind and kill.has_happened]  # fmt: skip
         moments = Counter(kill.moment for kill, _ in kills)
         wrong = sum(not attempt.is_equal for _, attempt in kills)
         lines.append(f"| {kind} | {len(kills)} | {moments['checkpoint']} | {moments['recovery']} | {wrong} |")

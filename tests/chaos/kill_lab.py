@@ -128,14 +128,20 @@ def plan(number: int, seed: int) -> list[Attempt]:
 
 
 def rows_of(runs: Path) -> dict[str, Any]:
-    """Returns the rows of all runs in a folder without what the clock decides, and the lineage of populations."""
+    """Returns the rows of all runs in a folder, and the lineage of populations.
+
+    What the clock decides is left out, and so is the count of lost workers.
+    """
     found: dict[str, Any] = {}
     for file in sorted(runs.glob(f"*/{RUN_FILE}")):
         run = RunDirectory.open(file.parent)
         for name in run.table.trials:
-            found[f"{run.path.name}/{name}"] = all_numbers(read_results(run.path / name))
-        lineage = [(each.population, each.generation) for each in read_generations(run.path)]
-        found[f"{run.path.name} lineage"] = sorted(lineage)
+            rows = all_numbers(read_results(run.path / name))
+            found[f"{run.path.name}/{name}"] = [
+                {metric: value for metric, value in row.items() if metric != "worker_restarts"} for row in rows
+            ]
+        generations = sorted(read_generations(run.path), key=lambda each: (each.population, each.generation))
+        found[f"{run.path.name} lineage"] = generations
     return found
 
 

@@ -50,20 +50,21 @@ class Interruptions:
         self._run = run
         self._folder = folder
         self.table: list[str] = []
-        self.ways: dict[str, Callable[[], None]] = {
+        self._ways: dict[str, Callable[[], None]] = {
             "time limit": self._time_limit,
             "USR1": lambda: self._tell("scancel", "--batch", "--signal=USR1", job),
             "scontrol requeue": lambda: self._tell("scontrol", "requeue", job),
             "node down": self._node_down,
             "kill -9 of the step": self._kill_step,
             "kill -9 of rlrun": self._kill_driver,
+            "other node down": self._other_node_down,
         }
 
     def interrupt(self, way: str, iteration: int) -> None:
         """Interrupts the job once its trials have come to an iteration, and waits until it runs again."""
         self._jobs.wait(lambda: min(self._iterations(), default=0) >= iteration, self.__str__)
         before, restarts = self._iterations(), self._restarts()
-        self.ways[way]()
+        self._ways[way]()
         self._jobs.wait(lambda: self._restarts() > restarts, self.__str__)
         for node, state in self._lab.states().items():
             if state.startswith("down"):
@@ -101,6 +102,11 @@ class Interruptions:
     def _node_down(self) -> None:
         self._lab.kill_node(self._node())
 
+    def _other_node_down(self) -> None:
+        """Kills a node on which only Ray runs."""
+        others = [node for node, state in self._lab.states().items() if state == "alloc" and node != self._node()]
+        self._lab.kill_node(others[0])
+
     def _kill_step(self) -> None:
         """Kills everything of the job, but not the node's slurmd, and requeues the job once Slurm has noticed."""
         node = self._node()
@@ -135,22 +141,37 @@ def spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def test_a_job_that_is_interrupted_in_every_way_ends_as_if_nothing_had_happened(
-    jobs: Jobs, spec: Path, tmp_path: Path
-) -> None:
-    calm = spec.parent / "runs"
-    command = [sys.executable, "-m", "rlrun", "train", str(spec), "--runs-dir", str(calm)]
+@pytest.fixture(scope="module")
+def calm(spec: Path) -> Path:
+    """The undisturbed run, without Slurm."""
+    runs = spec.parent / "runs"
+    command = [sys.executable, "-m", "rlrun", "train", str(spec), "--runs-dir", str(runs)]
     subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True, capture_output=True)
+    return runs / "job"
 
-    job = jobs.submit("requeue.sbatch", [spec, "--runs-dir", tmp_path / "runs"], tmp_path)
-    interruptions = Interruptions(jobs, job, tmp_path / "runs/job", tmp_path)
+
+@pytest.mark.parametrize(
+    ("recipe", "ways"),
+    [
+        (
+            "requeue",
+            2 * ["time limit", "USR1", "scontrol requeue", "node down", "kill -9 of the step", "kill -9 of rlrun"],
+        ),
+        ("several_nodes", ["USR1", "node down", "other node down"]),
+    ],
+    ids=["one node", "several nodes"],
+)
+def test_a_job_that_is_interrupted_in_every_way_ends_as_if_nothing_had_happened(
+    recipe: str, ways: list[str], jobs: Jobs, spec: Path, calm: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "runs/job"
+    job = jobs.submit(f"{recipe}.sbatch", [spec, "--runs-dir", run.parent], tmp_path)
+    interruptions = Interruptions(jobs, job, run, tmp_path)
     chance = random.Random(SEED)
-    ways = 2 * list(interruptions.ways)
-    chance.shuffle(ways)
     moments = sorted(chance.randrange(1, ITERATIONS) for _ in ways)
-    for way, moment in zip(ways, moments, strict=True):
+    for way, moment in zip(chance.sample(ways, len(ways)), moments, strict=True):
         interruptions.interrupt(way, moment)
     told = jobs.end(job, tmp_path)
     assert told.startswith("COMPLETED 0:0"), str(interruptions)
-    assert numbers(tmp_path / "runs/job") == numbers(calm / "job"), str(interruptions)
-    assert all(trial.status == "TERMINATED" for trial in RunDirectory.open(tmp_path / "runs/job").results())
+    assert numbers(run) == numbers(calm), str(interruptions)
+    assert all(trial.status == "TERMINATED" for trial in RunDirectory.open(run).results())

@@ -53,3 +53,9 @@ def test_a_lab_that_cannot_start_or_does_not_exist_says_so(
         slurm_lab.main()
     assert str(refused.value.code).endswith("munge slurmd")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_waiting_for_nodes_that_never_come_ends_with_their_number() -> None:
+    words = [sys.executable, FOLDER / "wait_for_nodes.py", "127.0.0.1:9", "2", "0"]
+    ended = subprocess.run(words, capture_output=True, text=True)
+    assert (ended.returncode, "0 of 2" in ended.stderr, "Traceback" in ended.stderr) == (1, True, False)

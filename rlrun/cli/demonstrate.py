@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     help="Folder for a new data set, or an .npz file.",
 )
 @click.option("--episodes", type=click.IntRange(min=1), default=20, show_default=True, help="Number of episodes.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed of the episodes.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed for the episodes.")
 @click.option("--best", is_flag=True, help="Use the best checkpoint of the run instead of the newest.")
 @actions_option
 @runs_dir_option

@@ -44,7 +44,7 @@ def env() -> None:
     show_default=True,
     help="Number of env steps with random actions.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed of the episodes.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed for the episodes.")
 @json_option("the findings")
 def check(target: str, steps: int, seed: int) -> None:
     """Step an env with random actions and report problems.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.argument("target", metavar="CHECKPOINT|RUN", shell_complete=complete_trials)
 @click.option("--best", is_flag=True, help="Use the best checkpoint of the run instead of the newest.")
 @click.option("--episodes", type=click.IntRange(min=1), default=20, show_default=True, help="Number of episodes.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed of the episodes.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed for the episodes.")
 @click.option("--show", type=click.IntRange(min=1), help="Print the first N episodes as text.")
 @actions_option
 @click.option(

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 @click.option(
     "--data", metavar="SET", type=click.Path(), help="Compare on observations from this data set instead of the env."
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed of the comparison.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed for the comparison."
+)
 @runs_dir_option
 @trust_option
 @json_option("the export")

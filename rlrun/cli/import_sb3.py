@@ -85,7 +85,7 @@ def _pickled_normalization(file: Path, env: str) -> Path | None:
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--env", help="Env whose settings to translate (rl-zoo3), or env to use (RLlib).")
+@click.option("--env", help="For rl-zoo3, the env whose settings are translated; for RLlib, the env to use.")
 @click.option("--lenient", is_flag=True, help="Leave out keys without a counterpart, even if they affect learning.")
 @click.option(
     "--version",

@@ -39,14 +39,14 @@ SETTINGS = ("input", "lr", "gamma", "num_workers", "num_envs_per_worker")
 @click.argument("algorithm", default="ppo", shell_complete=complete_algorithms)
 @json_option("the file and its text")
 def init(env: str, algorithm: str) -> None:
-    """Write a commented spec for an env into the current folder.
+    """Write a commented spec for an env to the current folder.
 
     If rlrun ships a spec for ENV and ALGORITHM, that spec is written. ALGORITHM is
     ppo by default. ENV is an id, or a YAML mapping for a multi-agent world:
     '{pettingzoo: mpe2.simple_spread_v3}'; for a World class or a PettingZoo
     module, the name alone is enough. The env is created once; if ALGORITHM cannot
-    learn in it, no spec is written. The first line of the spec names a schema for
-    editors, which `rlrun schema > rlrun.schema.json` writes.
+    learn in it, no spec is written. The first line of the spec points editors to a
+    schema; create it with `rlrun schema > rlrun.schema.json`.
     """
     from rlrun.cli.targets import env_named, env_written
     from rlrun.engine.messages.errors import UsageError

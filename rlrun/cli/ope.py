@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.option("--best", is_flag=True, help="Use the best checkpoint of a run instead of the newest.")
 @click.option("--greedy", is_flag=True, help="Evaluate the policy's greedy actions instead of sampled ones.")
 @click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed of the fitted models."
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed for fitting the models."
 )
 @click.option(
     "--sgd-steps", type=click.IntRange(min=1), help="Number of minibatches per fit; default: more for a longer horizon."

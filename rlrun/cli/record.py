@@ -29,7 +29,7 @@ WRITERS = {".mp4": ("imageio", "imageio_ffmpeg"), ".gif": ("imageio",)}
 )
 @click.option("--episodes", type=click.IntRange(min=1), default=1, show_default=True, help="Number of episodes.")
 @click.option("--best", is_flag=True, help="Use the best checkpoint of the run instead of the newest.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed of the episodes.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed for the episodes.")
 @actions_option
 @runs_dir_option
 @trust_option

@@ -325,7 +325,7 @@ def _verdict(sides: Sequence[Side], pairs: Sequence[Pair], worst: Sequence[str])
     leader = sides[0].label
     beaten = [pair.behind for pair in pairs if pair.ahead == leader and pair.settled]
     of_the_rest = [label for label in worst if label not in beaten]
-    together = f"; worse than all others combined: {_named(of_the_rest)}" if of_the_rest else ""
+    together = f"; worse than the rest taken as a group: {_named(of_the_rest)}" if of_the_rest else ""
     open_ones = [side.label for side in sides[1:] if side.label not in beaten]
     if not open_ones:
         return f"{leader} is better than each of the other {len(sides) - 1}"

@@ -117,7 +117,7 @@ def probability_of_improvement(ours: Sequence[ArrayLike], theirs: Sequence[Array
         theirs: As many arrays, of the same tasks in the same order.
     """
     if len(ours) != len(theirs):
-        raise ValueError(f"cannot pair {len(ours)} strata with {len(theirs)}")
+        raise ValueError(f"cannot pair the runs: one side has {len(ours)} strata, the other {len(theirs)}")
     pairs = [(np.asarray(x, np.float64), np.asarray(y, np.float64)) for x, y in zip(ours, theirs, strict=True)]
     draws = np.random.Generator(np.random.Philox(_SEED))
 

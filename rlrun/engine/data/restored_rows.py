@@ -50,8 +50,10 @@ class RestoredRows:
                 raise CheckpointError(f"the checkpoint's waiting rows are invalid: {error}") from error
             for name in sorted({*found, *own}):
                 if found.get(name) != own.get(name):
-                    difference = f"{name}: {found.get(name, 'none')}, not {own.get(name, 'none')}"
-                    raise CheckpointError(f"the checkpoint's rows do not match new rows: {difference}")
+                    raise CheckpointError(
+                        f"the checkpoint's rows do not match the env's: {name} is {found.get(name, 'absent')} in the "
+                        f"checkpoint and {own.get(name, 'absent')} in the env"
+                    )
 
     def _layout(self, rows: Mapping[str, Any]) -> dict[str, str]:
         """Dtype and shape of each column, as text; the free axis is measured relative to `valid`."""

@@ -230,7 +230,7 @@ def _answer(name: str, configs: Sequence[Has], path: str) -> str:
     if len(places) > 1:
         return f"rlrun calls it {' or '.join(places)}, depending on the algorithm"
     if places:
-        return f"rlrun calls it {places[0]}" + (f": {found[0].conversion}" if found[0].conversion else "")
+        return f"rlrun calls it {places[0]}" + (f" ({found[0].conversion})" if found[0].conversion else "")
     absences = [meaning for meaning in settings().get(name, ()) if isinstance(meaning, Absent)]
     absent = next((why for why in absences for has in configs if _is_met(why.needs, has)), None)
     if absent is None:

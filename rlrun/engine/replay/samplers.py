@@ -61,7 +61,9 @@ def sampler_of(config: ReplayConfig) -> tuple[type[RowSampler], Mapping[str, Any
     if not (isinstance(found, type) and issubclass(found, RowSampler)):
         raise UsageError(f"'{path}' is not a RowSampler: derive it from rlrun.plugin.RowSampler")
     if missing := ", ".join(sorted(found.__abstractmethods__)):
-        raise UsageError(f"the sampler '{path}' lacks {missing}: define all abstract methods of RowSampler")
+        raise UsageError(
+            f"the sampler '{path}' does not define {missing}; a sampler defines all abstract methods of RowSampler"
+        )
     load_internal(PARTS["refusal of settings"])(f"the sampler '{path}'", found, settings, "rows")
     return found, settings
 

@@ -94,7 +94,7 @@ class Training:
     @override
     def __repr__(self) -> str:
         steps = 0 if self._running is None else self._running.workers.counts.env_steps
-        return f"<Training of {self.description.in_code}: {self.iteration:,} iterations, {steps:,} env steps>"
+        return f"<Training of {self.description.in_code}: iteration {self.iteration:,}, {steps:,} env steps>"
 
     @property
     def running(self) -> RunningTraining:

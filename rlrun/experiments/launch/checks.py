@@ -54,7 +54,8 @@ def check_chains(experiments: Sequence[Experiment]) -> None:
             if earlier is None:
                 hint = did_you_mean(experiment.begins.after, before)
                 raise UsageError(
-                    f"{experiment.name} starts after {experiment.begins.after}, which does not run before it{hint}"
+                    f"{experiment.name} is set to start after {experiment.begins.after}, which is not among the "
+                    f"experiments before it{hint}"
                 )
             has_all = set(experiment.seeds) <= set(earlier.seeds)
             if experiment.begins.recorded:  # by trials of the same names

@@ -66,7 +66,9 @@ def make_logger(path: str, settings: Mapping[str, Any]) -> TrialLogger:
     if not (isinstance(found, type) and issubclass(found, TrialLogger)):
         raise UsageError(f"'{path}' is not a TrialLogger: derive it from rlrun.plugin.TrialLogger")
     if missing := ", ".join(sorted(found.__abstractmethods__)):
-        raise UsageError(f"the logger '{path}' lacks {missing}: define all methods of rlrun.plugin.TrialLogger")
+        raise UsageError(
+            f"the logger '{path}' does not define {missing}; a logger defines all methods of rlrun.plugin.TrialLogger"
+        )
     refuse_other_settings(f"the logger '{path}'", found, settings)
     return found(**settings)
 

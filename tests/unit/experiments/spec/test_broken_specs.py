@@ -319,8 +319,9 @@ ENTRIES = [
         algorithm("no_such_lab:AWR"),
         [
             (
-                "spec.yaml:2:14: try.algorithm: the algorithm's module 'no_such_lab' is not found: there is "
-                "no 'no_such_lab'; run rlrun in the folder of no_such_lab.py, or put the spec file there"
+                "spec.yaml:2:14: try.algorithm: the algorithm's module 'no_such_lab' cannot be imported: "
+                "no module named 'no_such_lab'; run rlrun in the folder of no_such_lab.py, or put the "
+                "spec file there"
             )
         ],
     ),
@@ -395,8 +396,8 @@ ENTRIES = [
         env("{id: CartPole-v1, backend: vector, wrappers: [NormalizeReward]}"),
         [
             (
-                "spec.yaml:3:8: try.env: wrappers go around single environments, not to backend: vector; use "
-                "backend: loop or auto"
+                "spec.yaml:3:8: try.env: wrappers apply only to single environments, not to backend: "
+                "vector; use backend: loop or auto"
             )
         ],
     ),
@@ -448,19 +449,16 @@ ENTRIES = [
         stop("{episode_reward_mean: 475, timesteps_total: 1e5}"),
         [
             (
-                "spec.yaml:4:10: try.stop.episode_reward_mean: no metric 'episode_reward_mean' is "
-                "reported; did you mean 'episode_return_mean'?"
+                "spec.yaml:4:10: try.stop.episode_reward_mean: unknown metric 'episode_reward_mean'; did "
+                "you mean 'episode_return_mean'?"
             ),
-            (
-                "spec.yaml:4:36: try.stop.timesteps_total: no metric 'timesteps_total' is reported; did "
-                "you mean 'env_steps'?"
-            ),
+            ("spec.yaml:4:36: try.stop.timesteps_total: unknown metric 'timesteps_total'; did you mean 'env_steps'?"),
         ],
     ),
     Case(
         "stop learner",
         stop("{kl: 1}"),
-        ["spec.yaml:4:10: try.stop.kl: no metric 'kl' is reported; did you mean 'learner/kl'?"],
+        ["spec.yaml:4:10: try.stop.kl: unknown metric 'kl'; did you mean 'learner/kl'?"],
     ),
     Case(
         "stop evaluation",
@@ -495,9 +493,9 @@ ENTRIES = [
         entry("zzz: 3"),
         [
             (
-                "spec.yaml:5:3: try.zzz: unknown key 'zzz'; there are: algorithm, checkpoint, config, "
-                "env, evaluation, expect, failure, hooks, loggers, machine, machines, num_samples, output, policies, "
-                "resources, scheduler, searcher, seeds, stop, storage"
+                "spec.yaml:5:3: try.zzz: unknown key 'zzz'; must be one of: algorithm, checkpoint, "
+                "config, env, evaluation, expect, failure, hooks, loggers, machine, machines, "
+                "num_samples, output, policies, resources, scheduler, searcher, seeds, stop, storage"
             )
         ],
     ),
@@ -520,7 +518,10 @@ ENTRIES = [
         "data that is nowhere",
         "try: {algorithm: bc, config: {input: nowhere, num_workers: 1}, stop: {sgd_steps: 10}}",
         [
-            "spec.yaml:1:47: try.config.num_workers: 'num_workers' cannot be set for bc: no env is stepped",
+            (
+                "spec.yaml:1:47: try.config.num_workers: 'num_workers' cannot be set for bc: the algorithm "
+                "does not step an env"
+            ),
         ],
     ),
     Case("config key beside config", entry("lr: 1e-3"), ["spec.yaml:5:3: try.lr: 'lr' belongs under config"]),
@@ -538,13 +539,13 @@ ENTRIES = [
     Case(
         "seeds negative", entry("seeds: [0, -1]"), ["spec.yaml:5:14: try.seeds.1: must be a whole number >= 0, not -1"]
     ),
-    Case("seeds twice", entry("seeds: [1, 2, 1]"), ["spec.yaml:5:10: try.seeds: the seed 1 appears twice"]),
+    Case("seeds twice", entry("seeds: [1, 2, 1]"), ["spec.yaml:5:10: try.seeds: seed 1 appears twice"]),
     Case(
         "seeds fraction",
         entry("seeds: 2.5"),
         [("spec.yaml:5:10: try.seeds: must be a number of seeds from 1 to 10,000, or a list of seeds, not 2.5")],
     ),
-    Case("seeds empty", entry("seeds: []"), ["spec.yaml:5:10: try.seeds: there must be at least one seed"]),
+    Case("seeds empty", entry("seeds: []"), ["spec.yaml:5:10: try.seeds: must contain at least one seed"]),
     Case(
         "seeds true",
         entry("seeds: true"),
@@ -573,12 +574,7 @@ ENTRIES = [
     Case(
         "checkpoint metric",
         entry("checkpoint: {best: episode_return}"),
-        [
-            (
-                "spec.yaml:5:22: try.checkpoint.best: no metric 'episode_return' is reported; did you "
-                "mean 'episode_return_mean'?"
-            )
-        ],
+        [("spec.yaml:5:22: try.checkpoint.best: unknown metric 'episode_return'; did you mean 'episode_return_mean'?")],
     ),
     Case(
         "checkpoint every",
@@ -620,8 +616,8 @@ ENTRIES = [
         entry("expect: {episode_return_men: 450}"),
         [
             (
-                "spec.yaml:5:12: try.expect.episode_return_men: no metric 'episode_return_men' is "
-                "reported; did you mean 'episode_return_mean'?"
+                "spec.yaml:5:12: try.expect.episode_return_men: unknown metric 'episode_return_men'; did "
+                "you mean 'episode_return_mean'?"
             )
         ],
     ),
@@ -892,7 +888,12 @@ SPACES = [
     Case(
         "too many trials",
         config("lr: {uniform: [0, 1]}\n  seeds: 101\n  num_samples: 100"),
-        ["spec.yaml:1:1: try: has 10,100 trials, more than 10,000; --max-trials 10100 allows them"],
+        [
+            (
+                "spec.yaml:1:1: try: has 10,100 trials, more than the limit of 10,000; pass --max-trials 10100 "
+                "to allow them"
+            )
+        ],
     ),
 ]
 
@@ -972,7 +973,7 @@ SEVERAL = [
         [
             "spec.yaml:2:3: one.algoritm: unknown key 'algoritm'; did you mean 'algorithm'?",
             "spec.yaml:3:8: one.env.id: unknown env 'CartPole-v9'; did you mean 'CartPole-v1'?",
-            "spec.yaml:4:10: one.stop.steps: no metric 'steps' is reported; did you mean 'sgd_steps'?",
+            "spec.yaml:4:10: one.stop.steps: unknown metric 'steps'; did you mean 'sgd_steps'?",
             "spec.yaml:9:11: two.seeds.0: must be a whole number >= 0, not -1",
             "spec.yaml:10:3: two.lr: 'lr' belongs under config",
             (
@@ -1067,8 +1068,8 @@ def test_keys_of_hooks_logging_and_exploration_elsewhere_get_an_answer(folder: P
     (folder / "spec.yaml").write_text(entry("\n  ".join([*keys, "config: {exploration_enabled: true}"])))
     told = [line.partition(" ")[2] for line in validate("spec.yaml").stderr.splitlines()]
     answers = [
-        "try.callbacks: unknown setting 'callbacks'; rlrun calls it `hooks`, next to config: a list of classes",
-        "try.wandb: unknown setting 'wandb'; rlrun calls it `loggers`, next to config: a list of services",
+        "try.callbacks: unknown setting 'callbacks'; rlrun calls it `hooks`, next to config (a list of classes",
+        "try.wandb: unknown setting 'wandb'; rlrun calls it `loggers`, next to config (a list of services",
         (
             "try.tensorboard_log: unknown setting 'tensorboard_log'; rlrun has no counterpart: each trial writes "
             "TensorBoard"
@@ -1122,8 +1123,8 @@ def test_a_directory_is_no_file(folder: Path, wording) -> None:
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("spec.yaml/more", "cannot read spec.yaml/more: Not a directory"),
-        ("loop.yaml", "cannot read loop.yaml: Too many levels of symbolic links"),
+        ("spec.yaml/more", "spec.yaml/more: cannot read: Not a directory"),
+        ("loop.yaml", "loop.yaml: cannot read: Too many levels of symbolic links"),
         (f"{'x' * 300}.yaml", f"{'x' * 300}.yaml: cannot read: File name too long"),
     ],
     ids=["not a directory", "a loop of links", "a long name"],

@@ -176,7 +176,7 @@ def test_algorithms_without_values_of_costs_say_who_has_them(name: str, wording)
 
 @pytest.mark.parametrize("name", ["impala", "appo"])
 def test_curiosity_looks_at_fragments_of_workers_not_of_aggregators(name: str) -> None:
-    with pytest.raises(SpecError, match="leave num_aggregators out"):
+    with pytest.raises(SpecError, match="leave out num_aggregators"):
         algorithm_class(name).Config.parse({"curiosity": {}, "num_aggregators": 1, "num_workers": 2})
 
 

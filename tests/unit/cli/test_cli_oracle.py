@@ -26,7 +26,7 @@ def test_of_a_spec_exact_values_are_shown(tmp_path: Path) -> None:
     spec.write_text("ice: {algorithm: dqn, env: FrozenLake-v1, stop: {env_steps: 100}, config: {gamma: 1.0}}\n")
     lines = told(spec).splitlines()
     assert lines[0].split() == ["state", "V*", "Q*(0)", "Q*(1)", "Q*(2)", "Q*(3)"]
-    assert lines[-1].split() == ["best", "policy", "(gamma", "1)", "0.7442"]
+    assert lines[-1].split() == ["optimal", "policy", "(gamma", "1)", "0.7442"]
 
 
 def test_of_a_checkpoint_gaps_are_shown(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ ice:
   stop: {env_steps: 100}
 """
     )
-    assert told(spec).splitlines()[1].split() == ["best", "policy", "0.7442"]
+    assert told(spec).splitlines()[1].split() == ["optimal", "policy", "0.7442"]
     assert json.loads(told(spec, "--json"))["policy_satisfaction"] is None
 
 

@@ -137,7 +137,7 @@ def test_the_tables_share_out_the_time_of_driver_workers_and_learner(wording) ->
             6.0,
             2.0,
             {"num_envs_per_worker": 8},
-            "in acting than in envs: try num_envs_per_worker: 16, now 8",
+            "in acting than in envs: try num_envs_per_worker: 16 (now 8)",
         ),
         (
             1.0,
@@ -170,7 +170,7 @@ def test_a_remedy_names_as_many_workers_as_make_collecting_a_quarter_of_the_rest
 def test_hooks_of_the_trial_have_a_line_of_their_own() -> None:
     measured = dataclasses.replace(by_hand(), hooks_s=0.25)
     lines = "\n".join(profile_lines(shipped_experiment("ppo", "CartPole-v1").first_trial(), measured, 1.5))
-    assert "trial hooks      2.5     0.25      -            -\n" in lines
+    assert "trial hooks            2.5     0.25      -            -" in lines
     assert measured.between_s == 1.0
 
 

@@ -73,10 +73,10 @@ def test_a_spec_of_known_parts_asks_for_nothing() -> None:
             "config.demonstrations is '/home/me/x.npz', which may refer to",
         ),
         ({"config": {"expert": "expert"}}, "it reads from config.expert"),
-        ({"config": {"before_learning": [{"my_lab.hooks:Op": {}}]}}, "it runs the code of .*config.before_learning"),
+        ({"config": {"before_learning": [{"my_lab.hooks:Op": {}}]}}, "it runs the code of config.before_learning"),
         (
             {"hooks": [{"my_lab.hooks:Plateau": {"patience": 3}}]},
-            "hooks [{'my_lab.hooks:Plateau': {'patience': 3}}] i",
+            "it runs the code of hooks [{'my_lab.hooks:Plateau': {'patience': 3}}]",
         ),
         ({"hooks": [{}]}, "it runs the code of hooks [{}]"),
         ({"config": {"input": "expert"}}, "it reads from config.input"),
@@ -175,16 +175,19 @@ def test_known_envs_with_plain_arguments_ask_for_nothing(env: Any) -> None:
     [
         ("my_lab.room:Room", "it runs the code of env my_lab.room:Room, which is not a known env"),
         ("my_lab:Room-v0", "it runs the code of env my_lab:Room-v0, which is not a known env"),
-        ("os:system", "env os:system is none"),
-        ("gymnasium:make", "env gymnasium:make is none"),
-        ("rlrun.plugin:make_env", "env rlrun.plugin:make_env is none"),
-        ("rlrun.toys:Crashing", "env rlrun.toys:Crashing is none"),
+        ("os:system", "env os:system, which is"),
+        ("gymnasium:make", "env gymnasium:make, which is"),
+        ("rlrun.plugin:make_env", "env rlrun.plugin:make_env, which is"),
+        ("rlrun.toys:Crashing", "env rlrun.toys:Crashing, which is"),
         ("rlrun.toys.known_optimum:gymnasium.make", "which is not a known env"),
         (
             {"id": "CartPole-v1", "wrappers": [{"id": "RecordVideo", "kwargs": {"video_folder": "/tmp/x"}}]},
-            "env.wrappers has RecordVideo, which may run code or write files",
+            "env.wrappers contains RecordVideo, which may run code or write files",
         ),
-        ({"id": "CartPole-v1", "wrappers": ["gymnasium.wrappers:TimeLimit"]}, "has gymnasium.wrappers:TimeLimit"),
+        (
+            {"id": "CartPole-v1", "wrappers": ["gymnasium.wrappers:TimeLimit"]},
+            ("contains gymnasium.wrappers:TimeLimit,"),
+        ),
         (
             {"id": "Ant-v5", "kwargs": {"xml_file": "/etc/passwd"}},
             "env.kwargs.xml_file is '/etc/passwd', which may refer to a file or code",
@@ -261,7 +264,7 @@ def test_own_worlds_and_wrappers_and_those_of_pettingzoo_ask_for_nothing() -> No
         ),
         (
             {"pettingzoo": "mpe2.simple_spread_v3", "wrappers": ["my_lab.room:Wrapper"]},
-            "env.wrappers has my_lab.room:Wrapper, which may run code",
+            "env.wrappers contains my_lab.room:Wrapper, which may run code or write files",
         ),
         (
             {"pettingzoo": "mpe2.simple_spread_v3", "tasks": "my_lab.room:task"},

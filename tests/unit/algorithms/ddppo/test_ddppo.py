@@ -100,7 +100,10 @@ def test_a_change_of_schedules_reaches_the_learner_beside_the_worker():
         ({"asynchronous": True}, "'asynchronous' cannot be set here: the rollout workers learn in lockstep"),
         ({"num_gpus": 1}, "'num_gpus' cannot be set here: the rollout workers learn, on CPUs"),
         ({"num_learners": 2}, "'num_learners' cannot be set here: the rollout workers learn, on CPUs"),
-        ({"max_worker_restarts": 1}, "'max_worker_restarts' cannot be set here: the others cannot continue"),
+        (
+            {"max_worker_restarts": 1},
+            ("'max_worker_restarts' cannot be set here: if a worker dies, the others cannot continue"),
+        ),
         ({"num_workers": 70}, r"minibatch_size \(64\) must be at least num_workers"),
         ({"rollout_fragment_length": 10, "num_workers": 2}, "leave out rollout_fragment_length, or .* to 160"),
     ],

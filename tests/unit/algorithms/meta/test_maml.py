@@ -189,5 +189,5 @@ def test_observations_may_be_trees_with_a_mask_and_actions_of_several_parts() ->
 
 def test_a_world_of_many_agents_is_refused() -> None:
     algorithm = MAML(MAML.Config.parse({}))
-    with pytest.raises(UsageError, match="one agent"):
+    with pytest.raises(UsageError, match="single-agent"):
         algorithm.policy_in_world(None, None, 0)  # type: ignore[arg-type]

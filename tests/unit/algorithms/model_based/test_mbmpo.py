@@ -216,5 +216,5 @@ def test_a_model_of_no_transitions_is_refused(wording) -> None:
 
 
 def test_a_world_of_many_agents_is_refused() -> None:
-    with pytest.raises(UsageError, match="one agent"):
+    with pytest.raises(UsageError, match="single-agent"):
         MBMPO(MBMPO.Config.parse({})).policy_in_world(None, None, 0)  # type: ignore[arg-type]

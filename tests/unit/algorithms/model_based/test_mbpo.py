@@ -107,7 +107,7 @@ def test_without_a_temperature_that_is_learned_nobody_asks_for_it() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"real_ratio": 0.01}, "real_ratio: 0.01 of 32 transitions is none"),
+        ({"real_ratio": 0.01}, r"real_ratio: 0\.01 of 32 transitions"),
         ({"replay": {"sampling": "prioritized"}}, "sampled uniformly"),
         (
             {"model": {"core": "gru"}},
@@ -133,5 +133,5 @@ def test_the_share_of_collected_transitions_is_rounded_to_whole_ones() -> None:
 
 
 def test_a_world_of_many_agents_is_refused() -> None:
-    with pytest.raises(UsageError, match="one agent"):
+    with pytest.raises(UsageError, match="single-agent"):
         MBPO(MBPO.Config.parse({})).policy_in_world(None, None, 0)  # type: ignore[arg-type]

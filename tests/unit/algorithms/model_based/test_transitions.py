@@ -39,7 +39,7 @@ def test_continuous_actions_stand_behind_the_observation_and_a_known_reward_is_n
 
 @pytest.mark.parametrize("observation", [Box(0, 255, (8, 8, 3), np.uint8), Dict({"a": VECTOR}), Discrete(4)])
 def test_observations_that_are_no_vectors_are_refused(observation: gymnasium.Space[Any]) -> None:
-    with pytest.raises(UsageError, match="vectors"):
+    with pytest.raises(UsageError, match="vector"):
         form_of(observation)
 
 

@@ -278,14 +278,14 @@ def test_a_manifest_cannot_name_files_outside_of_the_checkpoint(checkpoint: Path
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda data: data["files"]["state.json"].update(bytes=-1), "manifest.json cannot be understood"),
-        (lambda data: data["files"]["state.json"].update(bytes=True), "manifest.json cannot be understood"),
-        (lambda data: data["files"]["state.json"].update(sha256="x"), "manifest.json cannot be understood"),
-        (lambda data: data["files"]["state.json"].pop("sha256"), "manifest.json cannot be understood"),
-        (lambda data: data.update(files=[]), "manifest.json cannot be understood"),
-        (lambda data: data.pop("files"), "manifest.json cannot be understood"),
+        (lambda data: data["files"]["state.json"].update(bytes=-1), r"manifest\.json:"),
+        (lambda data: data["files"]["state.json"].update(bytes=True), r"manifest\.json:"),
+        (lambda data: data["files"]["state.json"].update(sha256="x"), r"manifest\.json:"),
+        (lambda data: data["files"]["state.json"].pop("sha256"), r"manifest\.json:"),
+        (lambda data: data.update(files=[]), r"manifest\.json:"),
+        (lambda data: data.pop("files"), r"manifest\.json:"),
         (lambda data: data["files"].pop("state.json"), "manifest.json does not list state.json"),
-        (lambda data: data.update(bounds={"$array": 0}), "manifest.json cannot be understood"),
+        (lambda data: data.update(bounds={"$array": 0}), r"manifest\.json:"),
     ],
     ids=[
         "negative size",

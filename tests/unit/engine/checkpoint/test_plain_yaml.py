@@ -53,7 +53,7 @@ def test_objects_are_not_written() -> None:
         ("a: &x [1]\nb: *x", "aliases and tags are not allowed (line"),
         ("!!python/object/apply:os.system ['true']", "aliases and tags are not allowed (line"),
         ("a: [", "expected"),
-        ("[" * 1_000_000, "nested more than 60 deep"),
+        ("[" * 1_000_000, "nested more than 60"),
         ("x" * 4_000_001, "longer than"),
     ],
     ids=["alias", "python tag", "torn", "deep", "long"],

@@ -100,7 +100,7 @@ def test_a_space_of_another_kind_has_no_form(wording) -> None:
         ({"type": "Discrete", "dtype": "int64", "n": 0, "start": 0}, "positive"),
         ({"type": "MultiDiscrete", "dtype": "int64", "nvec": [1.5], "start": [0]}, "whole numbers"),
         ({"type": "MultiBinary", "n": [10**12]}, "more than"),
-        ({"type": "Dict", "spaces": 3}, "cannot be read"),
+        ({"type": "Dict", "spaces": 3}, "no attribute 'items'"),
         ({"type": "Tuple", "spaces": [{"type": "Tuple", "spaces": [3]}]}, "3 is not a space"),
     ],
 )

@@ -52,13 +52,13 @@ def test_the_best_return_within_the_time_limit_is_the_known_one(env: dict[str, A
         (
             {"id": "rlrun.toys:BernoulliBandit"},
             (
-                "because the env does not define its model: `P[state][action]`, a list of (probability, next state, "
-                "reward, terminated), and `initial_state_distrib`"
+                ("because the env does not define its model: `P[state][action]`, a list of (probability, "
+                 "next state, reward, terminated), and `initial_state_distrib`")
             ),
         ),
         (
             {"id": "FrozenLake-v1", "wrappers": [{"id": "ClipReward"}]},
-            "as wrappers may change its transition probabilities",
+            "wrappers may change its transition probabilities",
         ),
     ],
 )

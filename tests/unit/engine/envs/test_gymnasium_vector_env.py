@@ -157,7 +157,7 @@ def test_observations_of_another_shape_are_refused(registered: VectorEnv, wordin
         ({"shown_envs": 1}, r"observations at 'a' have shape \(1, 2\), but their space has \(2, 2\)"),
         ({"choice": 0.5}, "observations at 'b' have dtype float64, but their space has int64"),
         ({"observations": dict}, "the observations must be a dict of arrays: a, b"),
-        ({"rewarded": 1}, r"rewards have shape \(1,\), not \(2,\)"),
+        ({"rewarded": 1}, r"rewards must have shape \(2,\), not \(1,\)"),
     ],
 )
 @pytest.mark.parametrize("registered", [Native], indirect=True)

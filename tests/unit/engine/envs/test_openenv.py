@@ -129,13 +129,13 @@ def test_a_resume_plays_no_logged_actions_into_the_server_unless_it_is_given_tim
     [
         ({"step": json.dumps({"type": "error", "data": {"code": "EXECUTION_ERROR", "message": "fell over"}})},
          "answered step with the error EXECUTION_ERROR: fell over"),
-        ({"step": "{"}, "answered step with no JSON"),
+        ({"step": "{"}, "answered step with invalid JSON:"),
         ({"step": "[]"}, r"answered step with \[\]"),
         ({"step": None}, "the connection failed during step"),
         ({"step": json.dumps({"type": "observation", "data": {"observation": {"place": 1}}})},
-         r"at step: the observation lacks \['position'\].*it sent the fields \['place'\]"),
+         r"step: the observation lacks the key \['position'\].*sent the fields \['place'\]"),
         ({"step": json.dumps({"type": "observation", "data": {"observation": {"position": [0]}}})},
-         r"at step: the observation at 'position' has shape \(1,\)"),
+         r"step: the observation at 'position' has shape \(1,\)"),
         ({"step": json.dumps({"type": "observation", "data": {"reward": "much"}})}, "the reward 'much'"),
     ],
 )  # fmt: skip

@@ -104,7 +104,7 @@ def test_a_dict_of_observations_gets_a_part_more() -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"accepting": [["over"]]}, "there is no state 'over'"),
+        ({"accepting": [["over"]]}, "unknown state 'over'"),
         ({"accepting": []}, "at least one set"),
         (
             {"states": ["begin", "begin", "was at a", "done", "broken"]},
@@ -279,8 +279,8 @@ class Coin(gymnasium.Env[Any, Any]):  # type: ignore[misc]
         (
             {"id": f"{__name__}:Says", "wrappers": [UNLABELED, TASK["wrappers"][1]]},
             (
-                "because the env does not define its model: `P[state][action]`, a list of (probability, next state, "
-                "reward, terminated), and `initial_state_distrib`"
+                ("because the env does not define its model: `P[state][action]`, a list of (probability, "
+                 "next state, reward, terminated), and `initial_state_distrib`")
             ),
         ),
     ],

@@ -178,10 +178,10 @@ def test_replay_algorithms_learn_from_logged_actions_and_on_policy_ones_do_not_b
     assert decided(external(), PPO(PPO.Config())) == "refuse"
     assert decided(external(logged_actions="mask"), PPO(PPO.Config())) == "mask"
     for algorithm, setting, reason in [
-        (PPO(PPO.Config()), "learn", "say mask"),
+        (PPO(PPO.Config()), "learn", "use mask"),
         (recurrent, "mask", "memory"),
         (Impala(Impala.Config()), "mask", "cannot leave out"),
-        (DQN(DQN.Config()), "mask", "say learn"),
+        (DQN(DQN.Config()), "mask", "can learn"),
     ]:
         with pytest.raises(UsageError, match=reason):
             decided(external(logged_actions=setting), algorithm)

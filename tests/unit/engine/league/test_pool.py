@@ -62,5 +62,5 @@ def test_a_restored_pool_holds_the_same_weights_and_counts_on() -> None:
 def test_weights_that_are_not_finite_are_refused() -> None:
     pool = Pool(1)
     pool.add("main", Weights(0, np.array([np.nan], np.float32)))
-    with pytest.raises(ValueError, match="not finite"):
+    with pytest.raises(ValueError, match="infinite"):
         Pool(1).load_state(pool.state())

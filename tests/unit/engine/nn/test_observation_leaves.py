@@ -94,7 +94,7 @@ def both_sides(tree, observations):
         (
             Box(-1, 1, (5, 3)),
             {"encode_as": "entities"},
-            "entities 5x3, as it is, attention over all of them, 64 numbers",
+            "entities 5x3, unscaled, attention over all of them, 64 numbers",
         ),
         (
             Box(0, 9, (5, 3), np.int8),
@@ -186,7 +186,7 @@ def test_nested_parts_are_set_by_their_paths(wording):
         (
             SET,
             {"others": {"encode_as": "entities", "mask": "maks"}},
-            "'maks'; there is 'mask', .*; did you mean 'mask'",
+            "'maks'; available are 'mask'.*; did you mean 'mask'",
         ),
         (SET, {"others": {"encode_as": "entities", "mask": "others"}}, "is not a sibling part: 'others'"),
         (SET, {"others": {"encode_as": "entities", "mask": "wide"}}, r"must be a Box or MultiBinary of shape \(4,\)"),

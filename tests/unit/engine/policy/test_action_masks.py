@@ -365,8 +365,8 @@ def test_what_allows_nothing_is_finite_in_targets():
         (Discrete(5), ACTIONS, r"shape \(5,\)"),
         (MultiBinary(3), CHOICES, r"shape \(9,\)"),
         (MultiBinary(2), Box(-1, 1, (2,)), "not with Box"),
-        (MultiBinary(2), MultiBinary(2), "not for MultiBinary"),
-        (MultiBinary(2), Tuple([BOX, MultiBinary(2)]), "not for Tuple"),
+        (MultiBinary(2), MultiBinary(2), r"not with MultiBinary\(2\)"),
+        (MultiBinary(2), Tuple([BOX, MultiBinary(2)]), "in a Tuple"),
         (MultiBinary(5), Tuple([ACTIONS, CHOICES, BOX]), r"shape \(14,\)"),
     ],
 )

@@ -82,7 +82,10 @@ def test_an_exploration_of_ones_own_chooses_the_actions_of_every_algorithm_that_
         ),
         (
             f"{__name__}:NoiseOfOneStep",
-            r"noise \[T, B, ...\] for T steps of B env slots; for T = 2 and B = 3 its noise\(\) returned \(1, 3\)",
+            (
+                r"shape \[T, B, \.\.\.\] for T steps of B env slots; for T = 2 and B = 3 its noise\(\) "
+                r"returned \(1, 3\)"
+            ),
         ),
     ],
 )

@@ -289,7 +289,7 @@ def test_a_config_for_a_section_is_the_whole_section() -> None:
 def test_mistakes_in_a_section_are_told_where_they_are_whatever_its_default_says() -> None:
     assert problems(Other, {"net": {"hiddens": 64, "width": 1}, "gamma": 3}) == [
         "gamma: must be a number >= 0 and <= 1, not 3",
-        "net.width: unknown key 'width'; there are: activation, hiddens",
+        "net.width: unknown key 'width'; must be one of: activation, hiddens",
         "net.hiddens: must be a list of whole numbers > 0, not 64",
     ]
 

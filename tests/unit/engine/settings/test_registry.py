@@ -103,7 +103,7 @@ def test_an_unknown_algorithm_gets_the_nearest(wording) -> None:
 
 
 def test_what_others_count_as_an_algorithm_leads_to_the_settings_that_make_it_here() -> None:
-    message = "unknown algorithm 'QR-DQN': here it is 'dqn' with the settings of configs/cartpole/dqn_quantile.yaml"
+    message = "unknown algorithm 'QR-DQN': use 'dqn' with the settings of configs/cartpole/dqn_quantile.yaml"
     with pytest.raises(UsageError, match=re.escape(message)):
         algorithm_class("QR-DQN")
 
@@ -120,13 +120,13 @@ def test_what_is_said_of_algorithms_of_others_is_true() -> None:
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("ACKTR", "\"rlrun does not have it; 'a2c' and 'ppo' are the closest\""),
-        ("HER", "\"use an algorithm with a replay buffer, such as 'dqn', 'td3' or 'sac', with config"),
-        ("Cal-QL", "here it is 'cql' with config: {calibrated: true}"),
-        ("ppo_lstm", "here it is 'ppo' with config: {model: {core: lstm}}"),
-        ("RecurrentPPO", "here it is 'ppo' with config: {model: {core: lstm}}"),
-        ("MaskablePPO", "\"use 'ppo', which masks actions if observations contain an action_mask\""),
-        ("rnd", "here it is 'ppo' with config: {curiosity: {kind: rnd}}"),
+        ("ACKTR", "rlrun does not have it; 'a2c' and 'ppo' are the closest"),
+        ("HER", "use an algorithm with a replay buffer, such as 'dqn', 'td3' or 'sac', with config:"),
+        ("Cal-QL", "use 'cql' with config: {calibrated: true}"),
+        ("ppo_lstm", "use 'ppo' with config: {model: {core: lstm}}"),
+        ("RecurrentPPO", "use 'ppo' with config: {model: {core: lstm}}"),
+        ("MaskablePPO", "use 'ppo', which masks actions if observations contain an action_mask"),
+        ("rnd", "use 'ppo' with config: {curiosity: {kind: rnd}}"),
         ("qwertz", "`rlrun algorithms` lists all algorithms"),
     ],
 )

@@ -111,7 +111,14 @@ def test_a_policy_has_data_next_to_the_world_while_another_learns_from_the_world
     ("right", "sampling", "message"),
     [
         (PPO(), {}, "policy left learns only from data, but policy right does not"),
-        (BC(input="right", **SMALL), {"num_workers": 2}, r"config\.num_workers: no env is stepped"),
+        (
+            BC(input="right", **SMALL),
+            {"num_workers": 2},
+            (
+                r"config\.num_workers: leave it out, because no "
+                "env is stepped"
+            ),
+        ),
         (BC(input="right"), {}, "give all the same sgd_steps_per_iteration"),
     ],
 )
@@ -140,7 +147,7 @@ def test_the_end_of_a_policys_schedule_is_its_part_of_the_runs_sgd_steps(sets: t
         ({"output": "new"}, "output: bc does not collect env steps"),
         ({"env": None}, "env"),
         ({"policies": "other"}, "policies: policy left learns only from data, but policy right does not"),
-        ({"policies": "missing"}, r"policies\.right\.config\.input: there is not a data set at nowhere"),
+        ({"policies": "missing"}, r"poles\.policies\.right\.config\.input: no data set at nowhere"),
     ],
 )
 def test_specs_name_what_is_wrong_with_data_in_worlds(

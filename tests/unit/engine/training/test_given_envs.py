@@ -202,7 +202,7 @@ def test_evaluations_take_place_in_eval_env_also_after_a_restore(tmp_path: Path)
 @pytest.mark.parametrize(
     ("env", "settings", "message"),
     [
-        (Walk(), {"num_envs_per_worker": 2}, r"<Walk> is an instance with 1 env slot, and 2 .* num_envs_per_worker=1"),
+        (Walk(), {"num_envs_per_worker": 2}, "<Walk> is an instance with 1 env slot, but 2.* num_envs_per_worker=1"),
         (Walk(), {"num_workers": 2}, r"<Walk> is an instance in this process, but num_workers is 2: pass a class"),
     ],
 )
@@ -232,7 +232,7 @@ def _fails() -> Any:
     [
         (3, SpecError, "^env: must be an env id, a mapping, or an env class, instance or function, not an object"),
         (dict, SpecError, r"^env: the class dict is not an env: derive it from gymnasium\.Env"),
-        (_fails, EnvError, r"raised in its factory \(to inspect its env\)\(\.\|\n\)\*ValueError: no water"),
+        (_fails, EnvError, r"raised in its factory \(to inspect its env\):"),
         ({"id": Walk, "kwargs": {"size": object()}}, SpecError, "^env: must be plain data that checkpoints can store"),
     ],
 )

@@ -246,7 +246,7 @@ class Changing(CartPoleArrays):
             np.zeros(W, np.bool_),
             r"terminateds must be an array of shape \(4, 2\), not bool of shape \(4,\)",
         ),
-        ("rewards", np.full((W, K), "1"), r"rewards must hold numbers, not <U1 of shape \(4, 2\)"),
+        ("rewards", np.full((W, K), "1"), r"rewards must contain numbers, not <U1 of shape \(4, 2\)"),
         ("truncateds", np.full((W, K), np.nan), "truncateds must contain True or False, not float64"),
         ("terminateds", np.full((W, K), "yes"), "terminateds must contain True or False, not <U3"),
         ("groups", {}, "it must be an ArrayStep with the groups pole"),

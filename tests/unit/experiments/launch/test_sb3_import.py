@@ -301,14 +301,20 @@ BAD: dict[str, tuple[Callable[[Path], Any], str]] = {
     ),
     "flipped": (lambda path: path.write_bytes(changed()(path).read_bytes().replace(b"n_epochs", b"n_epochz")), "read"),
     "other zip": (lambda path: path.write_bytes(torch_bytes({})), "no policy.pth"),
-    "code": (lambda path: zipped(path, {"a": Trap()}), "contains objects other than tensors, or is damaged"),
+    "code": (
+        lambda path: zipped(path, {"a": Trap()}),
+        ("Error: bad.zip: policy.pth contains objects other than tensors of numbers"),
+    ),
     "no torch": (lambda path: zipped(path, pickle.dumps(Trap())), "cannot be read"),
-    "no dict": (lambda path: zipped(path, torch.zeros(2)), "contains objects other than tensors, or is damaged"),
+    "no dict": (
+        lambda path: zipped(path, torch.zeros(2)),
+        ("Error: bad.zip: policy.pth contains objects other than tensors of numbers"),
+    ),
     "spread": (changed(action_net__weight=torch.zeros(1).expand(2, 10**9)), "larger than the file"),
     "large": (lambda path: zipped(path, {}, " " * 2_000_000), "bytes unpacked"),
     "wide": (changed(mlp_extractor__policy_net__2__weight=torch.zeros(900, 3)), "which is not that of a dense layer"),
     "NaN": (changed(action_net__bias=torch.full((2,), np.nan)), "not finite"),
-    "missing": (changed(value_net__weight=None), "has no value_net.weight"),
+    "missing": (changed(value_net__weight=None), "policy.pth lacks value_net.weight"),
     "nothing": (lambda path: zipped(path, {}), "so this is not a policy of PPO, A2C, DQN, SAC or TD3"),
     "nested": (lambda path: zipped(path, tensors_of(actor_critic(4, 2)), "[" * 100_000), "cannot be read"),
     "unsaid": (

@@ -42,8 +42,7 @@ SCHEDULERS = [
         "scheduler: {asha: {metric: episode_reward, mode: maximum, time_attr: steps, reduction_factor: 1, "
         "brackets: 0}}",
         [
-            "7:30: try.scheduler.asha.metric: no metric 'episode_reward' is reported; did you mean "
-            "'episode_return_mean'?",
+            "7:30: try.scheduler.asha.metric: unknown metric 'episode_reward'; did you mean 'episode_return_mean'?",
             "7:52: try.scheduler.asha.mode: must be 'max' or 'min', not 'maximum'; did you mean 'max'?",
             "7:72: try.scheduler.asha.time_attr: must be 'env_steps' or 'agent_steps' or 'sgd_steps' or 'iteration' or "
             "'episodes' or 'time_total_s', not 'steps'; did you mean 'sgd_steps'?",
@@ -132,15 +131,15 @@ SEARCHERS = [
         "scheduler: asha\n  searcher: bohb",
         [
             (
-                "8:13: try.searcher.bohb: needs the scheduler of the same name: use scheduler: bohb instead of "
-                "the present one, or searcher: optuna"
+                "8:13: try.searcher.bohb: needs the scheduler of the same name: use scheduler: bohb "
+                "instead of the current one, or searcher: optuna"
             )
         ],
     ),
     (
         "searcher: {optuna: {metric: kl, max_concurrent: 0, startup_trials: 0}}",
         [
-            "7:31: try.searcher.optuna.metric: no metric 'kl' is reported; did you mean 'learner/kl'?",
+            "7:31: try.searcher.optuna.metric: unknown metric 'kl'; did you mean 'learner/kl'?",
             "7:51: try.searcher.optuna.max_concurrent: must be a whole number > 0 or null, not 0",
             "7:70: try.searcher.optuna.startup_trials: must be a whole number > 0, not 0",
         ],
@@ -348,7 +347,7 @@ OTHERS = [
     (
         "expect: {episode_return_mean: 450, within_second: 3, within_env_steps: 0, seeds: 0, passes: 0}",
         [
-            "7:38: try.expect.within_second: no metric 'within_second' is reported; did you mean 'within_seconds'?",
+            "7:38: try.expect.within_second: unknown metric 'within_second'; did you mean 'within_seconds'?",
             "7:74: try.expect.within_env_steps: must be a whole number > 0 or null, not 0",
             "7:84: try.expect.seeds: must be a whole number > 0 or null, not 0",
             "7:95: try.expect.passes: must be a whole number > 0 or null, not 0",

@@ -376,7 +376,10 @@ def test_run_counts_as_algorithm_and_values_under_other_names_are_checked_in_the
 
 @pytest.mark.parametrize(
     ("run", "said"),
-    [("PPOO", "did you mean 'ppo'?"), ("ACKTR", "\"rlrun does not have it; 'a2c' and 'ppo' are the closest\"")],
+    [
+        ("PPOO", "did you mean 'ppo'?"),
+        ("ACKTR", ("unknown algorithm 'ACKTR': rlrun does not have it; 'a2c' and 'ppo' are the closest")),
+    ],
 )
 def test_a_wrong_value_of_run_is_told_where_it_is_and_nothing_is_called_missing(run: str, said: str) -> None:
     told = told_of(

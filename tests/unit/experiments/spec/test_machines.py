@@ -37,7 +37,13 @@ def test_the_chosen_machine_sets_distribution_and_nothing_else(machine: str | No
     [
         ({"machine": "clutser"}, "a.machine: unknown machine 'clutser'; did you mean 'cluster'"),
         ({"machine": "pc", "machines": {}}, "a.machine: add machines: {pc: {num_workers: 4}}"),
-        ({"machines": {"pc": {"num_worker": 1}}}, "machines.pc.num_worker: no setting .*did you mean 'num_workers'"),
+        (
+            {"machines": {"pc": {"num_worker": 1}}},
+            (
+                r"a\.machines\.pc\.num_worker: not a setting.*did you "
+                "mean 'num_workers'"
+            ),
+        ),
         ({"machines": {"pc": {"lr": 1}}}, "machines.pc.lr: not a setting of a machine: 'lr'"),
         ({"machines": {"pc": 3}}, "machines.pc: must be a mapping of settings"),
         ({"machines": [1]}, "a.machines: must be a mapping from machine names"),

@@ -100,7 +100,7 @@ def test_spaces_are_found_at_any_depth_with_their_locations() -> None:
         ({"uniform": [True, 1]}, [(("uniform", 0), "low must be a finite number, not true")]),
         ({"uniform": [0, math.inf]}, [(("uniform", 1), "high must be a finite number, not inf")]),
         ({"randint": [1, 10**30]}, [(("randint", 1), f"high must be a whole number below 2**53, not {10**30}")]),
-        ({"quniform": [0, 1, 1e-300]}, [(("quniform", 2), "q (1e-300) is too small for 0 and 1")]),
+        ({"quniform": [0, 1, 1e-300]}, [(("quniform", 2), "q (1e-300) is too small for the range 0 to 1")]),
         ({"choice": []}, [(("choice",), "has no values (choice: [value, value, ...])")]),
         ({"choice": [{"a": {"uniform": [0, 1]}}]}, [(("choice", 0), "a search space inside a search space")]),
     ],

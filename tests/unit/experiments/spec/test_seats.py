@@ -118,15 +118,15 @@ def test_scripted_opponents_are_code_that_a_trial_asks_leave_for(wording) -> Non
             "seats: {s: {plays_against: mian, selves_of: [main, fixed]}}",
             [
                 ("7:30: seats.s.plays_against: must name a learning policy: unknown name 'mian'; did you mean 'main'?"),
-                ("7:54: seats.s.selves_of.1: must name a learning policy: unknown name 'fixed'; there are: main"),
+                ("7:54: seats.s.selves_of.1: must name a learning policy: unknown name 'fixed'; must be one of: main"),
             ],
         ),
         (
             "seats: {s: {plays_against: {grid_search: [main, fixed]}}}",
             [
                 (
-                    "7:51: seats.s.plays_against.grid_search.1: must name a learning policy: unknown name "
-                    "'fixed'; there are: main"
+                    "7:51: seats.s.plays_against.grid_search.1: must name a learning policy: unknown "
+                    "name 'fixed'; must be one of: main"
                 )
             ],
         ),
@@ -151,8 +151,9 @@ def test_scripted_opponents_are_code_that_a_trial_asks_leave_for(wording) -> Non
             "seats: {s: {plays_against: main, scripted: {'rlrun.toys:RandomLega': 0.1}}}",
             [
                 (
-                    "7:47: seats.s.scripted.rlrun.toys:RandomLega: scripted opponent 'rlrun.toys:RandomLega' "
-                    "does not exist: rlrun.toys has no 'RandomLega'; did you mean 'RandomLegal'?"
+                    "7:47: seats.s.scripted.rlrun.toys:RandomLega: the scripted opponent "
+                    "'rlrun.toys:RandomLega' does not exist: rlrun.toys has no 'RandomLega'; did you "
+                    "mean 'RandomLegal'?"
                 )
             ],
         ),

@@ -133,7 +133,7 @@ def test_a_plateau_is_part_of_the_resolved_spec_and_of_each_trial() -> None:
     [
         ({"plateau": {"metric": "episode_reward_mean"}}, "stop.plateau.metric: .* did you mean 'episode_return_mean'"),
         ({"plateau": {"metric": SCORE}}, "stop.plateau.metric: .*is reported only with an evaluation"),
-        ({"plateau": {"metric": "plateau"}}, "stop.plateau.metric: no metric 'plateau' is reported"),
+        ({"plateau": {"metric": "plateau"}}, r"a\.stop\.plateau\.metric: unknown metric 'plateau'; must be one"),
         ({"plateau": {}}, "stop.plateau.metric: is missing"),
         ({"plateau": {"metric": RETURN, "patients": 3}}, "stop.plateau.patients: .*did you mean 'patience'"),
         ({"plateau": {"metric": RETURN, "mode": "maximum"}}, "stop.plateau.mode: .*max.*min"),
@@ -141,7 +141,7 @@ def test_a_plateau_is_part_of_the_resolved_spec_and_of_each_trial() -> None:
             {"plateau": {"metric": "learner/entropy"}},
             "stop.plateau: neither higher nor lower values of .* add mode: max or min",
         ),
-        ({"platau": 3}, "no metric 'platau' is reported; did you mean 'plateau'"),
+        ({"platau": 3}, r"metric 'platau'; did you mean 'plateau'\?"),
         ({"plateau": None}, "stop: needs at least one metric"),
     ],
 )

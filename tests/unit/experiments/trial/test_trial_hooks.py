@@ -182,8 +182,8 @@ class Fails(Hook):
     ("settings", "said"),
     [
         ({}, r"raised in on_episode_step \(env CartPole-v1: worker 0, env 0, seed \d+, step 7\):\n.*my own mistake"),
-        ({"answer": {"an\ngle": 1}}, r"on_episode_step \(env .*, step 1\): returns 'an\\ngle', which cannot name a"),
-        ({"answer": {"angle": "x"}}, "returns angle, which must be a finite number, not 'x'"),
+        ({"answer": {"an\ngle": 1}}, r"on_episode_step \(env .*step 1\): returned 'an\\ngle', which is not a"),
+        ({"answer": {"angle": "x"}}, "returned angle, which must be a finite number, not 'x'"),
         ({"answer": [1]}, r"must return a dict of metrics, a Stop or None, not \[1\]"),
     ],
 )
@@ -262,7 +262,7 @@ class Idle(Hook):
         ),
         ({"hooks": f"{__name__}:Idle"}, "hooks: must be a list of package.module:Class"),
         ({"hooks": [{f"{__name__}:Measures": {}}] * 2}, "two hooks declare a metric 'angle'"),
-        ({"hooks": MEASURES, "stop": {"hooks/angel": 1}}, "no metric 'hooks/angel' is reported; .* 'hooks/angle'"),
+        ({"hooks": MEASURES, "stop": {"hooks/angel": 1}}, "unknown metric 'hooks/angel'.* 'hooks/angle'"),
         (
             {"hooks": MEASURES, "algorithm": "es"},
             "es does not collect fragments .* use on_result, on_evaluation, on_check",

@@ -106,7 +106,7 @@ def test_noise_around_a_constant_is_drawn_small_and_time_has_an_axis() -> None:
     assert heights[2] < 2  # the noise beside a component with values up to 4
     assert heights[1] == pytest.approx(110, abs=0.2)
     assert re.findall("<text[^>]*>([0-7])</text>", picture) == ["0", "2", "4", "5", "7"]
-    assert "component 1 of the 2 in the observation" in picture
+    assert "component 1 of 2 of the observation" in picture
 
 
 def test_a_png_holds_its_pixels() -> None:

@@ -186,7 +186,7 @@ def test_a_checkpoint_that_is_removed_while_it_is_written_is_one_message(tmp_pat
     store = filled(tmp_path / "checkpoints", {10: None})
     staged = store.stage(20, content(20), {})
     shutil.rmtree(tmp_path / "checkpoints")
-    with pytest.raises(CheckpointError, match="checkpoints/.*was removed while it was being written:"):
+    with pytest.raises(CheckpointError, match=r"checkpoints/.*was removed while it was being written:"):
         store.commit(staged)
 
 

@@ -74,7 +74,7 @@ def test_a_whole_set_is_ok(tmp_path: Path) -> None:
         ("obs/place", 6, np.nan, "000001.arrow: episode 4, row 6: 'obs/place' contains NaN or infinite numbers"),
         ("obs/gear", 9, 3, "000001.arrow: episode 4, row 9: 'obs/gear' is outside Discrete(3)"),
         ("actions", 6, -2.5, "000001.arrow: episode 4, row 6: 'actions' is outside Box"),
-        ("rewards", 6, np.inf, "episode 4, row 6: 'rewards' holds NaN"),
+        ("rewards", 6, np.inf, "episode 4, row 6: 'rewards' contains NaN"),
         ("terminateds", 6, True, "episode 4, row 6: a step that ends the episode is followed by another step"),
         ("truncateds", 9, True, "episode 4, row 9: a final observation has the flags of a step"),
         ("valid", 14, True, "episode 5, row 14: the file ends within an episode"),

@@ -278,10 +278,7 @@ class Coin(gymnasium.Env[Any, Any]):  # type: ignore[misc]
         ({"id": "CartPole-v1"}, "Discrete"),
         (
             {"id": f"{__name__}:Says", "wrappers": [UNLABELED, TASK["wrappers"][1]]},
-            (
-                ("because the env does not define its model: `P[state][action]`, a list of (probability, "
-                 "next state, reward, terminated), and `initial_state_distrib`")
-            ),
+            "because the env does not define its model",
         ),
     ],
 )

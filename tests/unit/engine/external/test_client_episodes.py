@@ -200,11 +200,11 @@ def test_an_end_gives_the_final_observation_and_frees_the_world_for_the_next_epi
 @pytest.mark.parametrize(
     ("info", "says"),
     [
-        ({"": 1}, "a number named ''"),
-        ({"a\n": 1}, r"a number named 'a\\n'"),
-        ({"x" * 201: 1}, "a number named 'xxx"),
-        ({"items": 10**400}, "'items', which must be a finite number"),
-        ({"items": "4"}, "'items', which must be a finite number, not '4'"),
+        ({"": 1}, "the name '' must be"),
+        ({"a\n": 1}, r"the name 'a\\n' must be"),
+        ({"x" * 201: 1}, "the name 'xxx"),
+        ({"items": 10**400}, "'items' must be a finite number"),
+        ({"items": "4"}, "'items' must be a finite number, not '4'"),
         ([1], "info must be an object that maps names to numbers, not"),
     ],
 )

@@ -68,7 +68,7 @@ def test_a_member_that_dies_fails_the_others_at_once(told):
 def test_a_member_that_nobody_joins_gives_up_in_time():
     member = AllReduce(0, 2, timeout_s=0.5)
     host, port = member.offer()
-    with pytest.raises(PeerLost, match=rf"not all of the 2 .* met at {host}:{port} within 0.5 s"):
+    with pytest.raises(PeerLost, match=rf"not all of the 2 .* connected to {host}:{port} within 0.5 s"):
         member.join((host, port))
     with pytest.raises(PeerLost, match="this process has lost the connection to the other learner processes"):
         member(torch.ones(1))

@@ -365,7 +365,7 @@ MODEL, ACTOR = objectives()
         ),
         (
             [MODEL, Objective("all", model_loss, parameters="r")],
-            "objective model assigns running, which objective all descends",
+            "objective model assigns running, which objective all optimizes",
         ),
         (
             [Objective("model", model_loss, parameters="model", assigns=("runing",))],

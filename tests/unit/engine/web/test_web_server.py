@@ -70,11 +70,11 @@ def test_a_server_that_never_started_frees_its_port():
 
 def test_a_body_that_is_no_json_object_is_refused_by_a_message():
     wrong = {
-        '{"a": NaN}': "the request body is not JSON: it holds NaN",
+        '{"a": NaN}': "the request body is not JSON: it contains NaN",
         "[1]": "the request body is not a JSON object",
         "{": "the request body is not JSON: Expecting property name",
-        b"\xff\xfe\x00": "the request body is not a JSON object",
-        "[" * 100_000: "the request body is not a JSON object",
+        b"\xff\xfe\x00": "the request body is not JSON: 'utf-8' codec",
+        "[" * 100_000: "the request body is not JSON",
     }
     with serving() as server:
         for body, message in wrong.items():

@@ -392,7 +392,7 @@ WITHOUT_A_SWEEP = [
         PBT.format("{model.activation: {choice: [relu, tanh]}}")
         + "\n  config: {model: {grid_search: [{hiddens: [1]}, {hiddens: [2]}]}}",
         [
-            f"5:61: {IN_MUTATIONS}.model.activation: is in 'model', which is a search space in config",
+            f"5:61: {IN_MUTATIONS}.model.activation: is part of 'model', which is a search space in config",
             "6:19: try.config.model: cannot vary in a population, because members copy each other's weights",
         ],
     ),

@@ -75,7 +75,7 @@ def test_there_are_about_eighty_and_none_is_a_name_that_every_algorithm_has() ->
         (
             "ppo",
             "n_steps",
-            "rlrun calls it 'rollout_fragment_length' (steps per env; train_batch_size is that number times)",
+            "rlrun calls it 'rollout_fragment_length' (steps per env; train_batch_size is that number times",
         ),
         ("dqn", "n_steps", "rlrun calls it 'n_step'"),
         ("dqn", "train_freq", "rlrun calls it 'training_intensity'"),
@@ -83,25 +83,25 @@ def test_there_are_about_eighty_and_none_is_a_name_that_every_algorithm_has() ->
         ("a2c", "batch_size", "rlrun calls it 'train_batch_size'"),
         ("ppo", "num_env_runners", "rlrun calls it 'num_workers'"),
         ("sac", "buffer_size", "rlrun calls it 'replay.capacity'"),
-        ("sac", "ent_coef", "rlrun calls it 'initial_alpha' (with learn_alpha: false for a fixed value)"),
-        ("sac", "alpha", "rlrun calls it 'initial_alpha' (with learn_alpha: false for a fixed value)"),
+        ("sac", "ent_coef", "rlrun calls it 'initial_alpha' (with learn_alpha: false for a fixed value"),
+        ("sac", "alpha", "rlrun calls it 'initial_alpha' (with learn_alpha: false for a fixed value"),
         ("dqn", "alpha", "rlrun calls it 'replay.priority_alpha'"),
         ("dqn", "beta", "rlrun calls it 'replay.priority_beta'"),
         ("dqn", "num_steps", "rlrun calls it 'rollout_fragment_length' (steps per env)"),
         (
             "dqn",
             "target_network_update_freq",
-            "rlrun calls it 'target_update_interval' (in minibatches, which is env steps)",
+            "rlrun calls it 'target_update_interval' (in minibatches, which is env steps",
         ),
         ("appo", "target_network_update_freq", "rlrun calls it 'target_update_interval' (in batches)"),
-        ("ppo", "vf_coef", "rlrun calls it 'vf_loss_coeff' (the same value as in SB3; half of CleanRL's)"),
+        ("ppo", "vf_coef", "rlrun calls it 'vf_loss_coeff' (the same value as in SB3; half of CleanRL's"),
         ("ppo", "reward_normalization", "rlrun calls it 'normalize_rewards'"),
         ("ppo", "vf_loss_clip", "rlrun calls it 'vf_clip_param'"),
         ("ppo", "num_gpus_per_learner", "rlrun calls it 'num_gpus' (the total of all learners)"),
         (
             "ppo",
             "max_epoch",
-            "rlrun calls it `stop.env_steps`, next to config: the number of epochs times the env steps per epoch",
+            "rlrun calls it `stop.env_steps`, next to config (the number of epochs times the env steps per epoch",
         ),
         ("ppo", "frame_stack", "rlrun calls it 'model.views.obs'"),
         ("ppo", "device", "rlrun calls it 'num_gpus'"),
@@ -176,7 +176,7 @@ def test_a_foreign_key_is_answered_for_the_algorithm_that_it_was_written_for(
             "epsilon",
             "unknown setting 'epsilon'; rlrun has no counterpart: the optimizer is Adam, whose epsilon is 1e-5",
         ),
-        ("a2c", "minibatch_size", "there is no 'minibatch_size' in a2c: it is a setting of alphazero, apex, apex_ddpg"),
+        ("a2c", "minibatch_size", "a2c has no setting 'minibatch_size'; it is a setting of alphazero, apex, apex_ddpg"),
         ("a2c", "clip_range", "unknown key 'clip_range'; see `rlrun config a2c`"),
     ],
 )
@@ -258,12 +258,12 @@ def test_an_algorithm_is_known_in_any_case(written: str, known: str) -> None:
         ("batch_size", "unknown setting 'batch_size'; rlrun calls it `config.minibatch_size`"),
         ("clip_range", "unknown setting 'clip_range'; rlrun calls it `config.clip_param`"),
         ("lr", "'lr' belongs under config"),
-        ("learning_rat", "unknown key 'learning_rat'; unknown setting 'learning_rate'; rlrun calls it `config.lr`"),
+        ("learning_rat", "unknown key 'learning_rat' (perhaps 'learning_rate'); rlrun calls it `config.lr`"),
         (
             "explore",
             (
-                "unknown setting 'explore'; rlrun calls it `evaluation.actions`, next to config: sampled for true, "
-                "greedy for false"
+                "unknown setting 'explore'; rlrun calls it `evaluation.actions`, next to config (sampled for true, "
+                "greedy for false)"
             ),
         ),
     ],

@@ -227,8 +227,8 @@ SAMPLING = "the policies of a world share envs and workers, so this setting belo
                 "policies.a.config.lr; did you mean 'policies.a.config.lr'?",
                 f"12:9: {MUTATIONS}.policies.a.config.lrr: unknown setting 'policies.a.config.lrr'; "
                 "did you mean 'policies.a.config.lr'?",
-                f"13:9: {MUTATIONS}.policies.a.config.model.hiddens: cannot change in a population: its "
-                "members copy each other's weights",
+                f"13:9: {MUTATIONS}.policies.a.config.model.hiddens: cannot change in a population, "
+                "because members copy each other's weights",
             ],
         ),
     ],

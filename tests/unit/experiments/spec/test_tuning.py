@@ -227,7 +227,7 @@ def test_generations_of_trials_that_learn_from_data_are_at_evaluations_over_sgd_
         ),
         (
             {"pbt": {"interval_env_steps": 100, "mutations": MUTATIONS, "metric": "learner/log_prob"}},
-            r"scheduler\.pbt\.interval_env_steps: no env is stepped: use interval_sgd_steps\$",
+            r"scheduler\.pbt\.interval_env_steps: no env is stepped: use interval_sgd_steps$",
         ),
         (
             {"pbt": {"interval_sgd_steps": 100, "mutations": MUTATIONS}},

@@ -57,7 +57,6 @@ class Interruptions:
             "node down": self._node_down,
             "kill -9 of the step": self._kill_step,
             "kill -9 of rlrun": self._kill_driver,
-            "other node down": self._other_node_down,
         }
 
     def interrupt(self, way: str, iteration: int) -> None:
@@ -73,6 +72,12 @@ class Interruptions:
         row = f"{len(self.table) + 1:2} {way:20} drawn {iteration:3}, at {before}, node {self._node()} next"
         self.table.append(row)
         print(row, flush=True)
+
+    def lose_other_node(self, iteration: int) -> None:
+        """Kills a node on which only Ray runs, once the trials have come to an iteration."""
+        self._jobs.wait(lambda: min(self._iterations(), default=0) >= iteration, self.__str__)
+        others = [node for node, state in self._lab.states().items() if state == "alloc" and node != self._node()]
+        self._lab.kill_node(others[0])
 
     def __str__(self) -> str:
         state = self._lab.command("scontrol", "show", "job", self._job)
@@ -101,11 +106,6 @@ class Interruptions:
 
     def _node_down(self) -> None:
         self._lab.kill_node(self._node())
-
-    def _other_node_down(self) -> None:
-        """Kills a node on which only Ray runs."""
-        others = [node for node, state in self._lab.states().items() if state == "alloc" and node != self._node()]
-        self._lab.kill_node(others[0])
 
     def _kill_step(self) -> None:
         """Kills everything of the job, but not the node's slurmd, and requeues the job once Slurm has noticed."""
@@ -157,7 +157,7 @@ def calm(spec: Path) -> Path:
             "requeue",
             2 * ["time limit", "USR1", "scontrol requeue", "node down", "kill -9 of the step", "kill -9 of rlrun"],
         ),
-        ("several_nodes", ["USR1", "node down", "other node down"]),
+        ("several_nodes", ["USR1", "node down"]),
     ],
     ids=["one node", "several nodes"],
 )
@@ -175,3 +175,16 @@ def test_a_job_that_is_interrupted_in_every_way_ends_as_if_nothing_had_happened(
     assert told.startswith("COMPLETED 0:0"), str(interruptions)
     assert numbers(run) == numbers(calm), str(interruptions)
     assert all(trial.status == "TERMINATED" for trial in RunDirectory.open(run).results())
+
+
+def test_a_job_on_several_nodes_that_loses_one_ends_as_if_nothing_had_happened(
+    jobs: Jobs, spec: Path, calm: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "runs/job"
+    words = [spec, "--runs-dir", run.parent, "--set", "failure.max_restarts=3"]
+    job = jobs.submit("several_nodes.sbatch", words, tmp_path)
+    interruptions = Interruptions(jobs, job, run, tmp_path)
+    interruptions.lose_other_node(20)  # trials move to the other node, until Slurm notices and requeues the job
+    told = jobs.end(job, tmp_path)
+    assert told.startswith("COMPLETED 0:0"), str(interruptions)
+    assert numbers(run) == numbers(calm), str(interruptions)

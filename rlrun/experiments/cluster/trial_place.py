@@ -60,7 +60,7 @@ class TrialPlace:
 
     def write_progress(self, text: str) -> None:
         """Writes a progress message into the run's directory, for the driver."""
-        (self.directory / PROGRESS_FILE).write_text(text)
+        write_file(self.directory / PROGRESS_FILE, text.encode())
 
     def fetch(self, checkpoint: Path) -> Path:
         """Returns the local path of a checkpoint, after a copy to this machine if necessary.

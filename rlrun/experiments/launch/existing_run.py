@@ -87,7 +87,12 @@ def prepare_resume(run: RunDirectory, *, trust: bool) -> None:
 def remaining_part(
     opened: RunDirectory, executor: Executor | None, address: str | None, *, retry_failed: bool, eager: bool
 ) -> LaunchedExperiment | None:
-    """Remaining part of a run for a resume, checked; None if the run is complete."""
+    """Remaining part of a run for a resume, checked; None if the run is complete.
+
+    A run that was started in the command's own process continues there, unless the caller chooses otherwise.
+    """
+    if executor is None and address is None and opened.table.executor == "local":
+        executor = "local"
     experiment = opened.experiment()
     trials = [opened.trial(name) for name in opened.unfinished(retry_failed=retry_failed)]
     if not trials and not remaining_suggestions(experiment, opened):

@@ -283,7 +283,7 @@ def resume(
 
     Args:
         directory: The run's directory.
-        executor: Executor of the remaining trials, as in `run`.
+        executor: Executor of the remaining trials; by default "local" if the run was started with it, else as in `run`.
         address: A Ray cluster to join, as in `run`.
         wait_for_nodes_s: Seconds to wait for nodes of the cluster, as in `run`.
         retry_failed: Whether failed trials are resumed too, from their newest checkpoint.

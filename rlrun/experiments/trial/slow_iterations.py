@@ -90,7 +90,7 @@ class ProgressMessages:
             return {}
         for trial in running:
             message = self._message(trial)
-            if message != self._last.get(trial, ""):
+            if message and message != self._last.get(trial):
                 self._last[trial], self._read_at = message, time.monotonic()
                 return {trial: message}
         return {}

@@ -17,6 +17,7 @@ from rlrun.engine.envs.backend import backend_of
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.env_listing import env_names
 from rlrun.engine.envs.episode_position import EpisodeSeeds
+from rlrun.engine.envs.factory_call import check_call
 from rlrun.engine.envs.make import check_env, make_env, make_vector_env, spaces_of
 from rlrun.engine.envs.single_env import check_single_env
 from rlrun.engine.envs.vector_env import EnvError
@@ -445,3 +446,11 @@ def test_a_model_file_that_does_not_exist_is_named_with_where_it_was_looked_for(
             UsageError, match=r"^env Ant-v5: kwargs\.xml_file: File .*my_ant.* does not exist; Gymnasium"
         ):
             asked(config)
+
+
+def test_keywords_for_an_env_that_takes_one_dict_are_answered_with_its_parameter() -> None:
+    def takes_one_dict(env_config: dict[str, int]) -> None:
+        del env_config
+
+    with pytest.raises(UsageError, match=r"kwargs: \{env_config: \{floors, speed\}\}$"):
+        check_call(takes_one_dict, (), {"floors": 6, "speed": 1}, "env Lift")

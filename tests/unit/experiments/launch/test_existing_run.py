@@ -26,10 +26,11 @@ from rlrun.engine.messages.errors import (
     TrainingFailed,
     UsageError,
 )
+from rlrun.experiments.launch.existing_run import remaining_part
 from rlrun.experiments.launch.run import continue_runs
 from rlrun.experiments.runs.events import RunEvent, RunFound, RunStarted, TrialEvent, Watcher
 from rlrun.experiments.runs.labels import Labels, read_labels
-from rlrun.experiments.runs.run_directory import RUN_FILE, RunDirectory
+from rlrun.experiments.runs.run_directory import RUN_FILE, Executor, RunDirectory
 from rlrun.experiments.runs.trial_result import TrialResult
 from rlrun.experiments.spec.load import parse_experiments
 from rlrun.experiments.spec.loggers import TrialLogger
@@ -510,3 +511,12 @@ def test_a_restarted_driver_continues_all_runs_of_its_command_in_order(tmp_path:
     )
     assert [trial.directory.parent.name for trial in trials] == ["complete", "job"]
     assert rows(trials) == [*whole, *whole]
+
+
+@pytest.mark.parametrize("executor", ["local", "ray"])
+def test_a_resume_keeps_the_executor_with_which_the_run_was_started(tmp_path: Path, executor: Executor) -> None:
+    (experiment,) = parse_experiments(job(seeds=[0, 1]))
+    directory = RunDirectory.create(tmp_path, "job", experiment, experiment.trials(), executor)
+    part = remaining_part(directory, None, None, retry_failed=False, eager=False)
+    assert part is not None
+    assert part.executor == executor

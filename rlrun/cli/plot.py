@@ -58,11 +58,16 @@ def plot(
     from rlrun.report.configurations import groups_of
     from rlrun.report.curves import curve_of
     from rlrun.report.picture import check_picture_name, draw_picture
-    from rlrun.report.reading import axis_of, missing_returns, read_judged_runs
+    from rlrun.report.reading import axis_of, denser_counterpart, missing_returns, read_judged_runs
 
     if output is not None:
         check_picture_name(output)
-    views, metric, mode = read_judged_runs([run_named(run, runs_dir) for run in runs], metric, mode)
+    paths = [run_named(run, runs_dir) for run in runs]
+    views, shown, mode_shown = read_judged_runs(paths, metric, mode)
+    if metric is None and (other := denser_counterpart(views, shown)) is not None:
+        echo(f"{shown} has only a few values so far; this is {other}, which has more (--metric chooses)", err=True)
+        views, shown, mode_shown = read_judged_runs(paths, other, mode)
+    metric, mode = shown, mode_shown
     for problem in (problem for view in views for problem in view.problems):
         echo(f"left out: {problem}", err=True)
     groups = [group for view in views for group in groups_of(view, several_runs=len(views) > 1)]

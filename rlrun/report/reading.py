@@ -109,6 +109,26 @@ def counterpart(metric: str) -> str | None:
     return metric.removeprefix("evaluation/") if metric.startswith("evaluation/") else f"evaluation/{metric}"
 
 
+FEW_VALUES = 8
+"""Number of values of a metric in a trial below which its learning curve hides the course of learning."""
+
+
+def denser_counterpart(runs: Sequence[RunView], metric: str) -> str | None:
+    """Return in training to draw in place of an evaluation metric of which no trial has many values; None to keep it.
+
+    A first evaluation may come after most of the learning, and few of them draw a flat line.
+    """
+    other = counterpart(metric)
+    if other is None or not metric.startswith("evaluation/") or not all(other in run.reported for run in runs):
+        return None
+    import numpy as np
+
+    columns = [trial.columns.values[metric] for run in runs for trial in run.trials]
+    most_values = max((int(np.isfinite(column).sum()) for column in columns), default=0)
+    most_rows = max(map(len, columns), default=0)
+    return other if most_values < min(FEW_VALUES, most_rows / 2) else None
+
+
 def read_runs(paths: Sequence[Path], metrics: Iterable[str] = ()) -> list[RunView]:
     """Loads several runs, each once, under distinct names.
 

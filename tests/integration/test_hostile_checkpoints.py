@@ -234,7 +234,7 @@ MISFITS: dict[str, tuple[dict[str, Any], tuple[Any, ...], str]] = {
             },
         },
         ("workers", "state", "workers", 0, "postprocessing", "default", "0", "held", "rewards"),
-        "do not match new rows: rewards: float32 [1, 2], not float32 [0, 2]",
+        "env's: rewards is float32 [1, 2] in the checkpoint and float32 [0, 2]",
     ),
     "vdn": (
         {

@@ -266,7 +266,7 @@ def test_a_copied_opponent_with_numbers_that_are_not_finite_is_refused(old_runs:
     copied["tensors"][name] = np.full_like(copied["tensors"][name], np.nan)
     with (
         Training(GAME, against(str(old_runs / "one"))) as restored,
-        pytest.raises(CheckpointError, match=r"league section is invalid: .* not finite"),
+        pytest.raises(CheckpointError, match=r"league section is invalid: .*contains NaN"),
     ):
         restored.load(content)
 

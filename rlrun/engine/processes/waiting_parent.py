@@ -88,9 +88,9 @@ def continue_in_child(*, restarts: bool) -> Callable[[int], object]:
                 signal.signal(number, _note)
         parent, child = os.getpid(), os.fork()
         if not child:
-            _die_with_parent(parent)
             for descriptor in (from_child, own, to_own):
                 os.close(descriptor)
+            _die_with_parent(parent)
             for number, handler in handlers.items():
                 signal.signal(number, handler)
             return _report_to(to_parent, mask)

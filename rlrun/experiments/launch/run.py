@@ -224,7 +224,7 @@ def _run_shard(
 
 
 def note_driver_restarts(experiments: Sequence[Experiment], runs: Sequence[RunDirectory]) -> None:
-    """Tells the waiting parent of this process, if there is one, which runs to continue if this process dies.
+    """Records the runs that the waiting parent of this process, if there is one, continues if this process dies.
 
     Args:
         experiments: The experiments of the runs.

@@ -92,3 +92,21 @@ def test_a_report_names_its_file_as_json(runs: Path, tmp_path: Path) -> None:
     done = CliRunner().invoke(cli, ["report", "tiny", "--runs-dir", str(runs), "-o", str(page), "--json"])
     found = json.loads(done.stdout)
     assert (found["file"], found["bytes"], found["left_out"]) == (str(page), page.stat().st_size, [])
+
+
+def test_few_evaluations_give_way_to_the_returns_in_training(tmp_path: Path, wording) -> None:
+    config = {"train_batch_size": 64, "min_env_steps_per_iteration": 0, "minibatch_size": 64, "num_epochs": 1}
+    spec = {
+        "algorithm": "ppo",
+        "env": "CartPole-v1",
+        "stop": {"iteration": 9},
+        "evaluation": {"every": 4, "episodes": 1},
+        "config": {**config, "model": {"hiddens": [8]}},
+    }
+    rlrun.run({"tiny": spec}, runs_dir=tmp_path, executor="local")
+    done = plot(tmp_path, "--json")
+    drawn = json.loads(done.stdout)
+    assert (drawn["metric"], len(drawn["curves"][0]["x"]) > 3) == ("episode_return_mean", True)
+    assert done.stderr == wording("--metric")
+    asked = json.loads(plot(tmp_path, "--json", "--metric", "evaluation/episode_return_mean").stdout)
+    assert asked["metric"] == "evaluation/episode_return_mean"

@@ -35,7 +35,7 @@ VIDEOS = (".mp4", ".gif")
     show_default=True,
     help="Number of evaluation episodes per seed.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed of the episodes.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed for the episodes.")
 @click.option(
     "--video", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A video to copy into the folder."
 )

@@ -59,9 +59,9 @@ def evaluate(
     Prints the mean return, its standard deviation and a 95% bootstrap interval. CHECKPOINT is
     a directory; a RUN or one of its trials means its newest complete checkpoint.
 
-    If env.columns names a number in the env's info that is 0 or 1 in each episode,
-    such as a success, its rate is shown with an exact 95% interval, as is the
-    success rate of a task defined by an automaton.
+    If env.columns names an entry of the env's info that is 0 or 1 in each episode,
+    such as a success flag, the share of episodes with 1 is shown with an exact 95%
+    interval, as is the success rate of a task defined by an automaton.
 
     With --show, prints the first episodes as text, each with its return; the env
     needs Gymnasium's render mode ansi.

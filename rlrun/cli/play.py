@@ -32,7 +32,7 @@ _CELL = re.compile(r"([a-z])(\d{1,2})")
 @click.option("--best", is_flag=True, help="Use the best checkpoint of the run instead of the newest.")
 @actions_option
 @click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed of the sampled moves."
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed for the sampled moves."
 )
 @click.option(
     "--simulations", type=click.IntRange(min=0), help="Number of search simulations per move; 0 for no search."

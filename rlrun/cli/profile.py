@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     type=click.FloatRange(min=0, min_open=True),
     default=30.0,
     show_default=True,
-    help="Minimum duration in seconds; the measurement ends with an iteration.",
+    help="Minimum duration in seconds; the iteration in progress is always finished.",
 )
 @click.option(
     "--trace",

@@ -81,7 +81,9 @@ def runs(
         echo(_table(found))
         _echo_problems(found, runs_dir)
     elif looked_at:
-        echo(f"None of {counted(len(looked_at), 'run')} in {runs_dir} has a trial with status {str(status).lower()}.")
+        which = "The only run" if len(looked_at) == 1 else f"None of the {len(looked_at):,} runs"
+        has = "has no trial" if len(looked_at) == 1 else "has a trial"
+        echo(f"{which} in folder '{runs_dir}' {has} with status '{str(status).lower()}'.")
     elif tags:
         echo(f"No run in {runs_dir} has {'the tag' if len(tags) == 1 else 'all the tags'} {', '.join(tags)}.")
     else:

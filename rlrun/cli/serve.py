@@ -36,7 +36,7 @@ _SECONDS = click.FloatRange(min=0, min_open=True)
 )
 @actions_option
 @click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed of sampled actions."
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed for sampled actions."
 )
 @click.option(
     "--simulations", type=click.IntRange(min=0), help="Number of search simulations per action; 0 for no search."

@@ -29,7 +29,7 @@ class RLPDConfig(DataSettings, SACConfig):
     """Settings of RLPD (Ball et al., arXiv:2302.02948), with defaults from the paper's table 2, or else SAC's."""
 
     needed: ClassVar[Mapping[str, str]] = {
-        "input": "must name a data set, for instance [{path: FOLDER, share: 0.5}] next to an env"
+        "input": "must name a data set, such as [{path: FOLDER, share: 0.5}], in addition to the env"
     }
 
     model: RLPDModelConfig = RLPDModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)

@@ -44,7 +44,7 @@ class CriticsPolicy(ActorQPolicy):
     def __init__(self, spaces: Spaces, config: QTOptConfig, seed: int) -> None:
         model = config.model
         leaves = policy_leaves(*spaces, model, normalize_observations=config.normalize_observations)
-        actions = DeterministicBoxActions(bounded_box(spaces.action, "a policy of critics"), squashes=False)
+        actions = DeterministicBoxActions(bounded_box(spaces.action, "a policy with critics"), squashes=False)
         critics = [critic_spec(leaves, model, 1, actions.size)] * NUM_CRITICS
         super().__init__(
             config,

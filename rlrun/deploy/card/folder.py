@@ -194,7 +194,8 @@ def refuse_private_texts(folder: Path) -> None:
             if text.encode() in content:
                 raise UsageError(
                     f"no card was written, because its {file.relative_to(folder)} would contain {what}; "
-                    "remove it from the spec, from names, or from what the env and the algorithm save"
+                    "remove it from the spec, from the names of runs and files, or from whatever the env and the "
+                    "algorithm save"
                 )
 
 

@@ -29,8 +29,8 @@ class InputConfig(ConfigModel):
     """Settings of one data set that a run learns from: its path, and its share of each minibatch."""
 
     path: Annotated[NonEmptyText, AfterValidator(_without_password)]
-    """Folder of the data set, or its URI in a storage: s3://bucket/set. A relative path is searched for in the current
-    directory and next to the spec."""
+    """Folder of the data set, or its URI in external storage: s3://bucket/set. A relative path is searched for in the
+    current directory and next to the spec."""
     share: Annotated[float, Gt(0), Le(1)] = 1.0
     """Expected share of each minibatch that is drawn from this set."""
 
@@ -44,7 +44,7 @@ def _within_a_minibatch(parts: tuple[InputConfig, ...]) -> tuple[InputConfig, ..
     if not parts:
         raise ValueError("name at least one data set")
     if (total := total_share(parts)) > 1:
-        raise ValueError(f"the shares must not sum to more than 1, but sum to {total:g}")
+        raise ValueError(f"the shares must sum to at most 1; they sum to {total:g}")
     return parts
 
 

@@ -440,7 +440,7 @@ class EnvConfig(ConfigModel):
         }
         if self.backend in ("vector", "envpool"):
             for told in (told for told, is_asked in asked.items() if is_asked):
-                raise ValueError(f"{told}, not to backend: {self.backend}; use backend: loop or auto")
+                raise ValueError(f"{told}, not with backend: {self.backend}; use backend: loop or auto")
         return self
 
     @model_validator(mode="after")

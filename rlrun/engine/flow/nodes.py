@@ -228,9 +228,9 @@ class OperatorNode(Node):
         try:
             return self.apply(item)
         except StopIteration as error:  # it would look like the end of the stream
-            raise RuntimeError(f"operator {self.name} raised StopIteration") from error
+            raise RuntimeError(f"the operator '{self.name}' raised StopIteration") from error
         except Exception as error:
-            error.add_note(f"raised by operator {self.name}")
+            error.add_note(f"raised by the operator '{self.name}'")
             raise
         finally:
             self.spend(began)

@@ -168,7 +168,7 @@ class OperatorChain:
             try:
                 item = operator(item)
             except Exception as error:
-                error.add_note(f"raised by operator {operator_label(operator)[0]} on the worker")
+                error.add_note(f"raised by the operator '{operator_label(operator)[0]}' on the worker")
                 raise
             if learns(operator):
                 self._sgd_s += time.perf_counter() - began

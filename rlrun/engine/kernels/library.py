@@ -184,12 +184,14 @@ def compile_to(path: Path) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILATION_TIMEOUT_S, check=False)
         if done.returncode != 0:
-            raise NoLibrary(f"{command[0]} fails: {(done.stderr.splitlines() or ['without a message'])[0]}")
+            raise NoLibrary(
+                f"the compiler {command[0]} failed: {(done.stderr.splitlines() or ['without a message'])[0]}"
+            )
         content = partial.read_bytes()
         write_file(path.with_suffix(".sha256"), hashlib.sha256(content).hexdigest().encode())
         write_file(path, content)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise NoLibrary(f"{command[0]} fails: {error}") from error
+        raise NoLibrary(f"the compiler {command[0]} failed: {error}") from error
     finally:
         partial.unlink(missing_ok=True)
 

@@ -47,7 +47,7 @@ class SeatSettings(ConfigModel):
         total = self.self_play_share + sum(self.scripted.values()) + sum(self.checkpoints.values())
         if total > 1.0 + 1e-9:
             raise ValueError(
-                f"self_play_share and the shares of other opponents must not sum to more than 1, but sum to {total:g}"
+                f"self_play_share and the shares of other opponents must sum to at most 1; they sum to {total:g}"
             )
         return self
 

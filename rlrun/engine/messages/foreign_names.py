@@ -244,5 +244,5 @@ def _is_met(needs: str, has: Has) -> bool:
 
 def _placed(ours: Counterpart, path: str) -> str:
     if ours.of_experiment:
-        return f"`{ours.name}`, next to config"
+        return f"`{ours.name}`, at the same level as config"
     return f"`{path}.{ours.name}`" if path else f"'{ours.name}'"

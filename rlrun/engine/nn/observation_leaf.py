@@ -158,17 +158,20 @@ class ObservationLeaf:
             case "one_hot":
                 return f"{shape}, one-hot of {self._values()}"
             case "embedding":
-                return f"{shape}, a learned vector of {EMBEDDING_FEATURES} numbers for each of {self._values()}"
+                return f"{shape}, a learned vector of {EMBEDDING_FEATURES} features for each of {self._values()}"
             case "entities":
                 masked = f"those in {self.mask}" if self.mask else "all of them"
-                return f"entities {shape}, {self._scaling()}, {self.pooling} over {masked}, {self.width} numbers"
+                return f"entities {shape}, {self._scaling()}, {self.pooling} over {masked}, giving {self._features()}"
             case "image":
                 return f"image {shape} through {self.conv or 'custom convolutions'}, {self._scaling()}"
         if self.own is not None:
-            return f"{shape} through {self.own.path}, {self.width} numbers"
+            return f"{shape} through {self.own.path}, giving {self._features()}"
         return (
             f"vector of {shape}, {'normalized by running mean and variance' if self.is_normalized else self._scaling()}"
         )
+
+    def _features(self) -> str:
+        return f"{self.width} {'feature' if self.width == 1 else 'features'}"
 
     def _values(self) -> str:
         return f"{self.sizes[0]} values ({self.starts[0]} to {self.starts[0] + self.sizes[0] - 1})"

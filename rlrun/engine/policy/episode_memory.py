@@ -161,7 +161,8 @@ class EpisodeMemory:
             recurrent = np.array(state["recurrent_state"], np.float32)
             if recurrent.shape[1:] != (self.state_size,):
                 raise ValueError(
-                    f"a recurrent state of shape {recurrent.shape}, but the network has size {self.state_size}"
+                    f"the recurrent state has shape {recurrent.shape}, but the network expects a state of "
+                    f"size {self.state_size}"
                 )
             self.recurrent = recurrent
         if self.views is not None:

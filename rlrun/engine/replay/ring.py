@@ -112,8 +112,9 @@ class ReplayRing:
         least = length + self.n_step + 2 + self._reach
         if least > self.rows:
             raise UsageError(
-                f"a replay buffer of {self.capacity:,} steps has {self.rows} rows per env, too few for "
-                f"fragments of {length}: set replay.capacity to at least "
+                f"a replay buffer of {self.capacity:,} steps has {self.rows} rows per env, but a fragment "
+                f"of {length} steps needs {least} rows, because it is stored with the neighboring steps that n-step "
+                "returns and frame stacks read: set replay.capacity to at least "
                 f"{least * self.num_workers * self.num_slots:,}"
             )
         cursor = self.streams.shared(worker)

@@ -230,7 +230,10 @@ class Streams:
         """Restores the write positions from `state()` of a buffer with the same shape."""
         self._are_apart = [bool(are_apart) for are_apart in state["are_apart"]]
         if len(self._are_apart) != self.num_workers:
-            raise ValueError(f"saved streams of {len(self._are_apart)} workers, but the run has {self.num_workers}")
+            raise ValueError(
+                f"the checkpoint has saved streams for {len(self._are_apart)} "
+                f"{'worker' if len(self._are_apart) == 1 else 'workers'}, but the run has {self.num_workers}"
+            )
         self._cursors = [[] for _ in range(self.num_workers)]
         cursors: NDArray[np.int64] = np.asarray(state["cursors"])
         for worker, start, stop, head, filled, begun in cursors.tolist():

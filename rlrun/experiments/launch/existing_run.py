@@ -1,4 +1,4 @@
-"""Runs that exist already: what a call continues of them, from this machine's disk or from their copy in a storage."""
+"""Runs that exist already: what a call continues of them, from this machine's disk or a copy in external storage."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def prepare_resume(run: RunDirectory, *, trust: bool) -> None:
 
     Raises:
         RunDamaged: Some records are damaged.
-        UsageError: Another process runs the run.
+        UsageError: Another process is running the run.
     """
     if trust:
         follow_import_paths([path for path in run.table.import_paths if Path(path).is_dir()])
@@ -276,7 +276,7 @@ def take_up(existing: ExistingRun, *, tags: Sequence[str], note: str) -> None:
         note: New note, "" for the present one.
 
     Raises:
-        UsageError: Another process runs the run, or its new storage has another run of the same name.
+        UsageError: Another process is running the run, or its new storage has another run of the same name.
         RunDamaged: A file of the run is damaged.
     """
     run, changes = existing.directory, existing.changes
@@ -334,7 +334,7 @@ def found_event(existing: ExistingRun, part: LaunchedExperiment | None) -> RunFo
 def interrupted_runs(experiments: Sequence[Experiment], runs_dir: Path, name: str | None) -> list[RunFound]:
     """Events for the interrupted runs that have the names of experiments which are to begin anew.
 
-    A copy in a storage counts as interrupted if the disk has no such run.
+    A copy in external storage counts as interrupted if the disk has no such run.
 
     Args:
         experiments: The experiments.

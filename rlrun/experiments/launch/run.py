@@ -121,7 +121,7 @@ def run(
     Raises:
         SpecError: With all mistakes of the specs, or all settings in which they differ from the runs to be resumed.
         UsageError: If arguments contradict each other, a trial needs more CPUs or GPUs than available, a logger's
-            package is missing, or another process runs a run that is to be resumed.
+            package is missing, or another process is running a run that is to be resumed.
         CheckpointError: If `from_checkpoint` cannot be used, or a run that is to be resumed is damaged.
         RlrunError: The error of the first trial, if all trials of an experiment failed, now or before the resume.
         Interrupted: If the user interrupted; the message holds the command that resumes the run.
@@ -299,7 +299,7 @@ def resume(
         stages.
 
     Raises:
-        UsageError: If the directory is not a run, another process runs it, a trial needs more CPUs or GPUs than
+        UsageError: If the directory is not a run, another process is running it, a trial needs more CPUs or GPUs than
             available, or the run cannot be rewound to `from_step`.
         RunDamaged: If run.json or a trial.json cannot be read.
         CheckpointRefused: If the run names code, files or services, and `trust` is False.

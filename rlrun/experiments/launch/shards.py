@@ -36,7 +36,8 @@ def check_shards(experiments: Sequence[Experiment], executor: Executor | None, a
     if executor == "ray" or address is not None:
         option = "--executor ray" if address is None else "--address"
         raise UsageError(
-            f"--shard is for trials without Ray, which distributes them itself: leave out {option}, or --shard"
+            f"--shard cannot be combined with {option}, because Ray distributes the trials itself: "
+            "leave out one of the two"
         )
     for experiment in experiments:
         if reason := _why_not_in_shards(experiment):
@@ -83,7 +84,7 @@ def shared_run(
 
     Raises:
         SpecError: The run's settings differ from those of the experiment.
-        UsageError: The run is not divided into this number of shards, or another process runs all of it.
+        UsageError: The run is not divided into this number of shards, or another process is running all of it.
         RunDamaged: A file of the run is damaged.
     """
     path = path_of_run(experiment, runs_dir, name)
@@ -124,7 +125,7 @@ def launched_shard(
         watch: Called with the event `RunFound` if the shard has begun before, or has no trials.
 
     Raises:
-        UsageError: Another process runs the shard, or a trial needs more CPUs or GPUs than this machine has.
+        UsageError: Another process is running the shard, or a trial needs more CPUs or GPUs than this machine has.
         RunDamaged: A file of the run is damaged.
     """
     prepare_resume(run, trust=True)

@@ -198,7 +198,7 @@ class ActiveRun:
             self.tell(TrialEvent(trial, "INTERRUPTED", error=str(error)))
             return
         record = self.directory.record(trial)
-        # A trial whose process died has not recorded it itself. One that another process runs is not touched.
+        # A trial whose process died has not recorded it itself. One that another process is running is not touched.
         files = self.directory.trial_directory(trial)
         if not files.is_claimed():
             with self.stopping_when_full():

@@ -234,7 +234,8 @@ class CopyOwner:
             if deadline is None:
                 deadline = _clock() + GONE_AFTER_S
                 _log.warning(
-                    "storage %s: last run by %s; waiting up to %.0f s to see whether it still runs it",
+                    "the run in storage %s was last run by %s; waiting up to %.0f s to see whether that process is "
+                    "still running it",
                     self.uri,
                     living[0],
                     GONE_AFTER_S,
@@ -245,7 +246,7 @@ class CopyOwner:
             now = self._newest()
             for name, data in now.items():
                 if seen.get(name) != data and not (record := _parsed(data)).is_gone:
-                    raise UsageError(f"storage {self.uri}: already being run by {record}")
+                    raise UsageError(f"the run in storage {self.uri} is already being run by {record}")
             seen = now
         return seen
 

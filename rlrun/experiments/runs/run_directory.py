@@ -291,7 +291,7 @@ class RunDirectory:
 
         Raises:
             RunDamaged: Some trial.json files are damaged; the message names all of them.
-            UsageError: Another process runs the trials.
+            UsageError: Another process is running the trials.
         """
         missing, damaged = [], []
         for name in self.trial_names:
@@ -342,7 +342,8 @@ class RunDirectory:
     def settle(self) -> None:
         """Marks trials as INTERRUPTED if their process ended without recording a status.
 
-        After Ray has stopped, a trial's process may need a moment to end. A trial that another process runs is skipped.
+        After Ray has stopped, a trial's process may need a moment to end. A trial that another process is running is
+        skipped.
         """
         for trial in self.results():
             directory = self.trial_directory(trial.name)
@@ -376,7 +377,7 @@ class RunDirectory:
         """Context manager that locks the run, or the shard, for this process, until it ends, even by a kill.
 
         Raises:
-            UsageError: Another process runs it already.
+            UsageError: Another process is running it already.
             OutOfResources: The directory cannot be written.
         """
         return run_lock(self.path, self.shard)

@@ -89,7 +89,7 @@ def run_lock(run: Path, shard: Shard | None) -> Iterator[None]:
         shard: The shard; None for the whole run, which includes all shards.
 
     Raises:
-        UsageError: Another process runs the run, or this shard.
+        UsageError: Another process is running the run, or this shard.
         OutOfResources: The directory cannot be written.
     """
     with ExitStack() as locks:
@@ -105,7 +105,7 @@ def _taken(run: Path, shard: Shard | None, locks: ExitStack) -> int:
     A lock that nobody holds for long is awaited: `drivers_of` takes each lock for a moment.
 
     Raises:
-        UsageError: Another process runs the run, or this shard.
+        UsageError: Another process is running the run, or this shard.
     """
     deadline = time.monotonic() + _LOOK_S
     while True:
@@ -120,7 +120,7 @@ def _taken(run: Path, shard: Shard | None, locks: ExitStack) -> int:
                 others = [one for one in drivers_of(run) if shard is None or one.shard in (None, shard)]
                 if others or time.monotonic() >= deadline:
                     names = drivers_in_words(others or [Driver()])
-                    raise UsageError(f"{run}: already being run by {names}") from None
+                    raise UsageError(f"{run} is already being run by {names}") from None
         time.sleep(0.01)
 
 

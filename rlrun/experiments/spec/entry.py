@@ -238,7 +238,7 @@ def _env_mistakes(entry: _ParsedEntry) -> list[Mistake]:
     env = entry.env.value
     if evaluation is None or evaluation.env is not None or env is None or env.id != WITHOUT_ENV:
         return entry.env.mistakes
-    message = "needs an env to evaluate in: add evaluation.env, or env next to config"
+    message = "needs an env to evaluate in: add evaluation.env, or add env at the same level as config"
     return [*entry.env.mistakes, Mistake(("evaluation",), message)]
 
 

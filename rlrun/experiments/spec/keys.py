@@ -90,7 +90,7 @@ def in_policies(mistake: Mistake, models: Mapping[str, type[AlgorithmConfig]]) -
         whose = " or ".join(place for place in places if place)
         return replace(mistake, message=f"'{key}' is a setting of a policy; it belongs under {whose}")
     if mistake.at_key and key in ENTRY_KEYS:
-        return replace(mistake, message=f"'{key}' belongs next to config, not in it")
+        return replace(mistake, message=f"'{key}' belongs at the same level as config, not inside it")
     return mistake
 
 
@@ -112,7 +112,7 @@ def with_key_location(
     if (name or in_section) and not message.startswith("unknown key"):
         return replace(mistake, message=message.replace(" set here", f" set for {name}", 1) if name else message)
     if key in ENTRY_KEYS:
-        return replace(mistake, message=f"'{key}' belongs next to config, not in it")
+        return replace(mistake, message=f"'{key}' belongs at the same level as config, not inside it")
     if answer := _foreign(key, models, path if in_section else ""):
         return replace(mistake, message=answer)
     if holder := _first_holder(key, models, path):

@@ -70,7 +70,7 @@ class TrialLoop:
             confirm: Called before each result row and checkpoint is written.
 
         Raises:
-            UsageError: Another process runs the trial, or checkpoints exist already and `resume` is False.
+            UsageError: Another process is running the trial, or checkpoints exist already and `resume` is False.
             CheckpointError: A checkpoint cannot be used.
             CompilerMissing: The trial's updates need a compiler, this machine has none, and `eager` is False.
         """

@@ -88,13 +88,13 @@ def test_settings_that_a_population_changes_are_the_ones_shown() -> None:
 def test_what_is_stopped_says_what_it_waits_for_and_how_long_that_took_before(wording) -> None:
     alone = trial_with({}, iteration=3, time_this_iter_s=27.3)
     waiting = TrialProgress("waits", {})
-    assert run_of(waiting).stopping_text() == "stops"
+    assert run_of(waiting).stopping_text() == "will stop"
     alone.status = "RUNNING"
-    told = "saves and stops at the end of this iteration (the previous one took 27 s)"
+    told = "will save and stop at the end of this iteration (the previous one took 27 s)"
     assert run_of(alone, waiting).stopping_text() == told
     first = TrialProgress("first", {}, status="RUNNING")
     assert run_of(first).stopping_text() == wording()
-    told = "2 trials save and stop at the end of their iterations (the longest so far took 27 s)"
+    told = "2 trials will save and stop at the end of their iterations (the longest so far took 27 s)"
     assert run_of(alone, first).stopping_text() == told
     on_ray = run_of(alone, first)
     on_ray.uses_ray = True

@@ -113,8 +113,9 @@ def load_policy(trainee: Trainee, content: Content) -> None:
                 raise ValueError(f"it has a target network of {trainee.name}, but the algorithm has none")
         elif target not in content.tensors:
             raise ValueError(
-                f"it lacks the target network of {trainee.name}, which the algorithm needs; to take over only "
-                "the parameters that both have, use a stage that starts after another"
+                f"it lacks the target network of {trainee.name}, which the algorithm needs; to load only "
+                "the parameters that the checkpoint and the new network share, use a stage that starts from an earlier "
+                "stage"
             )
         else:
             trainee.learner.load_target(parameters.from_named(finite_tensors(content, target)))

@@ -97,9 +97,12 @@ def test_a_change_of_schedules_reaches_the_learner_beside_the_worker():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"asynchronous": True}, "'asynchronous' cannot be set here: the rollout workers learn in lockstep"),
-        ({"num_gpus": 1}, "'num_gpus' cannot be set here: the rollout workers learn, on CPUs"),
-        ({"num_learners": 2}, "'num_learners' cannot be set here: the rollout workers learn, on CPUs"),
+        ({"asynchronous": True}, "'asynchronous' cannot be set here: its rollout workers learn in lockstep"),
+        ({"num_gpus": 1}, "'num_gpus' cannot be set here: its rollout workers do the learning themselves, on CPUs"),
+        (
+            {"num_learners": 2},
+            "'num_learners' cannot be set here: its rollout workers do the learning themselves, on CPUs",
+        ),
         (
             {"max_worker_restarts": 1},
             ("'max_worker_restarts' cannot be set here: if a worker dies, the others cannot continue"),

@@ -189,7 +189,7 @@ def test_data_of_other_spaces_is_refused(data: str) -> None:
     ("named", "message"),
     [
         ([], "name at least one data set"),
-        ([{"path": "a", "share": 0.7}, {"path": "b", "share": 0.7}], r"must not sum to more than 1, but sum to 1\.4"),
+        ([{"path": "a", "share": 0.7}, {"path": "b", "share": 0.7}], r"must sum to at most 1; they sum to 1\.4"),
         ([{"path": "a", "share": 0.7}], r"without an env, the shares under input must sum to 1, not 0\.7"),
     ],
 )

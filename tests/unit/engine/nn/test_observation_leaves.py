@@ -89,23 +89,23 @@ def both_sides(tree, observations):
         (
             Box(0, 24, (7,), np.uint8),
             {"encode_as": "embedding"},
-            "7, a learned vector of 8 numbers for each of 25 values (0 to 24)",
+            "7, a learned vector of 8 features for each of 25 values (0 to 24)",
         ),
         (
             Box(-1, 1, (5, 3)),
             {"encode_as": "entities"},
-            "entities 5x3, unscaled, attention over all of them, 64 numbers",
+            "entities 5x3, unscaled, attention over all of them, giving 64 features",
         ),
         (
             Box(0, 9, (5, 3), np.int8),
             {"encode_as": "entities", "pooling": "mean"},
-            "entities 5x3, scaled by 1/9, mean over all of them, 64 numbers",
+            "entities 5x3, scaled by 1/9, mean over all of them, giving 64 features",
         ),
         (Discrete(5, start=2), None, "one-hot of 5 values"),
         (
             Discrete(5, start=2),
             {"encode_as": "embedding"},
-            "1, a learned vector of 8 numbers for each of 5 values (2 to 6)",
+            "1, a learned vector of 8 features for each of 5 values (2 to 6)",
         ),
         (MultiDiscrete([[3, 4], [3, 4]]), None, "2x2, one-hot of 14 values in total"),
         (MultiDiscrete([2, 3]), None, "one-hot of 2, 3 values"),

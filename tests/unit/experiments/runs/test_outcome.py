@@ -42,7 +42,9 @@ def test_a_run_of_complete_trials_has_not_failed() -> None:
 
 def test_a_run_fails_with_what_its_trials_say_and_how_to_go_on_with_those_that_are_left(wording) -> None:
     trials = [trial("000", "TERMINATED"), trial("001", "ERROR", "it burns"), trial("002", "KILLED")]
-    failure = failure_of([*trials, trial("003", "RUNNING")], {RUN / "003": TrainingFailed("another process runs it")})
+    failure = failure_of(
+        [*trials, trial("003", "RUNNING")], {RUN / "003": TrainingFailed("another process is running it")}
+    )
     assert str(failure) == wording("/runs/pole", "001", "003")
 
 

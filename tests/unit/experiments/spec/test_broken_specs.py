@@ -396,7 +396,7 @@ ENTRIES = [
         env("{id: CartPole-v1, backend: vector, wrappers: [NormalizeReward]}"),
         [
             (
-                "spec.yaml:3:8: try.env: wrappers apply only to single environments, not to backend: "
+                "spec.yaml:3:8: try.env: wrappers apply only to single environments, not with backend: "
                 "vector; use backend: loop or auto"
             )
         ],
@@ -642,7 +642,7 @@ CONFIGS = [
     Case(
         "entry key in config",
         config("seeds: 3"),
-        ["spec.yaml:6:5: try.config.seeds: 'seeds' belongs next to config, not in it"],
+        ["spec.yaml:6:5: try.config.seeds: 'seeds' belongs at the same level as config, not inside it"],
     ),
     Case(
         "model key in config",
@@ -1068,14 +1068,17 @@ def test_keys_of_hooks_logging_and_exploration_elsewhere_get_an_answer(folder: P
     (folder / "spec.yaml").write_text(entry("\n  ".join([*keys, "config: {exploration_enabled: true}"])))
     told = [line.partition(" ")[2] for line in validate("spec.yaml").stderr.splitlines()]
     answers = [
-        "try.callbacks: unknown setting 'callbacks'; rlrun calls it `hooks`, next to config (a list of classes",
-        "try.wandb: unknown setting 'wandb'; rlrun calls it `loggers`, next to config (a list of services",
+        (
+            "try.callbacks: unknown setting 'callbacks'; rlrun calls it `hooks`, at the same level as config "
+            "(a list of classes"
+        ),
+        "try.wandb: unknown setting 'wandb'; rlrun calls it `loggers`, at the same level as config (a list of services",
         (
             "try.tensorboard_log: unknown setting 'tensorboard_log'; rlrun has no counterpart: each trial writes "
             "TensorBoard"
         ),
         "try.verbose: unknown setting 'verbose'; rlrun has no counterpart: `rlrun train --quiet` and `--progress`",
-        "try.steps: unknown setting 'steps'; rlrun calls it `stop.env_steps`, next to config",
+        "try.steps: unknown setting 'steps'; rlrun calls it `stop.env_steps`, at the same level as config",
         "try.config.exploration_enabled: unknown setting 'exploration_enabled'; rlrun has no counterpart: set `config",
     ]
     assert len(told) == len(answers)

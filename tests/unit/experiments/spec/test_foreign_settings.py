@@ -101,15 +101,15 @@ def test_there_are_about_eighty_and_none_is_a_name_that_every_algorithm_has() ->
         (
             "ppo",
             "max_epoch",
-            "rlrun calls it `stop.env_steps`, next to config (the number of epochs times the env steps per epoch",
+            "rlrun calls it `stop.env_steps`, at the same level as config (the number of epochs",
         ),
         ("ppo", "frame_stack", "rlrun calls it 'model.views.obs'"),
         ("ppo", "device", "rlrun calls it 'num_gpus'"),
         ("ppo", "policy", "rlrun calls it 'model'"),
-        ("ppo", "test_num", "rlrun calls it `evaluation.episodes`, next to config"),
+        ("ppo", "test_num", "rlrun calls it `evaluation.episodes`, at the same level as config"),
         ("ppo", "conv_filters", "rlrun calls it 'model.conv'"),
-        ("ppo", "env_id", "rlrun calls it `env`, next to config"),
-        ("ppo", "run", "rlrun calls it `algorithm`, next to config"),
+        ("ppo", "env_id", "rlrun calls it `env`, at the same level as config"),
+        ("ppo", "run", "rlrun calls it `algorithm`, at the same level as config"),
         ("pg", "advantage_normalization", "rlrun calls it 'standardize_advantages'"),
         ("dqn", "final_epsilon", "rlrun calls it 'epsilon'"),
         ("dqn", "sample_batch_size", "rlrun calls it 'rollout_fragment_length'"),
@@ -128,7 +128,7 @@ def test_there_are_about_eighty_and_none_is_a_name_that_every_algorithm_has() ->
         ("ppo", "ent_coef", "rlrun calls it 'entropy_coeff'"),
         ("ppo", "sde_sample_freq", "rlrun calls it 'model.sde_sample_freq'"),
         ("ppo", "log_std_init", "rlrun calls it 'model.log_std_init'"),
-        ("ppo", "total_timesteps", "rlrun calls it `stop.env_steps`, next to config"),
+        ("ppo", "total_timesteps", "rlrun calls it `stop.env_steps`, at the same level as config"),
     ],
 )
 def test_a_foreign_key_is_answered_for_the_algorithm_that_it_was_written_for(
@@ -262,8 +262,8 @@ def test_an_algorithm_is_known_in_any_case(written: str, known: str) -> None:
         (
             "explore",
             (
-                "unknown setting 'explore'; rlrun calls it `evaluation.actions`, next to config (sampled for true, "
-                "greedy for false)"
+                "unknown setting 'explore'; rlrun calls it `evaluation.actions`, at the same level as config (sampled "
+                "for true, greedy for false)"
             ),
         ),
     ],

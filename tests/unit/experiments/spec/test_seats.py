@@ -142,8 +142,8 @@ def test_scripted_opponents_are_code_that_a_trial_asks_leave_for(wording) -> Non
             "seats: {s: {plays_against: main, scripted: {'x:Y': 0.8}}}",
             [
                 (
-                    "7:14: seats.s: self_play_share and the shares of other opponents must not sum to more than 1, "
-                    "but sum to 1.3"
+                    "7:14: seats.s: self_play_share and the shares of other opponents must sum to at most 1; "
+                    "they sum to 1.3"
                 )
             ],
         ),

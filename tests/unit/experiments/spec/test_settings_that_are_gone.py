@@ -25,8 +25,8 @@ REFUSED = [
     ("async_dqn", "normalize_observations: true", "workers learn from unnormalized observations"),
     ("async_dqn", "train_batch_size: 8", "each fragment yields one gradient; set rollout_fragment_length"),
     ("gorila", "noisy: true", "workers compute gradients without parameter noise"),
-    ("ddppo", "num_learners: 2", "the rollout workers learn, on CPUs"),
-    ("ddppo", "asynchronous: true", "the rollout workers learn in lockstep"),
+    ("ddppo", "num_learners: 2", "its rollout workers do the learning themselves, on CPUs"),
+    ("ddppo", "asynchronous: true", "its rollout workers learn in lockstep"),
     ("impala", "seq_len: 8", "gradients flow through whole fragments; set rollout_fragment_length"),
     ("ddppo", "max_worker_restarts: 3", "if a worker dies, the others cannot continue"),
 ]

@@ -167,7 +167,7 @@ def test_a_worker_killed_from_outside_does_not_end_the_run(make_set: MakeSet, tm
 def test_a_worker_that_keeps_dying_ends_the_run_once_its_restarts_are_used_up(make_set: MakeSet) -> None:
     workers = make_set(1, restarts=2, acts={(1, 0): "always die"})
     began = time.monotonic()
-    with pytest.raises(TrainingFailed, match=r"worker 1 died .*, and max_worker_restarts (2) is exhausted"):
+    with pytest.raises(TrainingFailed, match=r"worker 1 died .*, and max_worker_restarts \(2\) is exhausted"):
         policy_workers(workers).rollouts().take(1)
     assert workers.worker_restarts == 2
     assert time.monotonic() - began > 1.0  # it was given time before the second restart

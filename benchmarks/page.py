@@ -116,7 +116,7 @@ def comparisons(name: str, pair: Pair, found: Measurement) -> Iterator[Compariso
         # What is measured with an empty cache is measured once.
         repeated = {side: runs for side, runs in sides.items() if len(runs) >= LEAST_REPEATS}
         if not repeated:
-            raise SystemExit(f"{name}: fewer than {LEAST_REPEATS} repetitions, which are no measurement")
+            raise SystemExit(f"{name} was repeated fewer than {LEAST_REPEATS} times, which is not enough")
         ours = {side: runs for side, runs in repeated.items() if side.startswith("rlrun")}
         for peer, theirs in repeated.items():
             if peer not in ours and peer != FLOOR.name:

@@ -34,7 +34,7 @@ def with_rlrun_keys(document: Document, tell: Callable[[str], None]) -> Document
     refuse_changes(document, translation)
     tell(f"{document.file}: {translation.summary()}; `rlrun translate {document.file}` shows the result")
     for remark in translation.data_remarks():
-        tell(f"{document.file}: {remark.key} is {remark.text}")
+        tell(f"{document.file}: {remark.key}: {remark.text}")
     return document_of(document, translation)
 
 

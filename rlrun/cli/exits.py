@@ -152,7 +152,7 @@ def require_complete(run: Path, damages: Sequence[str]) -> None:
         RunDamaged: If `damages`, a list of messages, is not empty.
     """
     if damages:
-        raise RunDamaged(f"{run}: {counted(len(damages), 'file')} damaged")
+        raise RunDamaged(f"{run}: {counted(len(damages), 'file')} {'is' if len(damages) == 1 else 'are'} damaged")
 
 
 def _silence_stdout() -> None:

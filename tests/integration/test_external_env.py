@@ -315,7 +315,7 @@ def test_the_warehouse_trains_is_evaluated_by_its_clients_and_resumes_without_a_
     assert (refused.exit_code, refused.output) == (2, wording("env.external"))
     resumed = rlrun("resume", "warehouse", "--extend", "iteration=2", "--executor", "local")
     assert resumed.exit_code == 0, resumed.output
-    assert "1 envs could not be restored and start a new episode" in " ".join(resumed.output.split())
+    assert "1 of the envs could not be restored and had to start a new episode" in " ".join(resumed.output.split())
     for client in clients:
         client.close()
     trains.join()

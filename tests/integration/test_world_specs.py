@@ -161,7 +161,7 @@ def test_commands_read_a_league(league_run: tuple[list[Row], Path, Path], tmp_pa
     path = tmp_path / "league.yaml"
     path.write_text(json.dumps({"league": {**ENTRY, **LEAGUE}}))
     code, text = command("plan", "-f", str(path))
-    assert (code, wording("0.5") in text.splitlines()) == (0, True)
+    assert (code, wording("50%") in text.splitlines()) == (0, True)
     assert command("validate", "--env", str(path))[0] == 0
 
 

@@ -105,7 +105,7 @@ class Reloader:
         self._metrics.failed_reloads += 1
         self._metrics.is_reload_failing = True
         reason = str(error) if isinstance(error, RlrunError) else f"{type(error).__name__}: {error}"
-        complaint = f"still serving {before.checkpoint}; will try again: {reason}"
+        complaint = f"still serving {before.checkpoint}, because reloading failed: {reason}; will try again"
         if complaint != self._complaint:
             self._complaint = complaint
             self._say(complaint)

@@ -135,7 +135,7 @@ def stage_checkpoint(directory: Path, content: Content, spec: str) -> StagedChec
         if not is_file_name(name):
             raise ValueError(f"{name!r} is not a valid file name in a checkpoint")
     if len({name.casefold() for name in names}) < len(names):  # some file systems ignore case
-        raise ValueError(f"names that differ only in case: {sorted(names)}")
+        raise ValueError(f"file names in a checkpoint must not differ only in case: {sorted(names)}")
     tensors = [array for named in content.tensors.values() for array in named.values()]
     size = sum(map(len, texts.values())) + sum(array.nbytes for array in (*arrays, *tensors))
 

@@ -151,7 +151,9 @@ class OpenEpisodes:
         for name, number in (("valid", True), *((name, UNKNOWN) for name in CARRIED)):
             given.setdefault(name, np.full((length, slots), number, self._forms[name].dtype))
         if given.keys() != self._forms.keys():
-            raise ValueError(f"rows have the columns {', '.join(given)}, but the data set has {', '.join(self._forms)}")
+            raise ValueError(
+                f"the rows have the columns {', '.join(given)}, but the data set has {', '.join(self._forms)}"
+            )
         columns = {}
         for name, form in self._forms.items():
             column, expected = given[name], (length + (name in self._observed), slots, *form.shape)

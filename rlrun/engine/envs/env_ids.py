@@ -79,7 +79,7 @@ def factory_of(config: EnvConfig, what: str = "env factory") -> Callable[..., An
         )
     factory = load_object(config.id, what)
     if not callable(factory):
-        raise UsageError(f"the {what} '{config.id}' must be callable, got a {type(factory).__name__}")
+        raise UsageError(f"the {what} '{config.id}' must be callable, but its type is {type(factory).__name__}")
     return factory  # type: ignore[no-any-return]
 
 

@@ -207,8 +207,8 @@ def _not_an_env(found: Any, factory: str) -> str:
     if "gym" in packages:
         return "but it returned an env of the old gym package: derive it from gymnasium.Env"
     if "pettingzoo" in packages or "rlrun.engine.worlds.world" in bases:
-        return f"but it returned a multi-agent world, a {type(found).__name__}: write env: {{world: {factory}}}"
-    return f"but it returned a {type(found).__name__}"
+        return f"but it returned a multi-agent world of type {type(found).__name__}: write env: {{world: {factory}}}"
+    return f"but it returned an object of type {type(found).__name__}"
 
 
 def _check_model_file(spec: EnvSpec, kwargs: Mapping[str, Any]) -> None:

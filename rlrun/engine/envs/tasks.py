@@ -279,8 +279,8 @@ class TaskEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is no
         seen = self._space() if self._shows_task else spaces[0]
         if seen != shown or spaces[1] != self.action_space:
             raise ValueError(
-                f"with {dict(kwargs)} the env changes its spaces to {seen}, {spaces[1]} from {shown}, "
-                f"{self.action_space}; all tasks must have the same spaces"
+                f"with {dict(kwargs)}, the env has the observation space {seen} and the action space {spaces[1]}, but "
+                f"before it had {shown} and {self.action_space}; all tasks must have the same spaces"
             )
 
     def _shown(self, observation: Any) -> Any:

@@ -64,7 +64,7 @@ class SeatSettings(ConfigModel):
             *((share, path) for path, share in (self.scripted | self.checkpoints).items()),
             (self.pool_share, f"past selves of {selves} ({self.matchmaking})"),
         ]
-        shown = ", ".join(f"{share:.3g} {who}" for share, who in opponents if share > 1e-9)
+        shown = ", ".join(f"{100 * share:.3g}% {who}" for share, who in opponents if share > 1e-9)
         return f"{self.plays_against} plays against {shown}"
 
     @property

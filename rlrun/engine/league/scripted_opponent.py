@@ -50,7 +50,7 @@ class ScriptedOpponent:
         name, settings = _read(path)
         found = load_object(BUILT_IN.get(name, name), "scripted opponent")
         if not callable(found):
-            raise UsageError(f"scripted opponent '{path}' must be callable, got a {type(found).__name__}")
+            raise UsageError(f"scripted opponent '{path}' must be callable, but its type is {type(found).__name__}")
         self._path = path
         self._make: Callable[[int], Callable[[Any], Any]] = lambda seed: found
         if isinstance(found, type):

@@ -36,9 +36,9 @@ def _selected(tree: ObservationTree, keys: tuple[str, ...] | None, setting: str)
             return {**tree, view: _selected(tree[view], keys, setting)}
     parts = [key for key in tree if key != ACTION_MASK] if isinstance(tree, dict) else []
     if unknown := [key for key in keys if key not in parts]:
-        told = ", ".join(map(repr, parts)) or "none, because it is not a Dict"
+        told = f"its parts are {', '.join(map(repr, parts))}" if parts else "it has no parts, because it is not a Dict"
         near = did_you_mean(unknown[0], parts)
-        raise UsageError(f"model.{setting}: the observation has no part {unknown[0]!r}; its parts are {told}{near}")
+        raise UsageError(f"model.{setting}: the observation has no part {unknown[0]!r}; {told}{near}")
     # A set of entities needs the mask of those that are there.
     needed = {ACTION_MASK, *keys, *(leaf.mask for key in keys for leaf in leaves(tree[key]))}
     return {key: part for key, part in tree.items() if key in needed}

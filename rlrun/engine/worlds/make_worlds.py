@@ -295,8 +295,8 @@ def _not_a_world(world_id: str, made: Any) -> str:
     if made is None:
         return "but it returned None: is a return statement missing?"
     if isinstance(made, gymnasium.Env):
-        return f"but it returned a single-agent env, a {type(made).__name__}: write env: {world_id}"
-    return f"but it returned a {type(made).__name__}"
+        return f"but it returned a single-agent env of type {type(made).__name__}: write env: {world_id}"
+    return f"but it returned an object of type {type(made).__name__}"
 
 
 def _wrapped(world: World, wrapper: WrapperConfig, world_id: str) -> World:
@@ -308,7 +308,7 @@ def _wrapped(world: World, wrapper: WrapperConfig, world_id: str) -> World:
         ) from error
     if not isinstance(wrapped, World):
         raise EnvironmentUnusable(
-            f"wrapper {wrapper.id} must return a World, but it returned a {type(wrapped).__name__}"
+            f"wrapper {wrapper.id} must return a World, but it returned an object of type {type(wrapped).__name__}"
         )
     return wrapped
 

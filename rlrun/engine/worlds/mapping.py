@@ -123,5 +123,5 @@ class PolicyMapping:
 def _loaded(path: str) -> Callable[[str, int], str]:
     function = load_object(path, "mapping function")
     if not callable(function):
-        raise UsageError(f"the mapping function '{path}' must be callable, got a {type(function).__name__}")
+        raise UsageError(f"the mapping function '{path}' must be callable, but its type is {type(function).__name__}")
     return function  # type: ignore[no-any-return]

@@ -133,6 +133,6 @@ def silence_refusal(living: Iterable[str], acting: Container[str]) -> Refusal:
 def taken_slots(policy: str, per_world: int) -> str:
     """Returns the error message for an agent that appears when all slots of its policy in the world are occupied."""
     return (
-        f"all {per_world} slots of policy {policy} in each world are in use. Raise policies.{policy}.slots to "
-        "the number of agents that live at once plus those that have just ended"
+        f"policy {policy} has no free slot: all its slots in each world ({per_world}) are in use. Raise "
+        f"policies.{policy}.slots to the number of agents that live at once plus those that have just ended"
     )

@@ -267,7 +267,7 @@ class Team(WrappedWorld):
         if world.clock != "parallel":
             raise EnvironmentUnusable("Team needs a world in which all agents act simultaneously")
         if unknown := sorted(set(members) - set(world.possible_agents)):
-            raise EnvironmentUnusable(f"Team {name}: {', '.join(unknown)} are not among the world's possible agents")
+            raise EnvironmentUnusable(f"Team {name}: not among the world's possible agents: {', '.join(unknown)}")
         self.possible_agents = [*(agent for agent in world.possible_agents if agent not in members), name]
         spaces = [world.spaces(member) for member in members]
         self._spaces = Spaces(Tuple([own for own, _ in spaces]), Tuple([own for _, own in spaces]))
@@ -323,8 +323,8 @@ class Team(WrappedWorld):
         given = {float(rewards.get(member, 0.0)) for member in acted}
         if len(given) > 1:
             raise ValueError(
-                f"team {self._name}: its members received different rewards {sorted(given)}, but without "
-                "reward: sum all must be the same. Set reward: sum"
+                f"team {self._name}: its members received different rewards, {sorted(given)}: set reward: sum, or give "
+                "all members the same reward"
             )
         return given.pop()
 

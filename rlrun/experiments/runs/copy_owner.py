@@ -324,8 +324,9 @@ class CopyOwner:
         except (OSError, RunDamaged):
             owner = "another process"
         return RunTakenOver(
-            f"storage {self.uri}: taken over by {owner} (generation {_generation(name)}; this process had generation "
-            f"{self._record.generation}). Nothing more is copied there; {self._run or 'the fetched run'} stays as it is"
+            f"the run in storage {self.uri} was taken over by {owner} (generation {_generation(name)}; this process "
+            f"had generation {self._record.generation}). Nothing more is copied there; "
+            f"{self._run or 'the fetched run'} stays as it is"
         )
 
     def _newest(self) -> dict[str, bytes]:

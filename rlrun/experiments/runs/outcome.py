@@ -34,7 +34,7 @@ def failure_of(trials: Sequence[TrialResult], errors: Mapping[Path, Exception] |
         left = [trial for trial in trials if trial.directory.parent == run and not is_over(trial.status)]
         if left:
             named = ", ".join(f"{trial.name} ({trial.status.lower()})" for trial in left)
-            texts.append(f"not complete: {named}; continue with: {resume_command(run)}")
+            texts.append(f"incomplete trials: {named}; continue with: {resume_command(run)}")
     return TrainingFailed("\n\n".join(texts)) if texts else None
 
 

@@ -221,9 +221,11 @@ def _repair(
 def _missing(file: Path, lost: str, taken: Sequence[int]) -> Iterator[str]:
     """Yields a sentence on rows that are lost, and one on rows restored from checkpoints."""
     if lost:
-        yield f"{file}: the rows of iterations {lost} are missing and not in any checkpoint"
+        which = f"row of iteration {lost} is" if lost.isdigit() else f"rows of iterations {lost} are"
+        yield f"{file}: the {which} missing and not in any checkpoint"
     if taken:
-        yield f"{file}: the rows of iterations {_ranges(taken)} were missing and restored from checkpoints"
+        which = f"row of iteration {taken[0]} was" if len(taken) == 1 else f"rows of iterations {_ranges(taken)} were"
+        yield f"{file}: the {which} missing and restored from checkpoints"
 
 
 def _is_altered(file: Path, record: TrialRecord) -> bool:

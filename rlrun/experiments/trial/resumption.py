@@ -72,13 +72,15 @@ class Resumption:
             return "\n".join(["no checkpoint was found: restarting from the beginning", *crash, *self.damage])
         reasons = []
         if self.env_slots_restarted:
-            reasons.append(f"{self.env_slots_restarted} envs could not be restored and start a new episode")
+            reasons.append(
+                f"{self.env_slots_restarted} of the envs could not be restored and had to start a new episode"
+            )
         if self.other_executor:
             reasons.append("updates are computed differently than before")
         if self.other_kernels:
             reasons.append("the update kernels, the processor or its BLAS have changed")
         reasons += self.unsaved
-        inexact = f"; not exactly, because {' and '.join(reasons)}" if reasons else ""
+        inexact = f"; not exactly, because {'; '.join(reasons)}" if reasons else ""
         skipped = [f"skipped {checkpoint.reason}" for checkpoint in self.skipped]
         return "\n".join(
             [

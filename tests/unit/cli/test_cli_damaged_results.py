@@ -62,9 +62,9 @@ def rlrun(run: RunDirectory, command: str, *words: str) -> Result:
             set_a_return,
             ":3: ignoring episode_return_mean 9999, which exceeds 5, the best value in trial.json",
         ),
-        (remove_a_row, ": the rows of iterations 3 are missing and not in any checkpoint"),
-        (remove_the_last_row, ": the rows of iterations 5 are missing and not in any checkpoint"),
-        (put_garbage, ": the rows of iterations 5 are missing and not in any checkpoint"),
+        (remove_a_row, ": the row of iteration 3 is missing and not in any checkpoint"),
+        (remove_the_last_row, ": the row of iteration 5 is missing and not in any checkpoint"),
+        (put_garbage, ": the row of iteration 5 is missing and not in any checkpoint"),
         (list.clear, ": the rows of iterations 1 to 5 are missing and not in any checkpoint"),
     ],
 )

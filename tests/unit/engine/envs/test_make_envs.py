@@ -185,7 +185,7 @@ def test_an_env_that_left_gymnasium_is_answered_with_its_heir(wording) -> None:
             {"id": "rlrun.toys:ConstantReward", "backend": "vector"},
             "has no native vector env with these arguments: use backend: loop or auto",
         ),
-        ({"id": "rlrun.toys:__name__"}, "must be callable, got a str"),
+        ({"id": "rlrun.toys:__name__"}, "must be callable, but its type is str"),
     ],
 )
 def test_wrong_names_and_arguments_are_named(config: Any, said: str) -> None:
@@ -264,7 +264,7 @@ def test_a_factorys_env_gets_the_configs_time_limit() -> None:
     ("text", "said"),
     [
         ("def make(): gymnasium.make('CartPole-v1')", "returned None: is a return statement missing?"),
-        ("def make(): return 3", "must return a gymnasium.Env, but it returned a int"),
+        ("def make(): return 3", "must return a gymnasium.Env, but it returned an object of type int"),
         ("class make(gymnasium.Env): action_space = Discrete(2)", "its observation_space is not set"),
         ("class make(gymnasium.Env): observation_space = Discrete(2)", "its action_space is not set"),
         (

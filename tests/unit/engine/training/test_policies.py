@@ -106,4 +106,4 @@ def test_policies_say_in_words_whose_agents_are_whose_and_who_plays_whom(wording
         mapping="rlrun.plugin:alternate",
         seats={"seat": seat, "mirror": SeatSettings(plays_against="b", self_play_share=1.0)},
     )
-    assert league.described() == wording("rlrun.plugin:alternate", "rlrun.toys:RandomLegal", "0.5")
+    assert league.described() == wording("rlrun.plugin:alternate", "rlrun.toys:RandomLegal", "50%")

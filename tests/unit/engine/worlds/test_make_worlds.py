@@ -112,7 +112,7 @@ def test_wrappers_go_around_the_world() -> None:
     ("data", "error", "said"),
     [
         ({"world": "meadows:Medow"}, UsageError, "has no 'Medow'; did you mean 'Meadow'?"),
-        ({"world": "meadows:number"}, UsageError, "must be callable, got a int"),
+        ({"world": "meadows:number"}, UsageError, "must be callable, but its type is int"),
         ({"world": "Meadow-v0"}, UsageError, "' is not an import path; write it as package.module:Name"),
         ({"world": "meadows:Meadow", "kwargs": {"hunter": 3}}, UsageError, "did you mean 'hunters'?"),
         ({"world": "raises:make"}, UserCodeError, "ZeroDivisionError"),
@@ -153,7 +153,7 @@ def test_what_names_no_world_is_told_before_one_is_built(
 @pytest.mark.parametrize(
     ("world", "said"),
     [
-        ("meadows:alone", "it returned a single-agent env, a TimeLimit: write env: meadows:alone"),
+        ("meadows:alone", "it returned a single-agent env of type TimeLimit: write env: meadows:alone"),
         ("meadows:nothing", "it returned None: is a return statement missing?"),
     ],
 )

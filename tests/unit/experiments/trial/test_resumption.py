@@ -12,7 +12,7 @@ from rlrun.experiments.trial.resumption import Resumption
     [
         ({"other_executor": True}, "updates are computed differently than before"),
         ({"other_kernels": True}, "the update kernels, the processor or its BLAS have changed"),
-        ({"env_slots_restarted": 2}, "2 envs could not be restored and start a new episode"),
+        ({"env_slots_restarted": 2}, "2 of the envs could not be restored and had to start a new episode"),
     ],
 )
 def test_a_resume_that_is_not_exact_names_the_reason(what: dict[str, int], reason: str, wording) -> None:

@@ -163,7 +163,7 @@ def _status_named(text: str) -> str:
     known = [status.lower() for status in get_args(Status)]
     if text.lower() not in known:
         near = did_you_mean(text.lower(), known)
-        raise UsageError(f"--status {text}: unknown status, must be one of: {', '.join(known)}{near}")
+        raise UsageError(f"--status {text}: unknown status; must be one of: {', '.join(known)}{near}")
     return text.upper()
 
 

@@ -178,7 +178,7 @@ def _with_keys(data: dict[str, Any], *keys: str) -> dict[str, Any]:
     for key in data:
         if key not in keys:
             raise HTTPException(
-                400, f"unknown key {key!r:.80}, must be one of: {', '.join(keys)}{did_you_mean(key, keys)}"
+                400, f"unknown key {key!r:.80}; must be one of: {', '.join(keys)}{did_you_mean(key, keys)}"
             )
     return data
 

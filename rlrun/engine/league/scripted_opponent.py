@@ -141,7 +141,7 @@ def _read(path: str) -> tuple[str, dict[str, Any]]:
     name = path if written is None else written["name"].strip()
     if ":" not in name and name not in BUILT_IN:
         raise UsageError(
-            f"unknown scripted opponent '{path}', must be one of: {', '.join(BUILT_IN)}, or "
+            f"unknown scripted opponent '{path}'; must be one of: {', '.join(BUILT_IN)}, or "
             f"package.module:Name{did_you_mean(name, BUILT_IN)}"
         )
     try:

@@ -60,7 +60,7 @@ def sampler_of(config: ReplayConfig) -> tuple[type[RowSampler], Mapping[str, Any
     found = load_object(path, "sampler")
     if not (isinstance(found, type) and issubclass(found, RowSampler)):
         raise UsageError(f"'{path}' is not a RowSampler: derive it from rlrun.plugin.RowSampler")
-    if missing := ", ".join(sorted(found.__abstractmethods__)):
+    if missing := " and ".join(sorted(found.__abstractmethods__)):
         raise UsageError(
             f"the sampler '{path}' does not define {missing}; a sampler defines all abstract methods of RowSampler"
         )

@@ -562,7 +562,7 @@ class Experiment(RunSettings, Learning):
         if first >= evaluated:
             return ""
         return (
-            f"the scheduler may stop trials at {first:,.0f} {scheduler.time_attr}, before their first evaluation at "
+            f"the scheduler may stop trials at {scheduler.time_attr} {first:,.0f}, before their first evaluation at "
             f"{evaluated:,}: lower evaluation.every, or raise grace_period"
         )
 

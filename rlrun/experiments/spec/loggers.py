@@ -65,7 +65,7 @@ def make_logger(path: str, settings: Mapping[str, Any]) -> TrialLogger:
     found = load_object(path, "logger")
     if not (isinstance(found, type) and issubclass(found, TrialLogger)):
         raise UsageError(f"'{path}' is not a TrialLogger: derive it from rlrun.plugin.TrialLogger")
-    if missing := ", ".join(sorted(found.__abstractmethods__)):
+    if missing := " and ".join(sorted(found.__abstractmethods__)):
         raise UsageError(
             f"the logger '{path}' does not define {missing}; a logger defines all methods of rlrun.plugin.TrialLogger"
         )

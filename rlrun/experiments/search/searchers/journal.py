@@ -176,7 +176,7 @@ class JournaledSearcher:
         head, *events = lines
         if differing := [name for name in {**head, **self._head} if head.get(name) != self._head.get(name)]:
             raise UsageError(
-                f"{self._path}: was recorded by a search with a different {', '.join(differing)}; start a new run"
+                f"{self._path}: was recorded by a search with a different {' and '.join(differing)}; start a new run"
             )
         last = max((place for place, event in enumerate(events) if "suggest" in event), default=-1)
         history = self.history

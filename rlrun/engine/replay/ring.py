@@ -112,10 +112,9 @@ class ReplayRing:
         least = length + self.n_step + 2 + self._reach
         if least > self.rows:
             raise UsageError(
-                f"a replay buffer of {self.capacity:,} steps has {self.rows} rows per env, but a fragment "
-                f"of {length} steps needs {least} rows, because it is stored with the neighboring steps that n-step "
-                "returns and frame stacks read: set replay.capacity to at least "
-                f"{least * self.num_workers * self.num_slots:,}"
+                f"a replay buffer of {self.capacity:,} steps has {self.rows} rows per env, but a fragment of {length} "
+                f"steps with the neighbors that n-step returns and frame stacks read needs {least}: set "
+                f"replay.capacity to at least {least * self.num_workers * self.num_slots:,}"
             )
         cursor = self.streams.shared(worker)
         if cursor is not None:

@@ -79,7 +79,7 @@ class Deaf(TrialLogger):
         ("nowhere:Logger", {}, "nowhere"),
         (f"{__name__}:Nothing", {}, "Nothing"),
         ("pathlib:Path", {}, "rlrun.plugin.TrialLogger"),
-        (f"{__name__}:Deaf", {"path": "x"}, "finish, log"),
+        (f"{__name__}:Deaf", {"path": "x"}, "finish and log"),
     ],
     ids=["module", "name", "class", "method"],
 )

@@ -99,9 +99,10 @@ def test_on_another_thread_it_is_told_and_waited_for(
 
     thread = threading.Thread(target=step)
     thread.start()
-    while "env x: making it has taken 0 s; it is in" not in err:
+    while "env x: making it has taken" not in err and thread.is_alive():
         err += capfd.readouterr().err
         time.sleep(0.01)
+    assert "env x: making it has taken 0 s; it is currently in" in err
     goes_on.set()
     thread.join(60)
     assert not thread.is_alive()

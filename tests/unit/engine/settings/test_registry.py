@@ -52,8 +52,8 @@ def test_a_wrong_module_gets_the_nearest(lab: Path, wording) -> None:
 
 def test_a_wrong_module_gets_no_name_of_the_standard_library(lab: Path, wording) -> None:
     with pytest.raises(UsageError) as caught:
-        load_object("my_lib:X", "algorithm")
-    assert str(caught.value) == wording("my_lib.py")
+        load_object("quokka:X", "algorithm")
+    assert str(caught.value) == wording("quokka.py")
 
 
 def test_a_wrong_module_in_a_package_gets_the_nearest(lab: Path, wording) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import rlrun
 from rlrun.engine.messages.errors import CheckpointError, ExitCode, SpecError, TrainingFailed, UsageError
-from rlrun.experiments.cluster.ray_session import warn_if_open_to_everyone
+from rlrun.experiments.cluster.ray_session import belongs_to_ray, warn_if_open_to_everyone
 from rlrun.experiments.launch.checks import check_envs
 from rlrun.experiments.launch.parts import LaunchedExperiment, is_left
 from rlrun.experiments.launch.run import resume, run
@@ -45,6 +45,14 @@ def test_an_unknown_public_name_is_an_attribute_error(wording) -> None:
         _ = rlrun.Trainer
 
 
+@pytest.fixture
+def without_ray() -> None:
+    """Leaves the Ray that an earlier test may have started in this process, since such a process may wait for nodes."""
+    if belongs_to_ray():
+        sys.modules["ray"].shutdown()
+
+
+@pytest.mark.usefixtures("without_ray")
 @pytest.mark.parametrize("kind", ["workers", "learners"])
 def test_a_trial_that_can_never_fit_is_refused_before_anything_is_written(tmp_path: Path, kind: str) -> None:
     spec = {**SPEC, "config": {f"num_{kind}": 2000}}
@@ -53,6 +61,7 @@ def test_a_trial_that_can_never_fit_is_refused_before_anything_is_written(tmp_pa
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.usefixtures("without_ray")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

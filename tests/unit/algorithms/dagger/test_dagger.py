@@ -170,7 +170,7 @@ def test_a_class_is_made_for_each_episode_so_that_runs_and_resumes_have_the_same
             "config.expert is missing: set it to a function or a checkpoint that supplies the expert's actions",
         ),
         (f"{HERE}:push_bach", UsageError, r"the expert '.*' does not exist: .* has no 'push_bach'; .*push_back"),
-        (f"{HERE}:give_up", TrainingFailed, "(?s)give_up raised:.*no idea"),
+        (f"{HERE}:give_up", TrainingFailed, "(?s)expert .*give_up raised:.*no idea"),
         (f"{HERE}:always_seven", TrainingFailed, r"must return an action in Discrete\(2\), got 7"),
     ],
 )

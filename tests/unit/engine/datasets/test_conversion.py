@@ -161,10 +161,10 @@ def test_a_parquet_file_of_another_program_is_a_table_with_lists(tmp_path: Path)
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--obs", "levle", "--actions", "valve"), "did you mean 'level'?"),
+        (("--obs", "levle", "--actions", "valve"), "no column 'levle', only level, valve; did you mean 'level'?"),
         (("--actions", "valve"), "no column 'obs' or 'obs[0]'"),
         (("--obs", "level", "--actions", "valve"), "no column 'rewards'"),
-        (("--spaces", "log.csv"), "log.csv has no valid"),
+        (("--spaces", "log.csv"), "log.csv has no valid spaces"),
     ],
 )
 def test_a_column_that_is_missing_is_named(
@@ -237,7 +237,7 @@ def test_packed_columns_of_rllib_are_refused_with_the_lines_that_unpack_them(tmp
     path.write_text(rllib_line() + rllib_line(obs="BCJNGGRApQAAAA=="))
     done = convert(path, tmp_path / "set")
     assert done.exit_code == 2
-    assert "line 2 has packed columns (obs)" in done.output
+    assert "line 2 has packed columns (obs). rlrun does not read them, because they contain pickles" in done.output
     assert f'JsonReader("{path}").read_all_files()' in done.output
     assert "compress_columns=[]" in done.output
     assert not (tmp_path / "set").exists()

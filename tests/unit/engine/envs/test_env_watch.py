@@ -91,7 +91,7 @@ def test_on_another_thread_it_is_told_and_waited_for(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(env_watch, "NOTICE_S", 0.0)
-    goes_on, err, notice = threading.Event(), "", "env x: making it has taken 0 s"
+    goes_on, err, notice = threading.Event(), "", "env x: making it has taken 0 s; it is currently in"
 
     def step() -> None:
         with hangs_fail_after(0.01), Watched("env x: making it"):

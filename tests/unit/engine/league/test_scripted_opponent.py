@@ -38,10 +38,10 @@ def test_a_name_that_means_nothing_is_refused(wording) -> None:
         ("minimax(deep=3)", "has no setting 'deep', only depth"),
         ("minimax(3)", r"': write settings as in minimax\(depth=5\)"),
         ("minimax(depth=print)", r"': write settings as in minimax\(depth=5\)"),
-        ("minimax(depth=3", r"'minimax\(depth=3'; must be one of: mcts, minimax"),
+        ("minimax(depth=3", r"'minimax\(depth=3'; must be one of: mcts, minimax.*; did you mean 'minimax'"),
         ("minimax(depth=-1)", "depth must not be negative"),
         ("mcts(simulations='many')", "not supported between"),
-        ("random(seed=1)", "has no setting 'seed'"),
+        ("random(seed=1)", "has no setting 'seed', and no settings at all"),
     ],
 )
 def test_settings_that_an_opponent_does_not_know_or_want_are_refused(path: str, said: str) -> None:

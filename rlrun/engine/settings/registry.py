@@ -6,9 +6,11 @@ traceback of that module. Only a missing module or name counts as a mistake in t
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import importlib.util
 import pkgutil
+import re
 import sys
 import sysconfig
 import traceback
@@ -247,8 +249,35 @@ def _algorithm_path(name: str) -> str:
         return _algorithm_path(known)
     if (other := _other_algorithm(name)) is not None:
         raise UsageError(f"unknown algorithm '{name}': {other.advice}")
-    near = did_you_mean(name.lower(), algorithm_names()) or "; `rlrun algorithms` lists all algorithms"
-    raise UsageError(f"unknown algorithm '{name}'{near}")
+    near = _misspelled_algorithm(name)
+    hint = f"did you mean '{near}'?" if near else "`rlrun algorithms` lists all algorithms"
+    raise UsageError(f"unknown algorithm '{name}'; {hint}")
+
+
+def _misspelled_algorithm(name: str) -> str:
+    """Installed algorithm that a name contains as a word, or that differs from it by one typing error; else "".
+
+    Names of algorithms are short: most that look alike mean unrelated methods, so a greater distance says nothing.
+
+    Examples:
+        >>> [_misspelled_algorithm(name) for name in ("poo", "dreemer", "appo_lstm", "awr")]
+        ['ppo', 'dreamer', 'appo', '']
+    """
+    name, known = name.lower(), algorithm_names()
+    words = [word for word in re.split("[-_ ]", name) if word in known]
+    typos = [other for other in known if _is_typo(name, other)]
+    return (words or difflib.get_close_matches(name, typos, n=1, cutoff=0) or [""])[0]
+
+
+def _is_typo(name: str, meant: str) -> bool:
+    """Whether one letter is missing, added, wrong, or swapped with its neighbor."""
+    if abs(len(name) - len(meant)) > 1:
+        return False
+    start = 0
+    while start < min(len(name), len(meant)) and name[start] == meant[start]:
+        start += 1
+    rest, wanted = name[start:], meant[start:]
+    return wanted[1:] == rest[1:] or wanted == rest[1:] or wanted[1:] == rest or rest[:2][::-1] + rest[2:] == wanted
 
 
 def _other_algorithm(name: str) -> OtherAlgorithm | None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy  # noqa: F401 (here, since tests that forget modules cannot import it twice)
 import pytest
+import yaml
 
 import rlrun
 from rlrun.engine.messages.errors import UsageError
@@ -114,7 +115,10 @@ def test_what_is_said_of_algorithms_of_others_is_true() -> None:
         assert name not in {known.replace("_", "") for known in algorithm_names()}
         assert other.get("is", "ppo") in algorithm_names()
         if spec := re.search(r"configs/\S+yaml", other["advice"]):
-            assert f"algorithm: {other['is']}\n" in (configs / spec[0]).read_text()
+            (algorithm,) = re.findall("^  algorithm: (.*)$", (configs / spec[0]).read_text(), re.MULTILINE)
+            assert f"'{algorithm}'" in other["advice"]
+        if settings := re.search(r"'(\w+)'[^']* config: ({.*})", other["advice"]):
+            assert yaml.safe_load(settings[2]).keys() <= algorithm_class(settings[1]).Config.model_fields.keys()
 
 
 @pytest.mark.parametrize(
@@ -127,12 +131,55 @@ def test_what_is_said_of_algorithms_of_others_is_true() -> None:
         ("RecurrentPPO", "use 'ppo' with config: {model: {core: lstm}}"),
         ("MaskablePPO", "use 'ppo', which masks actions if observations contain an action_mask"),
         ("rnd", "use 'ppo' with config: {curiosity: {kind: rnd}}"),
-        ("qwertz", "`rlrun algorithms` lists all algorithms"),
     ],
 )
 def test_an_algorithm_that_is_not_here_gets_a_way(name: str, told: str) -> None:
     with pytest.raises(UsageError, match=re.escape(f"unknown algorithm '{name}'") + "[:;] " + re.escape(told)):
         algorithm_class(name)
+
+
+ANSWERS = {
+    "policy gradients": "REINFORCE vpg PPO2 mpo V-MPO grpo rloo gspo dr_grpo cpo sac_lagrangian reppo",
+    "values": "sarsa d3qn per_dqn DRQN fqf mdqn NGU agent57 bbf",
+    "continuous actions": "d4pg TD7 bro SimBaV2 xqc flashsac fast_td3 sacd",
+    "models": "MuZero efficient_zero TD-MPC2 pets DreamerV2 mcts",
+    "data": "awr edac mopo x-ql airl iq_learn decision_transformer KTO",
+    "many agents": "happo hatrpo MAT coma qplex matd3 nfsp psro",
+    "others": "pearl neat pbt",
+}
+"""Names of algorithms that users of other libraries type, by kind."""
+
+
+@pytest.mark.parametrize("name", " ".join(ANSWERS.values()).split())
+def test_a_known_method_that_is_not_here_is_answered_by_knowledge_and_not_by_spelling(name: str) -> None:
+    with pytest.raises(UsageError, match=f"unknown algorithm '{name}': ") as raised:
+        algorithm_class(name)
+    named = set(re.findall("'([a-z0-9_]+)'", str(raised.value).partition(": ")[2]))
+    assert named <= set(algorithm_names())
+    assert named or re.search("configs/|examples/|scheduler", str(raised.value))
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("ppoo", "ppo"),
+        ("sca", "sac"),
+        ("dreemer", "dreamer"),
+        ("alphazeros", "alphazero"),
+        ("qmx", "qmix"),
+        ("appo_lstm", "appo"),
+        ("double-sac", "sac"),
+    ],
+)
+def test_one_typing_error_or_a_word_too_many_is_mended(typed: str, meant: str) -> None:
+    with pytest.raises(UsageError, match=f"unknown algorithm '{typed}'; did you mean '{meant}'"):
+        algorithm_class(typed)
+
+
+@pytest.mark.parametrize("typed", ["qwertz", "zpo2", "trddpo", "dreams", "sacred"])
+def test_a_name_that_resembles_one_by_more_than_a_typing_error_leads_to_the_list(typed: str) -> None:
+    with pytest.raises(UsageError, match=f"unknown algorithm '{typed}'; `rlrun algorithms`"):
+        algorithm_class(typed)
 
 
 def test_installed_algorithms_are_told_from_code_that_only_a_file_names() -> None:

@@ -152,11 +152,12 @@ ANSWERS = {
 
 @pytest.mark.parametrize("name", " ".join(ANSWERS.values()).split())
 def test_a_known_method_that_is_not_here_is_answered_by_knowledge_and_not_by_spelling(name: str) -> None:
-    with pytest.raises(UsageError, match=f"unknown algorithm '{name}': ") as raised:
+    with pytest.raises(UsageError) as raised:
         algorithm_class(name)
-    named = set(re.findall("'([a-z0-9_]+)'", str(raised.value).partition(": ")[2]))
+    answer = str(raised.value).partition(f"'{name}': ")[2]
+    named = set(re.findall("'([a-z0-9_]+)'", answer))
     assert named <= set(algorithm_names())
-    assert named or re.search("configs/|examples/|scheduler", str(raised.value))
+    assert named or re.search("configs/|examples/|scheduler", answer)
 
 
 @pytest.mark.parametrize(
@@ -172,14 +173,16 @@ def test_a_known_method_that_is_not_here_is_answered_by_knowledge_and_not_by_spe
     ],
 )
 def test_one_typing_error_or_a_word_too_many_is_mended(typed: str, meant: str) -> None:
-    with pytest.raises(UsageError, match=f"unknown algorithm '{typed}'; did you mean '{meant}'"):
+    with pytest.raises(UsageError) as raised:
         algorithm_class(typed)
+    assert re.findall("'(.*?)'", str(raised.value)) == [typed, meant]
 
 
 @pytest.mark.parametrize("typed", ["qwertz", "zpo2", "trddpo", "dreams", "sacred"])
 def test_a_name_that_resembles_one_by_more_than_a_typing_error_leads_to_the_list(typed: str) -> None:
-    with pytest.raises(UsageError, match=f"unknown algorithm '{typed}'; `rlrun algorithms`"):
+    with pytest.raises(UsageError) as raised:
         algorithm_class(typed)
+    assert re.findall("['`](.*?)['`]", str(raised.value)) == [typed, "rlrun algorithms"]
 
 
 def test_installed_algorithms_are_told_from_code_that_only_a_file_names() -> None:

@@ -6,7 +6,7 @@ tests; they hold the code to numbers that this script has recorded. It needs Num
     python -m venv /tmp/rliable && /tmp/rliable/bin/pip install rliable 'pandas<3'
     PYTHONPATH=. /tmp/rliable/bin/python -m scripts.check_statistics [--write tests/unit/report/rliable.json]
 
-With ``--coverage``, which needs no rliable, it measures in how many of 5,000 simulated comparisons the 95 % interval of
+With ``--coverage``, which needs no rliable, it measures in how many of 5,000 simulated comparisons the 95% interval of
 `mean_difference` holds the true difference.
 """
 

@@ -287,7 +287,7 @@ def digits_of(record: Record) -> int:
 def table(records: Sequence[Record]) -> str:
     """Lays records out, a row for each metric of an experiment."""
     rows = [
-        "| spec | must reach | IQM [95 % interval] | gate | worst seed | seeds | s each | curve | commit |",
+        "| spec | must reach | IQM [95% interval] | gate | worst seed | seeds | s each | curve | commit |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for (spec, _, _), seeds in by_metric(records).items():

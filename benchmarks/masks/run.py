@@ -5,7 +5,7 @@
 The env is `rlrun.toys:MaskedMatch`: 100 actions, of which 25 are allowed at each step. Any allowed
 actions return 0.4, the right ones 10. Both sides have the same network, learning rate, minibatches and epochs, as many
 env steps per batch, and the same budget. At each mark of the budget the likeliest actions of 100 episodes are
-evaluated. A line gives the interquartile mean over seeds and its 95 % bootstrap interval.
+evaluated. A line gives the interquartile mean over seeds and its 95% bootstrap interval.
 
 MaskablePPO gets a venv of its own under `.bench/`. Two differences are left: it standardises advantages per minibatch,
 rlrun per batch; and in rlrun a row begins each episode and holds no step, which is why its fragments are a tenth

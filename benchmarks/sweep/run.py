@@ -184,7 +184,7 @@ def controller() -> Measurement:
     found = inside({"kind": "controller", "trials": 4, "cpus": 0.5, "iterations": 30, "iteration_s": 1.0})
     print("\ntrials whose iterations take 1 s, four at a time: what comes on top, share of the iterations' own time")
     overheads = ", ".join(f"{share:.2%}" for share in found["overheads"])
-    print(f"under Tune {overheads}; the trial loop alone {found['loop_overhead']:.2%}; aim < 5 %", flush=True)
+    print(f"under Tune {overheads}; the trial loop alone {found['loop_overhead']:.2%}; aim < 5%", flush=True)
     return found
 
 

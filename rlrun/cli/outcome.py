@@ -116,8 +116,9 @@ def next_steps(trials: Sequence[TrialResult]) -> list[str]:
             target = run if len(mine) == 1 else leader.directory
             best = " --best" if leader.best_checkpoint is not None else ""
             if leader.best_score is not None:
-                by = f" by {leader.name}" if len(mine) > 1 else ""
-                lines.append(f"Best {metric_words(leader.judged_by)}: {cell_text(leader.best_score)}{by}")
+                words, value = metric_words(leader.judged_by), cell_text(leader.best_score)
+                several = f"Best trial: {leader.name} ({words} {value})"
+                lines.append(several if len(mine) > 1 else f"Best {words}: {value}")
             if differing := differing_line({trial.name: trial.last_result.get for trial in mine}):
                 lines.append(differing)
             env = " --env ID" if _lacks_env(leader) else ""

@@ -25,15 +25,18 @@ class BestConfiguration:
         metric: Metric for the comparison of trials.
         value: Mean over the seeds of each trial's best value.
         what: Description of the configuration and its number of seeds; "" in a run of one trial.
+        kind: "configuration", or "trial" in a population; "" if the run has only one.
     """
 
     metric: str
     value: float
     what: str
+    kind: str
 
     @override
     def __str__(self) -> str:
-        return f"best {metric_words(self.metric)} {cell_text(self.value)}{f' ({self.what})' if self.what else ''}"
+        text = f"{metric_words(self.metric)} {cell_text(self.value)}{f' ({self.what})' if self.what else ''}"
+        return f"best {self.kind}: {text}" if self.kind else f"best {text}"
 
 
 @dataclass
@@ -169,7 +172,9 @@ class RunProgress:
         settings = {} if group[0].group is None else group[0].params  # those of a population's member change
         words = ", ".join(f"{name}={cell_text(setting)}" for name, setting in settings.items())
         what = [words or group[0].name] if len(groups) > 1 else []
-        return BestConfiguration(group[0].judged_by, value, ", ".join([*what, *([seeds] if len(group) > 1 else [])]))
+        kind = "" if len(groups) == 1 else "trial" if group[0].group is None else "configuration"
+        text = ", ".join([*what, *([seeds] if len(group) > 1 else [])])
+        return BestConfiguration(group[0].judged_by, value, text, kind)
 
     def counts_text(self) -> str:
         """Formats the number of trials by status, such as "3 trials: 2 running, 1 pending"."""

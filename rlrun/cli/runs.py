@@ -61,10 +61,10 @@ def runs(
     yes: bool,
     runs_dir: Path,
 ) -> None:
-    """List the runs: status, trials, best value, env steps, age.
+    """List the runs: status, trials, the best trial's value, env steps, age.
 
-    The column "by" names the metric of the best value: the evaluation return if
-    the run evaluates, else the training return.
+    The column "metric" names the metric that decides which trial is best: the
+    evaluation return if the run evaluates, else the training return.
     """
     if delete is not None:
         deletion = _delete(delete, runs_dir, asks=not yes)
@@ -120,8 +120,8 @@ def _table(found: list[dict[str, Any]]) -> str:
         "run": lambda run: run["name"],
         "status": _status_text,
         "trials": lambda run: len(run["trials"]),
-        "best": lambda run: run["best"],
-        "by": lambda run: None if run["best"] is None else metric_words(run["judged_by"]),
+        "best trial": lambda run: run["best"],
+        "metric": lambda run: None if run["best"] is None else metric_words(run["judged_by"]),
         "env steps": lambda run: run["env_steps"],
         "SGD steps": lambda run: None if run["env_steps"] else run["sgd_steps"] or None,
         "last change": lambda run: f"{duration(run['age_s'])} ago",

@@ -12,7 +12,15 @@ import click
 from rlrun.cli.exits import require_complete
 from rlrun.cli.json_document import print_result
 from rlrun.cli.options import complete_runs, json_option, metric_options, runs_dir_option
-from rlrun.cli.tables import MOST_ROWS, cell_text, configurations_table, counterpart_words, left_out, listed
+from rlrun.cli.tables import (
+    MOST_ROWS,
+    cell_text,
+    configurations_table,
+    counterpart_words,
+    left_out,
+    listed,
+    metric_words,
+)
 from rlrun.cli.trial_progress import training_time
 from rlrun.report.plain_json import fields_of
 from rlrun.report.step_axis import STEP_NAMES, counted_metric
@@ -198,12 +206,11 @@ def _stops(run: RunView) -> str:
 
 def _best(best: BestTrial | None, metric: str, run: RunView) -> str:
     from rlrun.experiments.runs.outcome import shown_path
-    from rlrun.report.reading import DEFAULT_METRIC, missing_returns
+    from rlrun.report.reading import missing_returns
 
     if best is None:
         return f"no trial has a value of {metric} yet{missing_returns([run], metric)}"
-    what = "best" if metric == DEFAULT_METRIC else f"best {metric}"
-    lines = [f"{what}: {cell_text(best.value)} by {best.trial}"]
+    lines = [f"best trial: {best.trial} ({metric_words(metric)} {cell_text(best.value)})"]
     if best.checkpoint is not None:
         lines.append(f"  rlrun evaluate {shown_path(best.checkpoint)} --episodes 20")
     else:

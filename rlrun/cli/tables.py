@@ -224,9 +224,9 @@ def configurations_table(
         "status": lambda one: one.status,
         steps: lambda one: (count := getattr(one, counted)) and round(count),
         "mean": lambda one: one.mean and one.mean.value,
-        "95 % interval": lambda one: f"{cell_text(one.mean.low)} to {cell_text(one.mean.high)}" if one.mean else "-",
+        "95% interval": lambda one: f"{cell_text(one.mean.low)} to {cell_text(one.mean.high)}" if one.mean else "-",
         "IQM": lambda one: one.iqm and one.iqm.value,
-        "best": lambda one: one.best,
+        "best seed": lambda one: one.best,
         counterpart_words(metric): lambda one: one.counterpart,
     }
     rows = listed(shown, columns, ["status", steps], drops_empty=True)

@@ -48,7 +48,7 @@ class Versus:
 
 
 def _parts(own: Outcomes) -> dict[str, tuple[int, float, float]]:
-    """Number of games and exact 95 % confidence interval of the rate, for each outcome (win, draw, loss)."""
+    """Number of games and exact 95% confidence interval of the rate, for each outcome (win, draw, loss)."""
     numbers = {"wins": own.wins, "draws": own.draws, "losses": own.losses}
     return {ending: (number, *exact_interval(number, own.games)) for ending, number in numbers.items()}
 

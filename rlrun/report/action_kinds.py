@@ -20,7 +20,7 @@ KIND_METRICS = (*_MEANS.values(), *_GAPS.values())
 
 @dataclass(frozen=True)
 class DifferingKinds:
-    """Mean returns of a policy with greedy and with sampled actions, whose 95 % intervals do not overlap.
+    """Mean returns of a policy with greedy and with sampled actions, whose 95% intervals do not overlap.
 
     Attributes:
         judged: Kind of actions, greedy or sampled, whose return counts as the policy's evaluation.
@@ -59,7 +59,7 @@ def differing_kinds(value_of: Callable[[str], Any]) -> DifferingKinds | None:
     Examples:
         >>> row = {"evaluation/episode_return_mean": -2.0, "evaluation/sampled/episode_return_mean": 1.5}
         >>> print(differing_kinds({**row, "evaluation/sampled/episode_return_gap": 3.1}.get).line())
-        Sampled actions return 1.5 on average, greedy ones -2: their 95 % intervals do not overlap. Greedy actions \
+        Sampled actions return 1.5 on average, greedy ones -2: their 95% intervals do not overlap. Greedy actions \
     count (evaluation.actions).
         >>> differing_kinds({**row, "evaluation/sampled/episode_return_gap": 0.0}.get) is None
         True

@@ -61,7 +61,7 @@ class Side:
         samples: Number of samples in the group: trials or populations.
         end: Each sample's value at the end of the common range.
         area: Mean height of each sample's curve over the range: the area under the curve divided by the width.
-        at_end: Averages of `end` with 95 % intervals, under the keys "iqm", "mean" and "median".
+        at_end: Averages of `end` with 95% intervals, under the keys "iqm", "mean" and "median".
         under_curve: The same averages of `area`.
     """
 

@@ -6,7 +6,7 @@ measures a parameter's own effect, of any shape, but no interactions: two parame
 both have a share of 0. The method assumes no model and uses only the order of numbers, so that a logarithmic range
 needs no special treatment.
 
-Two numbers show its uncertainty: a 95 % bootstrap interval over the configurations, and the share that shuffled scores
+Two numbers show its uncertainty: a 95% bootstrap interval over the configurations, and the share that shuffled scores
 reach for any of the parameters in one of 20 sweeps (Bonferroni).
 """
 
@@ -51,7 +51,7 @@ class ParameterEffect:
     Attributes:
         name: Name of the parameter.
         share: Share of the variance that the parameter explains alone; may be slightly negative due to noise.
-        low: Lower end of the share's 95 % interval, at least 0.
+        low: Lower end of the share's 95% interval, at least 0.
         high: Upper end of the interval.
         chance: Share that at least one of the parameters reaches by chance, with shuffled scores, in 1 of 20 sweeps.
         bins: For each bin: its values as text, the number of configurations, and their mean score.

@@ -34,12 +34,12 @@ _RESAMPLED_AT_ONCE = 2_000_000
 
 @dataclass(frozen=True)
 class Estimate:
-    """Estimate with a 95 % confidence interval.
+    """Estimate with a 95% confidence interval.
 
     Attributes:
         value: The estimate, from the scores themselves.
-        low: Lower end of the 95 % interval.
-        high: Upper end of the 95 % interval.
+        low: Lower end of the 95% interval.
+        high: Upper end of the 95% interval.
     """
 
     value: float
@@ -92,7 +92,7 @@ def median(strata: Strata) -> Floats:
 
 
 def bootstrapped(measure: Callable[[Strata], Floats], strata: Sequence[ArrayLike]) -> Estimate:
-    """Computes a statistic and its 95 % interval by stratified percentile bootstrap, with a fixed random seed.
+    """Computes a statistic and its 95% interval by stratified percentile bootstrap, with a fixed random seed.
 
     Args:
         measure: Function of strata that reduces their last axis, which holds scores: `iqm`, `mean`, `median`.

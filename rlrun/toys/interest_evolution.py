@@ -112,7 +112,7 @@ class InterestEvolution(gymnasium.Env[Observation, NDArray[np.int64]]):  # type:
 
 
 def topic_qualities(num_topics: int) -> Doubles:
-    """Qualities of topics, [num_topics], evenly spaced: from -3 to 0 for the first 70 % of topics, then from 0 to 3."""
+    """Qualities of topics, [num_topics], evenly spaced: from -3 to 0 for the first 70% of topics, then from 0 to 3."""
     num_low = round(0.7 * num_topics)
     return np.append(np.linspace(-3.0, 0.0, num_low), np.linspace(0.0, 3.0, num_topics - num_low + 1)[1:])
 

@@ -24,7 +24,7 @@ STD_SHIFT = 2.0
 
 
 class Choice:
-    """Categorical action distribution mixed with 1 % uniform probability; actions are one-hot in the world model.
+    """Categorical action distribution mixed with 1% uniform probability; actions are one-hot in the world model.
 
     Args:
         space: Action space of the env.

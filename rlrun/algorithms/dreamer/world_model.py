@@ -248,7 +248,7 @@ class WorldModel:
         return [leaf for _, leaf in self.spec.images]
 
     def probabilities(self, logits: Tensor) -> Tensor:
-        """Categorical distributions [..., K, C] of logits [..., K * C], mixed with 1 % uniform probability."""
+        """Categorical distributions [..., K, C] of logits [..., K * C], mixed with 1% uniform probability."""
         spec = self.spec
         softmax: Tensor = logits.view(*logits.shape[:-1], spec.latents, spec.classes).softmax(-1)
         return softmax * (1 - UNIFORM_SHARE) + UNIFORM_SHARE / spec.classes

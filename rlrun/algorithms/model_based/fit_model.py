@@ -62,7 +62,7 @@ class FitModel(StatefulOperator):
 
     The operator passes its inputs on unchanged. Inputs and targets of the ensemble are normalized by the moments of the
     training transitions. Each member learns from a separate bootstrap sample. Early stopping: `patience` epochs without
-    an improvement of any member by 1 % on held-out transitions end the fit. Each member is then restored to its best
+    an improvement of any member by 1% on held-out transitions end the fit. Each member is then restored to its best
     parameters, and the best members become elites.
 
     Args:

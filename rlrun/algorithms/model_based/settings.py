@@ -53,7 +53,7 @@ class DynamicsConfig(ConfigModel):
     """Fraction of the transitions that is held out from training."""
     patience: PositiveInt = 5
     """Early stopping: number of epochs without improvement after which a fit ends. An improvement is an error on
-    held-out transitions at least 1 % below the best one of that network."""
+    held-out transitions at least 1% below the best one of that network."""
     max_epochs: PositiveInt = 200
     """Maximum number of epochs of a fit."""
     fit_interval: PositiveInt = 250

@@ -18,7 +18,7 @@ START_ATTEMPTS = 3
 """Attempts to start Ray; each may take 30 seconds, which a busy machine may exceed."""
 
 OBJECT_STORE_BYTES = 256 * 2**20
-"""Size of the object store, which holds a few fragments at a time; Ray's default is 30 % of the memory."""
+"""Size of the object store, which holds a few fragments at a time; Ray's default is 30% of the memory."""
 
 LOOPBACK_VARIABLE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 """With "0", Ray is no part of a cluster on any operating system: its address is then 127.0.0.1."""

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 _TAIL = 0.025
-"""Probability beyond each end of a 95 % interval."""
+"""Probability beyond each end of a 95% interval."""
 
 _HALVINGS, _MOST_TERMS = 60, 10_000
 _TINY, _PRECISION = 1e-300, 1e-15
@@ -17,7 +17,7 @@ _ANGLES = 4001
 
 
 def t_quantile(degrees: float) -> float:
-    """Returns the 97.5 % quantile of Student's t distribution.
+    """Returns the 97.5% quantile of Student's t distribution.
 
     It is computed by integrating the density over the angle arctan(t / sqrt(degrees)).
 
@@ -35,9 +35,9 @@ def t_quantile(degrees: float) -> float:
 
 
 def exact_interval(successes: int, trials: int) -> tuple[float, float]:
-    """Returns the 95 % confidence interval of a probability, valid for any number of trials.
+    """Returns the 95% confidence interval of a probability, valid for any number of trials.
 
-    The interval covers the true probability in at least 95 % of all experiments, even with few trials and near 0 and 1
+    The interval covers the true probability in at least 95% of all experiments, even with few trials and near 0 and 1
     (Clopper and Pearson, 1934, Biometrika 26). The ends are quantiles of Beta(k, n - k + 1) and Beta(k + 1, n - k).
 
     Args:

@@ -94,7 +94,7 @@ class EvaluationResult:
 
     @cached_property
     def rates(self) -> dict[str, tuple[float, float]]:
-        """Exact 95 % confidence intervals of success rates, for per-step columns with sum 0 or 1 in every episode."""
+        """Exact 95% confidence intervals of success rates, for per-step columns with sum 0 or 1 in every episode."""
         rates = {name: sums for name, sums in self.columns.items() if sums and set(sums) <= {0.0, 1.0}}
         return {name: load_internal(EXACT_INTERVAL)(int(sum(sums)), len(sums)) for name, sums in rates.items()}
 
@@ -125,7 +125,7 @@ class EvaluationResult:
 
     @cached_property
     def ci95(self) -> tuple[float, float]:
-        """95 % confidence interval of the mean return, by percentile bootstrap with a fixed seed."""
+        """95% confidence interval of the mean return, by percentile bootstrap with a fixed seed."""
         returns = np.asarray(self.returns)
         draws = np.random.Generator(np.random.Philox(_BOOTSTRAP_SEED))
         at_once = max(1, _RESAMPLED_AT_ONCE // len(returns))
@@ -166,7 +166,7 @@ class EvaluationResult:
 
 
 def interval_gap(mine: EvaluationResult, other: EvaluationResult) -> float:
-    """Returns the gap between the 95 % confidence intervals of two evaluations' mean returns; 0 if they overlap.
+    """Returns the gap between the 95% confidence intervals of two evaluations' mean returns; 0 if they overlap.
 
     The gap is positive if the second interval is above the first, and negative if it is below. Rounding differences
     between means of equal returns count as 0.

@@ -249,7 +249,7 @@ class RankedPair:
         better: Index of the policy with the higher estimate.
         worse: Index of the other policy.
         difference: Difference of their estimates.
-        ci95: 95 % confidence interval of the difference, paired by episodes.
+        ci95: 95% confidence interval of the difference, paired by episodes.
     """
 
     better: int

@@ -26,7 +26,7 @@ from rlrun.experiments.spec.experiment import Experiment, TrialSpec
 LOOK_EVERY_S = 0.5
 """Seconds between two checks."""
 
-# Rollouts pass through the object store a few at a time; Ray's own default, 30 % of the memory, starves the learner.
+# Rollouts pass through the object store a few at a time; Ray's own default, 30% of the memory, starves the learner.
 OBJECT_STORE_SHARE = 0.15
 OBJECT_STORE_MAX_BYTES = 2 * 2**30
 OBJECT_STORE_MIN_BYTES = 100 * 2**20

@@ -62,7 +62,7 @@ class Timing:
 def chosen(timings: Sequence[Timing]) -> Timing:
     """Chooses the smallest of the timed settings whose speed is nearly equal to the highest speed.
 
-    Timings are noisy. So a setting counts as equally fast if its fastest window is at most 10 % below the highest
+    Timings are noisy. So a setting counts as equally fast if its fastest window is at most 10% below the highest
     speed. Of these settings, the one with the fewest workers is chosen, then the one with the fewest envs.
 
     Args:

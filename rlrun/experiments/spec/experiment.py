@@ -292,7 +292,7 @@ class ExpectConfig(ConfigModel):
     """Number of last evaluations of a run whose mean is compared with the expected metrics, for algorithms with
     unstable policies; null to evaluate the final policy."""
     regression_floor: float | None = None
-    """Lower end of the published 95 % interval of the metric's interquartile mean over seeds. `rlrun regress` warns if
+    """Lower end of the published 95% interval of the metric's interquartile mean over seeds. `rlrun regress` warns if
     the interquartile mean is well below; null for no warning."""
 
     @model_validator(mode="after")

@@ -16,7 +16,7 @@ const listed = (words) =>
 const interval = (estimate) => (estimate ? `${number(estimate.low)} to ${number(estimate.high)}` : "–");
 /** A text that may be broken after the parts of a metric's name. */
 const breakable = (text) => text.replace(/([_/])(?=\w)/g, "$1\u200b");
-const percent = (share) => `${Math.round(100 * share)} %`;
+const percent = (share) => `${Math.round(100 * share)}%`;
 const percents = (estimate) => `${Math.round(100 * estimate.low)} to ${percent(estimate.high)}`;
 const rankOf = new Map(DATA.configurations.map((row, place) => [row.label, place + 1]));
 /** A configuration's name if it is short, else its rank, which the table explains. */

@@ -24,7 +24,7 @@ function games() {
   );
 }
 
-const tenths = (share) => `${(100 * share).toFixed(1)} %`;
+const tenths = (share) => `${(100 * share).toFixed(1)}%`;
 
 /** Wins, draws and losses as parts of a bar. */
 function outcomeBar(row) {

@@ -76,7 +76,7 @@ function leaderPanel(leader) {
 function scoreText(best) {
   if (best.seeds < 2) return `${DATA.metric} of its single seed`;
   const at = DATA.comparison ? ` at ${number(Math.round(DATA.comparison.stop))} ${DATA.steps}` : "";
-  return `${DATA.metric}${at}, IQM of ${best.seeds} seeds; 95 %: ${interval(best.iqm)}`;
+  return `${DATA.metric}${at}, IQM of ${best.seeds} seeds; 95%: ${interval(best.iqm)}`;
 }
 
 function leadTexts({ lead, probability, is_settled, configurations }, best, next) {
@@ -85,11 +85,11 @@ function leadTexts({ lead, probability, is_settled, configurations }, best, next
   const verdict = DATA.comparison ? `Verdict: ${sentence(byRank(DATA.comparison.verdict))}` : "";
   if (!lead) return [`${ahead}.`, verdict];
   const wins = probability
-    ? ` A seed of it beats one of the other's in ${percent(probability.value)} of pairs (95 %: ${percents(probability)}).`
+    ? ` A seed of it beats one of the other's in ${percent(probability.value)} of pairs (95%: ${percents(probability)}).`
     : "";
   const chosen =
     configurations > 4 && !is_settled ? ` It was chosen out of ${configurations} by these seeds: new ones may do worse.` : "";
-  return [`${ahead} (95 %: ${interval(lead)}).${wins}`, `${verdict}${chosen}`];
+  return [`${ahead} (95%: ${interval(lead)}).${wins}`, `${verdict}${chosen}`];
 }
 
 /** The best few with their intervals, and below them all configurations as marks. */
@@ -120,7 +120,7 @@ function leadersPicture({ first }) {
           draw("circle", { cx: x(one.iqm.value), cy: y, r: 5, style: `fill: ${place ? "var(--soft)" : color}` }),
           tip.over(draw("rect", { y: y - row / 2, width, height: row, fill: "transparent" }), () => [
             one.label,
-            [[null, "IQM", number(one.iqm.value)], [null, "95 %", one.seeds > 1 ? interval(one.iqm) : "–"]],
+            [[null, "IQM", number(one.iqm.value)], [null, "95%", one.seeds > 1 ? interval(one.iqm) : "–"]],
           ]),
         );
       });
@@ -159,7 +159,7 @@ function importanceText(found) {
   if (!real.length) return "No parameter alone stands out from what chance would show.";
   const best = real[0];
   const more = real.length > 1 ? ` So do ${listed(real.slice(1).map((effect) => effect.name))}, to a lesser part.` : "";
-  return `${best.name} alone goes with ${percent(best.share)} of the differences between configurations (95 %: ${percents(best)}).${more.replace("So do", real.length === 2 ? "So does" : "So do")}`;
+  return `${best.name} alone goes with ${percent(best.share)} of the differences between configurations (95%: ${percents(best)}).${more.replace("So do", real.length === 2 ? "So does" : "So do")}`;
 }
 
 /** The main numbers of a run without several configurations. */
@@ -167,7 +167,7 @@ function numbers(run) {
   const row = DATA.configurations.find((one) => one.run === run.name);
   const mine = DATA.trials.filter((trial) => trial.run === run.name);
   const shown = [
-    row?.iqm && [`${DATA.metric}${row.seeds > 1 ? `, IQM of ${row.seeds} seeds` : ", last"}`, number(row.iqm.value), row.seeds > 1 ? `95 %: ${interval(row.iqm)}` : ""],
+    row?.iqm && [`${DATA.metric}${row.seeds > 1 ? `, IQM of ${row.seeds} seeds` : ", last"}`, number(row.iqm.value), row.seeds > 1 ? `95%: ${interval(row.iqm)}` : ""],
     run.best && [
       "best value",
       number(run.best.value),

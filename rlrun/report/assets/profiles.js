@@ -49,12 +49,12 @@ function envProfiles() {
   const ends = Object.entries(found.tasks).map(([task, [worst, best]]) => `${task} ${number(worst)} to ${number(best)}`);
   section(
     `Over ${plural(ends.length, "env")}`,
-    el("p", { class: "verdict", text: `${methods[0].label} has the highest interquartile mean: ${number(methods[0].iqm.value)} (95 %: ${interval(methods[0].iqm)}).` }),
+    el("p", { class: "verdict", text: `${methods[0].label} has the highest interquartile mean: ${number(methods[0].iqm.value)} (95%: ${interval(methods[0].iqm)}).` }),
     chart.node,
     ...sortable(columns, methods),
     el("p", {
       class: "soft small",
-      text: `Scores are scaled for each env from 0, the lowest last value of ${DATA.metric}, to 1, the highest: ${ends.join("; ")}. Bands and intervals are 95 % stratified bootstraps.${found.left_out.length ? ` Left out, as they lack an env: ${listed(found.left_out)}.` : ""}${found.equal.length ? ` Without ${listed(found.equal)}, where all scores are equal.` : ""}`,
+      text: `Scores are scaled for each env from 0, the lowest last value of ${DATA.metric}, to 1, the highest: ${ends.join("; ")}. Bands and intervals are 95% stratified bootstraps.${found.left_out.length ? ` Left out, as they lack an env: ${listed(found.left_out)}.` : ""}${found.equal.length ? ` Without ${listed(found.equal)}, where all scores are equal.` : ""}`,
     }),
   );
 }

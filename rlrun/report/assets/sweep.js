@@ -163,7 +163,7 @@ function importanceBars(found) {
     for (const tick of x.ticks(width / 110)) {
       svg.append(draw("line", { class: "grid", x1: x(tick), x2: x(tick), y1: top - 6, y2: height - 28 }));
       svg.append(
-        draw("text", { x: x(tick), y: height - 12, "text-anchor": "middle", text: `${Math.round(tick * 100)} %` }),
+        draw("text", { x: x(tick), y: height - 12, "text-anchor": "middle", text: `${Math.round(tick * 100)}%` }),
       );
     }
     svg.append(
@@ -233,7 +233,7 @@ function importanceBars(found) {
     figure({ name: "parameter importance", picture, rows }).node,
     el("p", {
       class: "soft small",
-      text: `From ${plural(found.configurations, "configuration")}. Each parameter's values are put into bins, and the bar is the share of the variance of the score that lies between bins, less what as many random bins would show (epsilon squared). Whiskers: 95 % bootstrap interval. Red mark: what shuffled scores reach for some parameter in one of 20 sweeps; a bar below it says nothing. Effects that two parameters have only together are not seen. Trials that were stopped early count with their last value.`,
+      text: `From ${plural(found.configurations, "configuration")}. Each parameter's values are put into bins, and the bar is the share of the variance of the score that lies between bins, less what as many random bins would show (epsilon squared). Whiskers: 95% bootstrap interval. Red mark: what shuffled scores reach for some parameter in one of 20 sweeps; a bar below it says nothing. Effects that two parameters have only together are not seen. Trials that were stopped early count with their last value.`,
     }),
     found.caveat ? el("p", { class: "soft small", text: `Note: ${found.caveat}.` }) : null,
   ];

@@ -124,7 +124,7 @@ function configurations({ emphasise, toggle }) {
     { name: "#", value: (row) => rankOf.get(row.label), number: true, only: "desk" },
     { name: "configuration", value: (row) => row.label, show: named, wide: true, fixed: 1, only: isNamed ? "phone" : null },
     { name: several ? "IQM" : "last", value: (row) => row.iqm && row.iqm.value, number: true, fixed: 2 },
-    several && { name: "95 %", value: (row) => row.iqm && row.iqm.low, show: (row) => (row.seeds > 1 ? interval(row.iqm) : "–") },
+    several && { name: "95%", value: (row) => row.iqm && row.iqm.low, show: (row) => (row.seeds > 1 ? interval(row.iqm) : "–") },
     several && { name: "IQM and interval", value: (row) => row.iqm && row.iqm.value, show: (row) => intervalBar(row.iqm, span) },
     isNamed && !ONE_RUN && { name: "run", value: (row) => row.run, only: "desk" },
     ...(isNamed ? names.map((name) => ({ ...parameter(name, rows, (row) => row.values), only: "desk" })) : []),
@@ -149,7 +149,7 @@ function configurations({ emphasise, toggle }) {
     }),
     el("p", {
       class: "soft small",
-      text: `${DATA.metric}: each seed's last value; IQM is the interquartile mean, the interval a 95 % stratified bootstrap (Agarwal et al. 2021); best is the best value at any time; training is that of all seeds together.${rankNote()}${rows.some((row) => row.counterpart !== null) ? ` ${counterpartNote()}` : ""}`,
+      text: `${DATA.metric}: each seed's last value; IQM is the interquartile mean, the interval a 95% stratified bootstrap (Agarwal et al. 2021); best is the best value at any time; training is that of all seeds together.${rankNote()}${rows.some((row) => row.counterpart !== null) ? ` ${counterpartNote()}` : ""}`,
     }),
     sides.length && several ? comparisonTables(DATA.comparison) : null,
   );
@@ -170,7 +170,7 @@ function comparisonTables(comparison) {
   const estimates = (name, key) => [
     { name, value: (side) => side[key].iqm.value, number: true },
     {
-      name: "95 %",
+      name: "95%",
       value: (side) => side[key].iqm.low,
       show: (side) => (side.samples > 1 ? interval(side[key].iqm) : "–"),
     },
@@ -194,12 +194,12 @@ function comparisonTables(comparison) {
         show: (pair) => percent(pair.probability.value),
       },
       {
-        name: "95 %",
+        name: "95%",
         value: (pair) => pair.probability.low,
         show: (pair) => percents(pair.probability),
       },
       {
-        name: "0 to 100 %",
+        name: "0 to 100%",
         value: (pair) => pair.probability.value,
         show: (pair) => intervalBar(pair.probability, { low: 0, high: 1 }, 0.5),
       },

@@ -34,7 +34,7 @@ class JudgedValue:
         before: Value of the baseline, None without one.
         now: Value of the new run, None without one.
         change: Difference of the values, or their quotient if `is_ratio`.
-        low: Lower end of the 95 % interval of `change`.
+        low: Lower end of the 95% interval of `change`.
         high: Upper end of this interval.
         is_ratio: Whether the values are compared by their quotient.
         note: A remark, such as the reason for a missing judgement; "" for none.

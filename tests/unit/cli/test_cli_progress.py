@@ -233,7 +233,7 @@ def test_plain_lines_come_at_intervals(plain_lines: MakeLines, wording) -> None:
     lines.show(run.observe(TrialEvent("a", "RUNNING", {"env_steps": 10, "episode_return_mean": 2.0}), 0.0))
     for seconds in (0, 100, 101, 200):
         lines.write_if_due(after(seconds))
-    summary = "2 trials: 1 running, 1 pending; best return 2 (a)"
+    summary = "2 trials: 1 running, 1 pending; best trial: return 2 (a)"
     assert written == [wording("10", "2.0"), summary, summary]
 
 

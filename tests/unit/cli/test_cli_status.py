@@ -98,7 +98,7 @@ def test_a_run_that_runs_names_its_driver_and_the_time_left(run: RunDirectory, w
     assert data["waiting"] in result.stdout.splitlines()
     assert [trial["status"] for trial in data["trials"]] == ["RUNNING", "PENDING", "PENDING"]
     assert data["trials"][0]["return"] == 10.0
-    assert data["best"] == {"metric": "episode_return_mean", "value": 10.0, "what": wording()}
+    assert data["best"] == {"metric": "episode_return_mean", "value": 10.0, "what": wording(), "kind": ""}
 
 
 def test_running_trials_are_listed_with_their_nodes_and_processes(run: RunDirectory) -> None:

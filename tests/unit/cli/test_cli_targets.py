@@ -271,7 +271,7 @@ def test_runs_are_listed_newest_first_with_what_became_of_them(tmp_path: Path) -
     ]
     assert [trial["status"] for trial in found[0]["trials"]] == ["TERMINATED", "INTERRUPTED"]
     lines = rlrun("runs", "--runs-dir", tmp_path).stdout.splitlines()
-    assert lines[0].split() == ["run", "status", "trials", "best", "by", "env", "steps", "last", "change"]
+    assert lines[0].split() == ["run", "status", "trials", "best", "trial", "metric", "env", "steps", "last", "change"]
     assert "1 terminated, 1 interrupted" in lines[1]
     assert lines[2].startswith("old  terminated")
 

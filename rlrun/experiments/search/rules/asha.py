@@ -110,7 +110,7 @@ class Asha:
 
     def _reason(self, time: float, mine: float, needed: float) -> str:
         measure = self._measure
-        share = SHARES.get(self._reduction_factor, f"{100 / self._reduction_factor:.3g} %")
+        share = SHARES.get(self._reduction_factor, f"{100 / self._reduction_factor:.3g}%")
         return (
             f"asha: {measure.value(mine)} at {measure.moment(time)} is {measure.worse_than} "
             f"{measure.value(needed)}, the cutoff of the best {share}"

@@ -230,7 +230,7 @@ class A2C(_A2C):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
-            train_batch_size: Env steps collected for an update, over all workers and envs.
+            train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
                 time, at most a fragment.
             curiosity: Intrinsic rewards for novelty, in addition to the env's rewards.
@@ -393,7 +393,7 @@ class APPO(_APPO):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
-            train_batch_size: Env steps collected for an update, over all workers and envs.
+            train_batch_size: Steps collected for an update, over all workers and envs.
             curiosity: Intrinsic rewards for novelty, in addition to the env's rewards.
             rollouts_in_flight: Fragments in flight per worker.
             num_aggregators: Aggregator processes that concatenate fragments to batches between workers and learner, for
@@ -904,7 +904,7 @@ class Archer(_Archer):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
-            train_batch_size: Env steps collected for an update, over all workers and envs.
+            train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
                 time, at most a fragment.
             input: Data sets to learn from, each with its `share` of a minibatch.
@@ -1740,7 +1740,7 @@ class DDPPO(_DDPPO):
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Timeout in seconds.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
-            train_batch_size: Env steps collected for an update, over all workers and envs.
+            train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
                 time, at most a fragment.
             num_epochs: Epochs (passes over each batch).
@@ -1807,7 +1807,7 @@ class DPO(_DPO):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
-            train_batch_size: Env steps collected for an update, over all workers and envs.
+            train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Most steps of an episode.
             num_epochs: Epochs (passes over each batch).
             minibatch_size: Steps per minibatch.
@@ -2038,7 +2038,7 @@ class Distill(_Distill):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
-            train_batch_size: Env steps collected for an update, over all workers and envs.
+            train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
                 time, at most a fragment.
             num_epochs: Epochs (passes over each batch).
@@ -2435,7 +2435,7 @@ class GAIL(_GAIL):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
-            train_batch_size: Env steps collected for an update, over all workers and envs.
+            train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
                 time, at most a fragment.
             num_epochs: Epochs (passes over each batch).
@@ -2629,7 +2629,7 @@ class IPPO(_IPPO):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
-            train_batch_size: Env steps collected for an update, over all workers and envs.
+            train_batch_size: Steps collected for an update, over all workers and envs.
             num_epochs: Epochs (passes over each batch).
             minibatch_size: Steps per minibatch.
             gae_lambda: Lambda of GAE, between one-step (0) and Monte Carlo (1) advantages (arXiv:1506.02438).
@@ -2916,7 +2916,7 @@ class Impala(_Impala):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
-            train_batch_size: Env steps collected for an update, over all workers and envs.
+            train_batch_size: Steps collected for an update, over all workers and envs.
             curiosity: Intrinsic rewards for novelty, in addition to the env's rewards.
             rollouts_in_flight: Fragments in flight per worker.
             num_aggregators: Aggregator processes that concatenate fragments to batches between workers and learner, for
@@ -3233,7 +3233,7 @@ class MAPPO(_MAPPO):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
-            train_batch_size: Env steps collected for an update, over all workers and envs.
+            train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
                 time, at most a fragment.
             num_epochs: Epochs (passes over each batch).
@@ -3548,7 +3548,7 @@ class NPG(_NPG):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
-            train_batch_size: Env steps collected for an update, over all workers and envs.
+            train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
                 time, at most a fragment.
             gae_lambda: Lambda of GAE, between one-step (0) and Monte Carlo (1) advantages (arXiv:1506.02438).
@@ -3714,7 +3714,7 @@ class PPG(_PPG):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
-            train_batch_size: Env steps collected for an update, over all workers and envs.
+            train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
                 time, at most a fragment.
             num_epochs: Epochs (passes over each batch).
@@ -3809,7 +3809,7 @@ class PPO(_PPO):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
-            train_batch_size: Env steps collected for an update, over all workers and envs.
+            train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
                 time, at most a fragment.
             curiosity: Intrinsic rewards for novelty, in addition to the env's rewards.
@@ -3896,7 +3896,7 @@ class PQN(_PQN):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
-            train_batch_size: Env steps collected for an update, over all workers and envs.
+            train_batch_size: Steps collected for an update, over all workers and envs.
             num_epochs: Epochs (passes over each batch).
             minibatch_size: Steps per minibatch.
             huber: Bound of the Huber loss of TD errors, beyond which the loss is linear.
@@ -4448,7 +4448,7 @@ class RLHF(_RLHF):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
-            train_batch_size: Env steps collected for an update, over all workers and envs.
+            train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Most steps of an episode: a batch has whole episodes, and a recurrent network learns from each as
                 one sequence.
             num_epochs: Epochs (passes over each batch).
@@ -5290,7 +5290,7 @@ class TRPO(_TRPO):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
-            train_batch_size: Env steps collected for an update, over all workers and envs.
+            train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
                 time, at most a fragment.
             gae_lambda: Lambda of GAE, between one-step (0) and Monte Carlo (1) advantages (arXiv:1506.02438).

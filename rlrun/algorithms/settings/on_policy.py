@@ -32,8 +32,9 @@ class OnPolicyConfig(AlgorithmConfig):
     of_logged_actions: ClassVar[LoggedActions] = "refuse"
 
     train_batch_size: PositiveInt = 2048
-    """Env steps collected for an update, over all workers and envs. In a multi-agent world each agent slot of the
-    policy counts as an env, occupied or not."""
+    """Steps collected for an update, over all workers and envs. They include one step per episode at which the env is
+    reset, which is not counted in `env_steps`. In a multi-agent world each agent slot of the policy counts as an env,
+    occupied or not."""
     rollout_fragment_length: PositiveInt | None = None
     """Steps of each env in one fragment; null for the length at which one fragment of every worker fills a batch."""
     seq_len: PositiveInt = 16

@@ -4,12 +4,17 @@ Each run of a spec in `killed/` takes a share of the kills. Moments are drawn un
 run, and translated into its number of rows at that time, since a disturbed run takes longer. One kill of each kind
 comes while a checkpoint is being written, and one while the run recovers from another kill.
 
+A cluster without its GCS, or without the raylet of the driver's machine, is lost. The driver must then end with a
+message that has a command, which the lab types: on a new cluster if kills are left, and otherwise as it stands, on this
+machine alone.
+
     PYTHONPATH=.:tests/integration python tests/chaos/kill_lab.py --kills 100 --seed 0 --table kills.md
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import shutil
@@ -19,14 +24,16 @@ import sys
 import tempfile
 import time
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import disturbed_run
 from cluster_nodes import Nodes, driving
+from run_until_signal import descendants
 
 from rlrun.experiments.runs.run_directory import RUN_FILE, RunDirectory
 from rlrun.experiments.runs.run_lock import drivers_of
@@ -39,15 +46,20 @@ SPECS = Path(__file__).with_name("killed")
 SHELLS = {"chain": "rollout worker", "learners": "learner"}
 """Kind of the processes besides trials, by spec."""
 
+Started = TypeVar("Started")
+
 KINDS = {
-    "population": ("driver", "raylet", "trial", "GCS"),
-    "chain": ("driver", "raylet", "trial", "rollout worker", "GCS"),
+    "population": ("driver", "raylet", "trial", "GCS", "head raylet"),
+    "chain": ("driver", "raylet", "trial", "rollout worker", "GCS", "head raylet"),
     "learners": ("trial", "learner", "raylet"),
 }
-FATAL = ("GCS",)
+FATAL = ("GCS", "head raylet")
 """Kinds of processes without which a cluster has ended: the command that the run prints continues it elsewhere."""
 
-KILLS_PER_RUN = 4
+KILLS_PER_RUN = 8
+STARTS = 8
+TIMES = "times.json"
+OUTCOME = "outcome.json"
 PATIENCE_S = 900.0
 RECOVERY_S = 4.0
 """Seconds after one kill in which the next comes, while the run recovers."""
@@ -61,18 +73,15 @@ class Kill:
         kind: Kind of the process.
         moment: "uniform", "checkpoint" or "recovery".
         share: Share of the undisturbed run's time after which it comes.
-        note: Words on what happened.
+        note: Words on what happened; "" if the run had ended before, or its cluster did not start.
+        is_in_write: Whether a checkpoint was being written, no matter whether the kill waited for that.
     """
 
     kind: str
     moment: str
     share: float
     note: str = ""
-
-    @property
-    def has_happened(self) -> bool:
-        """Whether there was a process to kill; not if the run had ended, or its cluster did not start."""
-        return bool(self.note) and "too late" not in self.note
+    is_in_write: bool = False
 
 
 @dataclass
@@ -107,24 +116,29 @@ def plan(number: int, seed: int) -> list[Attempt]:
     """Draws kills, equally many of each kind, and distributes them among runs."""
     chance = random.Random(seed)
     kinds = list(dict.fromkeys(kind for kinds in KINDS.values() for kind in kinds))
-    left = {kind: ["checkpoint", "recovery", *["uniform"] * number][: len(range(place, number, len(kinds)))]
-            for place, kind in enumerate(kinds)}  # fmt: skip
+    drawn: dict[str, list[Kill]] = {spec: [] for spec in KINDS}
+    for place, kind in enumerate(kinds):
+        specs = [spec for spec in KINDS if kind in KINDS[spec]]
+        moments = ["checkpoint", "recovery", *["uniform"] * number][: len(range(place, number, len(kinds)))]
+        for moment in moments:
+            drawn[chance.choice(specs)].append(Kill(kind, moment, chance.random()))
     attempts: list[Attempt] = []
-    while any(left.values()):
-        spec = chance.choice([spec for spec, kinds in KINDS.items() if any(left[kind] for kind in kinds)])
-        kills: list[Kill] = []
-        while len(kills) < KILLS_PER_RUN and (open_kinds := [kind for kind in KINDS[spec] if left[kind]]):
-            kind = max(open_kinds, key=lambda kind: (len(left[kind]), chance.random()))
-            moments = left[kind]
-            is_too_early = not kills and moments[0] == "recovery" and len(moments) > 1
-            kills.append(Kill(kind, moments.pop(1 if is_too_early else 0), chance.random()))
-            if kind in FATAL:
-                break
-        first = sorted((kill for kill in kills if kill.moment != "recovery"), key=lambda kill: kill.share)
-        later = [kill for kill in kills if kill.moment == "recovery"]
-        ordered = [*first[:1], *later, *first[1:]]
-        attempts.append(Attempt(spec, sorted(ordered, key=lambda kill: kill.kind in FATAL)))
+    for spec, kills in drawn.items():
+        chance.shuffle(kills)
+        kills.sort(key=lambda kill: kill.moment == "recovery")
+        runs = ceil(len(kills) / KILLS_PER_RUN)
+        attempts += [Attempt(spec, _in_order(kills[run::runs], chance)) for run in range(runs)]
+    chance.shuffle(attempts)
     return attempts
+
+
+def _in_order(kills: Sequence[Kill], chance: random.Random) -> list[Kill]:
+    """Returns the kills of a run as they come: by their moments, and those during a recovery after any other."""
+    ordered = sorted((kill for kill in kills if kill.moment != "recovery"), key=lambda kill: kill.share)
+    for kill in kills:
+        if kill.moment == "recovery":
+            ordered.insert(chance.randint(min(1, len(ordered)), len(ordered)), kill)
+    return ordered
 
 
 def rows_of(runs: Path) -> dict[str, Any]:
@@ -153,15 +167,40 @@ def count_rows(runs: Path) -> int:
     return total
 
 
+def patiently(start: Callable[[], Started], clear: Callable[[], object] = lambda: None) -> Started:
+    """Starts nodes again if a busy machine takes longer than Ray's limits, 15 s and 30 s, at most `STARTS` times.
+
+    Args:
+        start: Starts them.
+        clear: Ends what a start has left that was too slow.
+    """
+    for left in range(STARTS - 1, -1, -1):
+        try:
+            return start()
+        except Exception as error:  # Ray raises no class of its own
+            if "timed out during startup" not in str(error) or not left:
+                raise
+            clear()
+    raise AssertionError
+
+
+def start_nodes(folder: Path) -> Nodes:
+    """Starts a cluster; nothing else of this process is running at that time."""
+    return patiently(lambda: Nodes(folder), lambda: disturbed_run.kill(descendants(os.getpid())[:0:-1]))
+
+
 def begin(spec: str, nodes: Nodes, folder: Path) -> list[str]:
     command = ["train", str(SPECS / f"{spec}.yaml"), "--address", nodes.address]
     return [*command, "--runs-dir", str(folder / "runs")]
 
 
 def undisturbed(spec: str, folder: Path) -> Calm:
-    """Runs a spec on the cluster without a kill."""
+    """Runs a spec on the cluster without a kill, unless an earlier call has done so in the folder."""
+    if (folder / TIMES).exists():
+        return Calm(rows_of(folder / "runs"), json.loads((folder / TIMES).read_text()))
+    shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    nodes = Nodes(folder)
+    nodes = start_nodes(folder)
     times: list[float] = []
     try:
         with driving(begin(spec, nodes, folder), folder) as driver:
@@ -173,6 +212,7 @@ def undisturbed(spec: str, folder: Path) -> Calm:
         assert driver.returncode == 0, (folder / "output").read_text()
     finally:
         nodes.close()
+    (folder / TIMES).write_text(json.dumps(times))
     return Calm(rows_of(folder / "runs"), times)
 
 
@@ -190,37 +230,64 @@ class Disturbance:
         self.calm = calm
         self.folder = folder
         self.runs = folder / "runs"
-        self.nodes = Nodes(folder)
-        self.alive = [1, 2]
+        self.clusters = 0
+        self.left = list(attempt.kills)
         self.most_rows = 0
+        self.began = time.monotonic()
+        self._start_cluster()
 
     def run(self) -> None:
         """Does all kills, and compares the rows at the end."""
-        began = time.monotonic()
+        commands = [begin(self.attempt.spec, self.nodes, self.folder)]
         try:
-            with driving(begin(self.attempt.spec, self.nodes, self.folder), self.folder) as driver:
-                try:
-                    self._kill_all(driver)
-                    code = driver.wait(timeout=PATIENCE_S)
-                except subprocess.TimeoutExpired:
-                    code = None
-            output = (self.folder / "output").read_text()
-            if any(kill.kind in FATAL and kill.has_happened for kill in self.attempt.kills):
-                self._continue_as_told(code, output)
-            elif code != 0:
-                self.attempt.problem = f"exit code {code}: {output[-600:]}"
+            while commands and not self.attempt.problem:
+                commands = self._drive(commands)
             found = rows_of(self.runs)
             differing = [name for name in self.calm.rows if found.get(name) != self.calm.rows[name]]
             if differing and not self.attempt.problem:
                 self.attempt.problem = f"rows differ: {differing}"
             self.attempt.is_equal = not differing and not self.attempt.problem
         finally:
-            self.attempt.seconds = time.monotonic() - began
+            self.attempt.seconds = time.monotonic() - self.began
             self.nodes.close()
 
-    def _kill_all(self, driver: subprocess.Popen[str]) -> None:
+    def _start_cluster(self) -> None:
+        """Starts a cluster whose nodes have disks of their own."""
+        self.nodes = start_nodes(self.folder / f"cluster-{self.clusters}")
+        self.clusters += 1
+        self.alive = [1, 2]
+
+    def _drive(self, commands: list[list[str]]) -> list[list[str]]:
+        """Runs the first command until it ends by itself, and kills meanwhile; returns the commands to type next."""
+        with driving(commands[0], self.folder) as driver:
+            is_lost = self._kill_some(driver)
+            try:
+                code = driver.wait(timeout=PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                code = None
+        output = (self.folder / "output").read_text()
+        (self.folder / "output").rename(self.folder / f"output-{time.monotonic():.0f}")
+        if code == 0:
+            return commands[1:]
+        told = [line for line in output.splitlines() if "rlrun resume " in line]
+        if code is None or not is_lost or not told:
+            self.attempt.problem = f"exit code {code}: {output[-600:]}"
+            return []
+        self.attempt.log.append(f"exit code {code}: {told[-1]}")
+        self.nodes.close()
+        place = []
+        if self.left:
+            self._start_cluster()
+            place = ["--address", self.nodes.address]
+        names = [words.split()[0].strip("`.;'") for words in told[-1].split("rlrun resume ")[1:]]
+        rest = [command[1] for command in commands[1:] if command[1] not in names]
+        return [["resume", name, *place] for name in [*names, *rest]]
+
+    def _kill_some(self, driver: subprocess.Popen[str]) -> bool:
+        """Kills until the driver has ended or no kill is left; returns whether the cluster is lost."""
         began = time.monotonic()
-        for kill in self.attempt.kills:
+        while self.left:
+            kill = self.left[0]
             if kill.moment == "recovery":
                 time.sleep(random.Random(kill.share).uniform(0, RECOVERY_S))
             else:
@@ -232,49 +299,65 @@ class Disturbance:
                     time.sleep(0.1)
             if kill.moment == "checkpoint":
                 self._await_checkpoint_write(driver)
-            if driver.poll() is not None:
-                kill.note = "too late: the run had ended"
-                continue
-            at = f"{self._rows()} rows of {len(self.calm.times)}"
-            kill.note = f"{self._kill(kill, driver)} at {at}"
+            at = f"{self._rows()} rows of {len(self.calm.times)}, after {time.monotonic() - self.began:.0f} s"
+            if not self._kill(kill, driver):
+                return False
+            kill.note = f"{kill.note} at {at}"
+            self.left.pop(0)
+            if kill.kind in FATAL:
+                return True
+        return False
 
     def _rows(self) -> int:
         self.most_rows = max(self.most_rows, count_rows(self.runs))
         return self.most_rows
 
     def _await_checkpoint_write(self, driver: subprocess.Popen[str]) -> None:
-        """Waits for a checkpoint that is being written, in the run's directory or in one of a node."""
-        while driver.poll() is None:
-            for folder in self.folder.rglob("checkpoints"):
-                with suppress(FileNotFoundError):
-                    if any(name.endswith(".partial") for name in os.listdir(folder)):
-                        return
+        while driver.poll() is None and not self._is_writing_a_checkpoint():
             time.sleep(0.001)
 
-    def _kill(self, kill: Kill, driver: subprocess.Popen[str]) -> str:
-        """Kills a process of a kind as soon as there is one, and returns which."""
+    def _is_writing_a_checkpoint(self) -> bool:
+        """Whether a checkpoint is being written, in the run's directory or in one of a node."""
+        for folder in self.folder.rglob("checkpoints"):
+            with suppress(FileNotFoundError):
+                if any(name.endswith(".partial") for name in os.listdir(folder)):
+                    return True
+        return False
+
+    def _kill(self, kill: Kill, driver: subprocess.Popen[str]) -> bool:
+        """Kills a process of a kind as soon as there is one, and notes which; returns whether there was one."""
         chance = random.Random(kill.share)
-        if kill.kind == "raylet":
-            number = self.alive.pop(chance.randrange(len(self.alive)))
-            self.nodes.kill(number)
-            self.nodes.add()
-            self.alive.append(max([number, *self.alive, 2]) + 1)
-            return f"node {number}"
-        deadline = time.monotonic() + 60
-        while driver.poll() is None and time.monotonic() < deadline:
+        deadline = time.monotonic() + PATIENCE_S
+        while driver.poll() is None:
             if pids := self._pids(kill.kind):
                 pid = chance.choice(sorted(pids))
+                kill.is_in_write = self._is_writing_a_checkpoint()
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-                    return f"process {pid}"
+                    kill.note = f"process {pid}"
+                    if kill.kind == "raylet":
+                        self._replace(pid)
+                    return True
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"no {kill.kind} to kill")
             time.sleep(0.02)
-        return "too late: there was no such process"
+        return False
+
+    def _replace(self, raylet: int) -> None:
+        """Adds a node for one that has lost its raylet."""
+        number = next(number for number in self.alive if self.nodes.raylet(number) == raylet)
+        self.nodes.kill(number)
+        self.alive.remove(number)
+        self.alive.append(patiently(self.nodes.add))
 
     def _pids(self, kind: str) -> list[int]:
         if kind == "driver":
             return [driver.pid for run in self.runs.glob("*") for driver in drivers_of(run)][:1]
         if kind == "GCS":
             return [self.nodes.gcs]
+        if kind in ("head raylet", "raylet"):
+            raylets = map(self.nodes.raylet, [0] if kind == "head raylet" else self.alive)
+            return [pid for pid in raylets if pid is not None]
         if kind == "trial":
             records = []
             for run in self.runs.glob(f"*/{RUN_FILE}"):
@@ -284,35 +367,42 @@ class Disturbance:
             return [pid for pid in pids if self.nodes.of_process(pid) is not None]
         return self.nodes.pids("ActorShell")
 
-    def _continue_as_told(self, code: int | None, output: str) -> None:
-        """Types the command that the run has printed, on this machine alone."""
-        told = [line for line in output.splitlines() if "rlrun resume" in line]
-        if code in (0, None) or not told:
-            self.attempt.problem = f"exit code {code} and no command: {output[-600:]}"
-            return
-        self.attempt.log.append(f"exit code {code}: {told[-1]}")
-        for path in told[-1].split("rlrun resume ")[1:]:
-            run = path.split(" ")[0].strip("`.;'")
-            command = [sys.executable, "-m", "rlrun", "resume", run]
-            done = subprocess.run(command, cwd=self.folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True,
-                                  capture_output=True, timeout=PATIENCE_S)  # fmt: skip
-            if done.returncode:
-                self.attempt.problem = f"rlrun resume ended with {done.returncode}: {done.stderr[-600:]}"
-
 
 def table(attempts: Sequence[Attempt]) -> str:
-    """Returns the table for the docs: kind, tries, how many at which moments, and runs with differing rows."""
+    """Returns the table for the docs: kind, tries, how many at which moments, and those in runs with other rows."""
     lines = [
-        "| process | kills | during a checkpoint write | during a recovery | differing rows |",
+        "| process | kills | during a checkpoint write | during a recovery | in runs with differing rows |",
         "|---|---|---|---|---|",
     ]
     for kind in dict.fromkeys(kind for kinds in KINDS.values() for kind in kinds):
-        kills = [(kill, attempt) for attempt in attempts for kill in attempt.kills
-                 if kill.kind == kind and kill.has_happened]  # fmt: skip
-        moments = Counter(kill.moment for kill, _ in kills)
+        kills = [(kill, attempt) for attempt in attempts for kill in attempt.kills if kill.kind == kind and kill.note]
+        writes = sum(kill.is_in_write for kill, _ in kills)
+        recoveries = sum(kill.moment == "recovery" for kill, _ in kills)
         wrong = sum(not attempt.is_equal for _, attempt in kills)
-        lines.append(f"| {kind} | {len(kills)} | {moments['checkpoint']} | {moments['recovery']} | {wrong} |")
+        lines.append(f"| {kind} | {len(kills)} | {writes} | {recoveries} | {wrong} |")
     return "\n".join(lines)
+
+
+def outcomes(folder: Path) -> list[Attempt]:
+    """Returns the runs that have been made in a folder."""
+    found = [json.loads(file.read_text()) for file in sorted(folder.glob(f"run-*/{OUTCOME}"))]
+    return [Attempt(**{**values, "kills": [Kill(**kill) for kill in values["kills"]]}) for values in found]
+
+
+def make(attempt: Attempt, calm: Calm, place: Path) -> None:
+    """Makes one run with its kills, prints how it went, and writes that into its folder."""
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    try:
+        Disturbance(attempt, calm, place).run()
+    except Exception as error:  # one run that goes wrong is reported, and the others follow
+        attempt.problem = f"{type(error).__name__}: {error}"
+    (place / OUTCOME).write_text(json.dumps(asdict(attempt)))
+    print(f"{place.name} of {attempt.spec}, {attempt.seconds:.0f} s:")
+    for kill in attempt.kills:
+        moment = f"{kill.moment}, in a write" if kill.is_in_write else kill.moment
+        print(f"  {kill.kind} ({moment}): {kill.note or 'not done'}")
+    print(*attempt.log, "equal" if attempt.is_equal else f"WRONG: {attempt.problem}", sep="\n  ", flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -321,36 +411,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--table", type=Path)
-    parser.add_argument("--folder", type=Path, help="Keep runs there instead of in a temporary folder.")
+    parser.add_argument("--folder", type=Path, help="Keep runs there; those that are there are not repeated.")
+    parser.add_argument("--part", default="0/1", metavar="K/N", help="Make every Nth run only, the Kth first.")
     options = parser.parse_args(arguments)
     os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 64, "RAY_USAGE_STATS_ENABLED": "0"}
     folder = options.folder or Path(tempfile.mkdtemp(prefix="kills-"))
     folder.mkdir(exist_ok=True)
-    attempts = plan(options.kills, options.seed)
-    calm: dict[str, Calm] = {}
-    done: list[Attempt] = []
-    for number, attempt in enumerate(attempts):
-        if attempt.spec not in calm:
-            calm[attempt.spec] = undisturbed(attempt.spec, folder / f"calm-{attempt.spec}")
-            print(f"{attempt.spec}: {calm[attempt.spec].times[-1]:.0f} s undisturbed", flush=True)
+    part, parts = map(int, options.part.split("/"))
+    for number, attempt in list(enumerate(plan(options.kills, options.seed)))[part::parts]:
         place = folder / f"run-{number:03}"
-        place.mkdir()
-        try:
-            Disturbance(attempt, calm[attempt.spec], place).run()
-        except Exception as error:  # one run that goes wrong is reported, and the others follow
-            attempt.problem = f"{type(error).__name__}: {error}"
-        done.append(attempt)
-        words = "; ".join(f"{kill.kind} ({kill.moment}): {kill.note}" for kill in attempt.kills)
-        verdict = "equal" if attempt.is_equal else f"WRONG, in {place}: {attempt.problem}"
-        print(
-            f"run {number} of {attempt.spec}, {attempt.seconds:.0f} s: {words}; {' '.join(attempt.log)} {verdict}",
-            flush=True,
-        )
+        if not (place / OUTCOME).exists():
+            make(attempt, undisturbed(attempt.spec, folder / f"calm-{attempt.spec}"), place)
         if options.table is not None:
-            options.table.write_text(table(done) + "\n")
-        if attempt.is_equal and options.folder is None:
-            shutil.rmtree(place)
-    return sum(not attempt.is_equal for attempt in done)
+            options.table.write_text(table(outcomes(folder)) + "\n")
+    return sum(not attempt.is_equal for attempt in outcomes(folder))
 
 
 if __name__ == "__main__":

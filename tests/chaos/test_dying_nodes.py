@@ -1,21 +1,25 @@
-"""Populations on a cluster whose nodes die one after the other end as if nothing had happened."""
+"""Populations on a cluster whose nodes die end as if nothing had happened, or print the command that continues them."""
 
 from __future__ import annotations
 
 import os
 import random
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from cluster_nodes import Nodes, driving
+from cluster_nodes import PATIENCE_S, Nodes, driving
 from disturbed_run import ROOT
 from test_disturbed_sweeps import SEEDS, lineage, numbers
 
+from rlrun.engine.messages.errors import RayEnded
 from rlrun.experiments.runs.run_directory import RunDirectory
+from rlrun.experiments.trial.results import RESULT_FILE
 
 SPEC = Path(__file__).with_name("specs") / "pbt.yaml"
 DEATHS = 4
@@ -63,3 +67,21 @@ def test_a_population_whose_nodes_die_ends_as_if_nothing_had_happened(
     run = RunDirectory.open(runs / calm.path.name)
     assert numbers(run) == numbers(calm), told
     assert lineage(run) == lineage(calm), told
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(1200)
+def test_a_driver_whose_own_node_loses_its_raylet_prints_the_command_that_continues(
+    nodes: Nodes, tmp_path: Path
+) -> None:
+    command = ["train", str(SPEC), "--address", nodes.address, "--runs-dir", "runs"]
+    with driving(command, tmp_path) as driver:
+        while driver.poll() is None and not list(tmp_path.glob(f"runs/*/*/{RESULT_FILE}")):
+            time.sleep(0.1)
+        raylet = nodes.raylet(0)
+        assert raylet is not None
+        os.kill(raylet, signal.SIGKILL)
+        exit_code = driver.wait(timeout=PATIENCE_S)
+    output = (tmp_path / "output").read_text()
+    assert exit_code == RayEnded.exit_code, output
+    assert output.split()[-3:] == ["rlrun", "resume", "runs/populations"]

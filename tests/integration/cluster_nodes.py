@@ -62,10 +62,11 @@ class Nodes:
         """Waits until all nodes are there."""
         self._cluster.wait_for_nodes(timeout=PATIENCE_S)
 
-    def add(self, **environment: str) -> None:
-        """Starts one more node, with environment variables of its own, and does not wait for it."""
+    def add(self, **environment: str) -> int:
+        """Starts one more node, with environment variables of its own, does not wait for it and returns its number."""
         own = {SCRATCH_VARIABLE: str(self.scratch(len(self._nodes))), **environment}
         self._nodes.append(self._cluster.add_node(wait=False, env_vars=own, **OF_EACH))
+        return len(self._nodes) - 1
 
     def scratch(self, number: int) -> Path:
         """Returns where the trials of a node work."""
@@ -77,11 +78,11 @@ class Nodes:
             parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
         except FileNotFoundError:
             return None
-        return next((number for number in range(len(self._nodes)) if self._raylet(number) == parent), None)
+        return next((number for number in range(len(self._nodes)) if self.raylet(number) == parent), None)
 
     def workers(self, number: int) -> list[str]:
         """Returns what runs on a node, by the names that Ray gives its processes."""
-        command = ["ps", "--ppid", str(self._raylet(number)), "-o", "args=", "-ww"]
+        command = ["ps", "--ppid", str(self.raylet(number)), "-o", "args=", "-ww"]
         return subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
 
     def pids(self, name: str) -> list[int]:
@@ -102,7 +103,7 @@ class Nodes:
     def close(self) -> None:
         self._cluster.shutdown()
 
-    def _raylet(self, number: int) -> int | None:
+    def raylet(self, number: int) -> int | None:
         """Returns the process that all of a node's workers are children of, None once the node was killed."""
         processes = self._nodes[number].all_processes.get("raylet")
         return processes[0].process.pid if processes else None

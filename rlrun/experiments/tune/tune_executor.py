@@ -97,6 +97,8 @@ def run_under_tune(run: ActiveRun, spans_machines: bool) -> None:
     except Exception as error:
         if os.strerror(errno.ENOSPC) in str(error):  # in Tune's own files
             run.stop_for(DiskFull(f"Ray's own files: {str(error).strip().splitlines()[-1]}"))
+        elif run.fault is None and has_ended():  # such as a look for the actor that was on this machine
+            run.stop_for(end_of_ray("raylet"))
         elif run.fault is None:
             raise
     if spans_machines:

@@ -28,6 +28,11 @@ MOST_PAIRS = 12
 @click.argument("targets", nargs=-1, required=True, metavar="RUN|TRIAL...", shell_complete=complete_trials)
 @metric_options
 @axis_option
+@click.option(
+    "--by",
+    metavar="SETTING",
+    help="Group each run's trials by one setting, such as config.lr, over all others and seeds.",
+)
 @click.option("--pool", is_flag=True, help="Compare runs as a whole instead of their configurations.")
 @runs_dir_option
 @json_option("the comparison")
@@ -36,6 +41,7 @@ def compare(
     metric: str | None,
     mode: Mode | None,
     axis: str | None,
+    by: str | None,
     pool: bool,
     runs_dir: Path,
 ) -> None:
@@ -46,15 +52,20 @@ def compare(
     the curve, and the probability of improvement (Agarwal et al. 2021).
     """
     from rlrun.cli.targets import run_or_trial_named
+    from rlrun.engine.messages.errors import UsageError
     from rlrun.report.comparison import compare as compared
     from rlrun.report.comparison import env_notes
     from rlrun.report.reading import axis_of, metric_of_all, read_judged_runs
 
     named = [run_or_trial_named(target, runs_dir) for target in targets]
     chosen = list(dict.fromkeys((run.resolve(), trial) for run, trial in named))
+    if by is not None and pool:
+        raise UsageError("--by and --pool group trials differently; leave one out")
+    if pool and len(chosen) == 1:
+        raise UsageError("--pool makes one group of each run: name several runs, or group trials with --by SETTING")
     runs, judged_by, mode = read_judged_runs([run for run, _ in chosen], metric, mode)
     common, note = metric_of_all(runs, judged_by) if metric is None else (judged_by, "")
-    comparison = compared(_groups(runs, chosen, pool=pool), common, axis_of(runs, axis), mode)
+    comparison = compared(_groups(runs, chosen, by, pool=pool), common, axis_of(runs, axis), mode)
     remarks = [*([note] if note else []), *env_notes(runs), *(problem for run in runs for problem in run.problems)]
     data = {**asdict(comparison), "notes": [*comparison.notes, *remarks]}
     print_result(data, comparison_text(comparison, remarks))
@@ -125,12 +136,17 @@ def _whole(number: float) -> float | int:
     return round(number) if abs(number) >= 100 else number
 
 
-def _groups(runs: Sequence[RunView], chosen: Sequence[tuple[Path, str | None]], *, pool: bool) -> list[Group]:
-    from rlrun.report.configurations import Group, groups_of
+def _groups(
+    runs: Sequence[RunView], chosen: Sequence[tuple[Path, str | None]], by: str | None, *, pool: bool
+) -> list[Group]:
+    from rlrun.report.configurations import Group, groups_by, groups_of
 
     groups: list[Group] = []
     for path, trial in chosen:
         run = next(run for run in runs if run.path == path)
+        if trial is None and by is not None:
+            groups += groups_by(run, by, several_runs=len(runs) > 1)
+            continue
         if trial is None:
             groups += groups_of(run, several_runs=len(runs) > 1, pool=pool)
             continue

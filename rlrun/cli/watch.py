@@ -23,6 +23,7 @@ from rlrun.experiments.runs.events import (
     RunFound,
     RunMeasured,
     RunMeasuring,
+    RunNote,
     RunResources,
     RunStarted,
     RunStopping,
@@ -142,6 +143,8 @@ class RunWatcher:
                 self._run.resources = event
             case TrialNote():
                 self._say(f"{event.trial}: {event.text}" if len(self._run.trials) > 1 else event.text)
+            case RunNote():
+                self._say(event.text)
             case RunStopping():
                 self._say(f"{event.signal}: {self._run.stopping_text()}; repeat it to stop immediately")
             case RunFinished():
@@ -238,6 +241,8 @@ def event_data(event: RunEvent) -> Mapping[str, Any]:
             return {"event": "trial", **asdict(event)}
         case TrialNote():
             return {"event": "note", **asdict(event)}
+        case RunNote():
+            return {"event": "note", "trial": None, "text": event.text}
         case RunWaiting():
             return {"event": "waiting", **asdict(event)}
         case RunResources():

@@ -78,7 +78,7 @@ class Pair:
     """Comparison of two groups by their last values.
 
     Attributes:
-        ahead: The group with the higher probability of improvement.
+        ahead: The group with the higher probability of improvement; the first in the list if they are tied.
         behind: The other group.
         probability: Probability of improvement: that a sample of `ahead` is better than one of `behind`.
         p_value: Two-sided p value of the rank test, adjusted for the number of all pairs (Holm).
@@ -273,23 +273,16 @@ def _pair(one: Side, other: Side, mode: Mode, p_value: float, tests: int) -> Pai
 def _pair_verdict(
     ahead: Side, behind: Side, probability: Estimate, p_value: float, tests: int, *, settled: bool
 ) -> str:
-    share = f"{probability.value:.0%} of pairs"
     if settled:
-        return f"{ahead.label} is better than {behind.label}: it wins in {share} (p = {p_value:.2g})"
-    if ahead.samples == behind.samples == 1:
-        return (
-            f"one seed each is not enough: {ahead.label} is ahead of {behind.label}, but other seeds may "
-            f"reverse this; {_enough(tests)} seeds on each side can settle it"
-        )
+        wins = f"it wins in {probability.value:.0%} of pairs (p = {p_value:.2g})"
+        return f"{ahead.label} is better than {behind.label}: {wins}"
     if probability.value == 0.5:
-        return f"{ahead.label} and {behind.label} show no difference: each wins as often as the other"
+        return f"{ahead.label} and {behind.label} are tied: each wins as often as the other"
+    names = f"{ahead.label} and {behind.label} cannot be told apart"
     if tests * smallest_p(ahead.samples, behind.samples) > SIGNIFICANT:
-        return (
-            f"{ahead.label} is ahead of {behind.label} (it wins in {share}), but with so few seeds this is "
-            f"not significant; {_enough(tests)} on each side can settle it"
-        )
-    names = f"{ahead.label} and {behind.label}"
-    return f"no significant difference between {names}: the first wins in {share} (p = {p_value:.2g})"
+        few = "one seed each" if ahead.samples == behind.samples == 1 else "so few seeds"
+        return f"{names} with {few}; {_enough(tests)} seeds on each side can settle it"
+    return f"{names}: the first wins in {probability.value:.0%} of pairs (p = {p_value:.2g})"
 
 
 def _enough(tests: int) -> int:
@@ -316,23 +309,26 @@ def _worse_than_rest(sides: Sequence[Side], mode: Mode) -> list[str]:
 
 
 def _verdict(sides: Sequence[Side], pairs: Sequence[Pair], worst: Sequence[str]) -> str:
-    """Verdict as a sentence: the leader, and the groups that are significantly worse."""
+    """Verdict as a sentence: a group is called better only where that is significant; ties are named as such."""
     if len(pairs) == 1:
         return pairs[0].verdict
+    first, others = sides[0].label, [side.label for side in sides[1:]]
+    with_first = pairs[: len(others)]
+    if all(pair.probability.value == 0.5 for pair in with_first):
+        return f"all {len(sides)} are tied: each wins as often as the others"
     if max(side.samples for side in sides) == 1:
         tests = len(sides) * (len(sides) - 1) // 2
         return f"one seed each is not enough; {_enough(tests)} seeds each can settle which is better"
-    leader = sides[0].label
-    beaten = [pair.behind for pair in pairs if pair.ahead == leader and pair.settled]
+    beaten = [pair.behind for pair in with_first if pair.ahead == first and pair.settled]
     of_the_rest = [label for label in worst if label not in beaten]
     together = f"; worse than the rest taken as a group: {_named(of_the_rest)}" if of_the_rest else ""
-    open_ones = [side.label for side in sides[1:] if side.label not in beaten]
+    open_ones = [label for label in others if label not in beaten]
     if not open_ones:
-        return f"{leader} is better than each of the other {len(sides) - 1}"
+        return f"{first} is better than each of the other {len(others)}"
     if not beaten:
-        return f"{leader} leads, but its lead over each of the other {len(sides) - 1} may be due to chance{together}"
-    chance = ", ".join(open_ones) if len(open_ones) <= MOST_NAMED else f"{len(open_ones)} others"
-    return f"{leader} leads and is better than {_named(beaten)}; its lead over {chance} may be due to chance{together}"
+        return f"none of the {len(sides)} is clearly the best: each lead of the first may be due to chance{together}"
+    rest = ", ".join(open_ones) if len(open_ones) <= MOST_NAMED else f"{len(open_ones)} others"
+    return f"{first} is better than {_named(beaten)}; it cannot be told apart from {rest}{together}"
 
 
 def _named(labels: Sequence[str]) -> str:

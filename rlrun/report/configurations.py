@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from rlrun.engine.messages.errors import UsageError, did_you_mean
 from rlrun.experiments.runs.trial_result import TrialResult
 from rlrun.report.reading import RunView
 
@@ -86,9 +87,7 @@ def groups_of(run: RunView, *, several_runs: bool = False, pool: bool = False) -
         return [_group_of_populations(run)]
     found = configurations((trial, trial.configuration) for trial in run.trials)
     if pool:
-        # Resampling within a configuration takes two seeds or more; otherwise configurations are resampled.
-        strata = found if all(len(trials) > 1 for trials in found) else [list(run.trials)]
-        return [Group(run.name, run.name, {}, tuple(tuple((trial,) for trial in trials) for trials in strata))]
+        return [Group(run.name, run.name, {}, _strata(found))]
     # A damaged trial has lost its parameters; other seeds of its configuration have them.
     params = [next((trial.params for trial in trials if trial.params), {}) for trials in found]
     names = [run.name if several_runs or not values else "" for values in params]
@@ -103,6 +102,51 @@ def groups_of(run: RunView, *, several_runs: bool = False, pool: bool = False) -
         )
         for number, (label, values, trials) in enumerate(zip(labels, params, found, strict=True))
     ]
+
+
+def groups_by(run: RunView, setting: str, *, several_runs: bool = False) -> list[Group]:
+    """Groups the trials of a run by the value of one varying setting, pooled over its other settings and seeds.
+
+    Args:
+        run: The run.
+        setting: Name of the setting as in the trials' parameters, or its full path: ``lr`` or ``config.lr``.
+        several_runs: Whether labels begin with the run's name.
+
+    Raises:
+        UsageError: If the setting does not vary between the run's trials, or varies within them (PBT).
+    """
+    if any(trial.population is not None for trial in run.trials):
+        raise UsageError(f"{run.name}: cannot group by '{setting}', because members of a population change settings")
+    varied = varied_settings(run)
+    name = next((name for name in varied if f".{setting}".endswith(f".{name}")), None)
+    if name is None:
+        only = f", only in {', '.join(varied)}" if varied else ""
+        raise UsageError(f"the trials of {run.name} do not differ in '{setting}'{only}{did_you_mean(setting, varied)}")
+    by_value: dict[str, list[TrialResult]] = {}
+    for trial in run.trials:
+        if name in trial.params:  # those of a damaged trial are lost
+            by_value.setdefault(json.dumps(trial.params[name], sort_keys=True, default=str), []).append(trial)
+    groups = []
+    for trials in by_value.values():
+        params = {name: trials[0].params[name]}
+        label = ", ".join([*([run.name] if several_runs else []), params_text(params)])
+        found = configurations((trial, trial.configuration) for trial in trials)
+        groups.append(Group(label, run.name, params, _strata(found)))
+    return groups
+
+
+def varied_settings(run: RunView) -> list[str]:
+    """Names of the settings that vary between the trials of a run."""
+    return list(dict.fromkeys(name for trial in run.trials for name in trial.params))
+
+
+def _strata(found: Sequence[Sequence[TrialResult]]) -> tuple[tuple[Sample, ...], ...]:
+    """Strata of pooled configurations: resampling within a configuration takes two seeds or more.
+
+    With fewer, configurations are resampled.
+    """
+    strata = found if all(len(trials) > 1 for trials in found) else [[one for trials in found for one in trials]]
+    return tuple(tuple((trial,) for trial in trials) for trials in strata)
 
 
 def _group_of_populations(run: RunView) -> Group:

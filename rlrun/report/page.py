@@ -33,6 +33,7 @@ from rlrun.report.reading import (
     axis_of,
     chosen_goal,
     counterpart,
+    denser_counterpart,
     read_runs,
     require_reported,
 )
@@ -77,7 +78,13 @@ WORLD_METRICS = re.compile(
 
 
 def page_data(
-    runs: Sequence[RunView], metric: str, mode: Mode, metrics: Sequence[str], small: Sequence[str] = ()
+    runs: Sequence[RunView],
+    metric: str,
+    mode: Mode,
+    metrics: Sequence[str],
+    small: Sequence[str] = (),
+    *,
+    drawn: str | None = None,
 ) -> dict[str, Any]:
     """Data of a report page on the given runs.
 
@@ -87,9 +94,10 @@ def page_data(
         mode: Whether higher or lower values of this metric are better.
         metrics: Metrics whose curves are drawn; metrics that no run reports are left out.
         small: Metrics whose curves are drawn in a grid of small charts.
+        drawn: Metric that the chart of learning curves shows first, None for `metric`.
     """
     reported = {name for run in runs for name in run.reported}
-    shown = [name for name in dict.fromkeys([metric, *metrics]) if name in reported] or [metric]
+    shown = [name for name in dict.fromkeys([metric, *metrics, drawn]) if name in reported] or [metric]
     steps = axis_of(runs, None)
     groups = [group for run in runs for group in groups_of(run, several_runs=len(runs) > 1)]
     summaries = summarise(groups, metric, mode)
@@ -108,6 +116,7 @@ def page_data(
         "mode": mode,
         "counterpart": counterpart(metric),
         "metrics": shown,
+        "drawn": drawn or shown[0],
         "grid": asdict(grid),
         "lines": lines_of(runs),
         "step_metric": steps,
@@ -299,7 +308,8 @@ def write_report(
     metric, mode = chosen_goal(runs, metrics[0] if metrics else None, mode)
     if any(run.goal[0] != metric for run in runs):
         runs = read_runs(paths, [metric, *read])
-    data = page_data(runs, metric, mode, shown, small)
+    drawn = None if metrics else denser_counterpart(runs, metric)
+    data = page_data(runs, metric, mode, shown, small, drawn=drawn)
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(page_of(data), encoding="utf-8")
     problems = [problem for run in data["runs"] for problem in run["problems"]]

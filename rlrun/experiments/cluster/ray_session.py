@@ -61,6 +61,7 @@ class RaySession:
         address: A Ray cluster's address, or None.
         experiments: The experiments of the trials, whose modules are shipped to a cluster.
         wait_for_nodes_s: Seconds to wait for nodes with room for the trials, or None for the default (`NodeWaiter`).
+        is_optional: Whether the trials could also run without Ray, one after another.
     """
 
     def __init__(
@@ -69,7 +70,10 @@ class RaySession:
         address: str | None = None,
         experiments: Sequence[Experiment] = (),
         wait_for_nodes_s: float | None = None,
+        *,
+        is_optional: bool = False,
     ) -> None:
+        self._is_optional = is_optional
         self._trials = trials
         self._address = address
         self._experiments = experiments
@@ -96,7 +100,7 @@ class RaySession:
         """Starts or joins Ray; no effect in a session that has already done so.
 
         Args:
-            say: Called with a message if the start is unusually slow.
+            say: Called with a message before Ray is started although it is optional, and before each new attempt.
             lost: Called in another thread when the main thread hangs in a call to Ray: the
                 gcs_server of a Ray started here has died, or a cluster does not let this process join.
 
@@ -120,6 +124,8 @@ class RaySession:
             self._place = "the running Ray"
         elif self._address is None:
             self._is_ours = True
+            if self._is_optional:
+                say("starting Ray to train trials in parallel; --executor local trains them one by one without Ray")
             cpus = round(ray_cpus(self._trials, machine_cpus()))
             private_ray.start(cpus, _object_store_bytes(), quiet=False, say=say)
             self._watch = GcsWatch(lambda: lost(end_of_ray("gcs_server")))

@@ -36,7 +36,7 @@ from rlrun.experiments.launch.chain import initialize_from_run
 from rlrun.experiments.runs.active_run import ActiveRun, Interrupts
 from rlrun.experiments.runs.copy_owner import end_without_copy
 from rlrun.experiments.runs.driver_log import DriverLog
-from rlrun.experiments.runs.events import RunFinished, RunStarted, RunWaiting, TrialEvent, Watcher
+from rlrun.experiments.runs.events import RunFinished, RunNote, RunStarted, RunWaiting, TrialEvent, Watcher
 from rlrun.experiments.runs.outcome import call_failure, resume_command, with_resume_advice
 from rlrun.experiments.runs.run_directory import Executor, RunDirectory
 from rlrun.experiments.runs.run_upload import copied, owned
@@ -93,6 +93,12 @@ class LaunchedExperiment:
         """Whether Ray is needed, either to run the trials or for remote workers and learners of a local trial."""
         return self.executor == "ray" or any(trial.needs_ray for trial in self.trials)
 
+    @property
+    def needs_ray(self) -> bool:
+        """Whether the experiment cannot run without Ray, not even one trial after another."""
+        is_steered = self.experiment.scheduler is not None or self.experiment.searches
+        return is_steered or any(trial.needs_ray for trial in self.trials)
+
 
 def run_all(
     parts: Sequence[LaunchedExperiment],
@@ -101,8 +107,17 @@ def run_all(
     wait_for_nodes_s: float | None,
     eager: bool,
     watch: Watcher,
+    executor: Executor | None = None,
 ) -> list[TrialResult]:
     """Runs experiments one after the other, in one shared Ray session.
+
+    Args:
+        parts: The experiments.
+        address: The Ray cluster to join, or None.
+        wait_for_nodes_s: Seconds to wait for nodes of a cluster, None for the default.
+        eager: Whether compiled updates may continue uncompiled on a machine without a compiler.
+        watch: Receives the events of all runs.
+        executor: The user's choice of the executor; without one, a message says if Ray could be avoided.
 
     Raises:
         RlrunError: If runs have not ended; else the first trial's error, if all trials of an experiment failed.
@@ -119,7 +134,13 @@ def run_all(
             locks.enter_context(part.directory.locked())
         try:
             on_ray = [trial for part in parts if part.uses_ray for trial in part.examples]
-            ray = RaySession(on_ray, address, [part.experiment for part in parts], wait_for_nodes_s)
+            ray = RaySession(
+                on_ray,
+                address,
+                [part.experiment for part in parts],
+                wait_for_nodes_s,
+                is_optional=executor is None and not any(part.needs_ray for part in parts),
+            )
             _run_parts(parts, actives, interrupts, ray, eager=eager, watch=watch)
         except UsageError:  # there is no such cluster, or it is too small: nothing has started, so nothing is kept
             _discard_new(parts)
@@ -299,12 +320,8 @@ def _start_ray(session: RaySession, active: ActiveRun, lost: Callable[[RlrunErro
     """
     interrupts = active.interrupts
 
-    def say(sentence: str) -> None:
-        with active.log.printing_to_terminal():
-            warnings.warn(sentence, stacklevel=2)
-
     try:
-        session.start(say, lost)
+        session.start(lambda text: active.tell(RunNote(text)), lost)
         interrupts.listen()
         session.wait_for_nodes(
             lambda wait: active.tell(waiting_event(wait)), is_stopped=lambda: bool(interrupts.received)

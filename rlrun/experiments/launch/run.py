@@ -172,7 +172,9 @@ def run(
     note_driver_restarts(found, [directories[experiment.name] for experiment in found])
     ended = []
     if in_order:
-        ended = run_all(in_order, address=address, wait_for_nodes_s=wait_for_nodes_s, eager=False, watch=watch)
+        ended = run_all(
+            in_order, address=address, wait_for_nodes_s=wait_for_nodes_s, executor=executor, eager=False, watch=watch
+        )
     return _all_trials(found, directories, left_alone, ended)
 
 
@@ -327,7 +329,9 @@ def resume(
     if not parts:
         return opened.results()
     note_driver_restarts([run_directory.experiment() for run_directory in runs], runs)
-    return run_all(parts, address=address, wait_for_nodes_s=wait_for_nodes_s, eager=eager, watch=watch)
+    return run_all(
+        parts, address=address, wait_for_nodes_s=wait_for_nodes_s, executor=executor, eager=eager, watch=watch
+    )
 
 
 def continue_runs(
@@ -374,7 +378,14 @@ def continue_runs(
                 parts[experiment.name] = part
         if parts:
             remaining = list(parts.values())
-            ended = run_all(remaining, address=address, wait_for_nodes_s=wait_for_nodes_s, eager=eager, watch=watch)
+            ended = run_all(
+                remaining,
+                address=address,
+                wait_for_nodes_s=wait_for_nodes_s,
+                executor=executor,
+                eager=eager,
+                watch=watch,
+            )
     except UsageError as error:  # the cluster may have died with the driver
         raise UsageError(f"{error}; continue with: {resume_commands(directories)}") from error
     by_name = {experiment.name: opened for experiment, opened in zip(experiments, runs, strict=True)}

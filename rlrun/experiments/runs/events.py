@@ -2,11 +2,11 @@
 
 A watcher is a function of one event. It is called in the process and thread that called `rlrun.run`, in this order:
 `RunStarted`, `RunWaiting` on a cluster without room for a trial, any number of `TrialEvent` (one per iteration and per
-change of status), `TrialNote`, `TrialAdded` and `RunResources`, `RunStopping` as soon as the user interrupts,
-`RunFinished`. A file with several experiments gives one such sequence for each, one after another. Before all sequences
-come `RunFound` of runs that exist already, `RunMeasuring` and `RunMeasured` of experiments with settings ``auto``, and
-`TrialRewound` of a resume from an earlier step. `RunStopping` is sent from a signal handler of that thread. If Ray
-hangs, `RunFinished` is sent from another thread.
+change of status), `TrialNote`, `RunNote`, `TrialAdded` and `RunResources`, `RunStopping` as soon as the user
+interrupts, `RunFinished`. A file with several experiments gives one such sequence for each, one after another. Before
+all sequences come `RunFound` of runs that exist already, `RunMeasuring` and `RunMeasured` of experiments with settings
+``auto``, and `TrialRewound` of a resume from an earlier step. `RunStopping` is sent from a signal handler of that
+thread. If Ray hangs, `RunFinished` is sent from another thread.
 """
 
 from __future__ import annotations
@@ -206,6 +206,17 @@ class TrialNote:
 
 
 @dataclass(frozen=True)
+class RunNote:
+    """Event: a message about the run as a whole, such as why Ray starts.
+
+    Attributes:
+        text: The message.
+    """
+
+    text: str
+
+
+@dataclass(frozen=True)
 class RunStopping:
     """Event: the user has interrupted the run; running trials finish an iteration and save.
 
@@ -243,6 +254,7 @@ RunEvent = (
     | TrialAdded
     | TrialEvent
     | TrialNote
+    | RunNote
     | RunResources
     | RunStopping
     | RunFinished

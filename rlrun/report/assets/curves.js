@@ -23,7 +23,7 @@ function learningCurves() {
   const view = curvesView();
   const own = DATA.groups.filter((group) => rankOf.has(group.label));
   const grid = Object.entries(DATA.grid.sections);
-  const shown = { metric: DATA.metrics.find(hasCourse) ?? DATA.metrics[0] };
+  const shown = { metric: DATA.drawn };
   const charts = [];
   const render = () => charts.forEach((chart) => chart.render());
   const zoomed = () => {
@@ -72,12 +72,6 @@ function learningCurves() {
   }
   main.lastChild.append(...gridNotes(grid));
   return { emphasise, toggle };
-}
-
-/** Whether the best group has values of a metric over a good part of its steps, and not at the end alone. */
-function hasCourse(metric) {
-  const curve = DATA.groups[0]?.curves[metric]?.steps;
-  return Boolean(curve) && curve.to - curve.from > 0.2 * curve.to;
 }
 
 const freeColor = (colors) => {
@@ -242,6 +236,8 @@ function curvesNote(own, view) {
     );
   if (DATA.runs.some((run) => run.families.length))
     parts.push("A population is shown by the best of its members at each point; in the small charts, by their mean.");
+  if (DATA.drawn !== DATA.metrics[0])
+    parts.push(`${DATA.metrics[0]} has only a few values so far, so the chart begins with ${DATA.drawn}.`);
   return parts.join(" ");
 }
 

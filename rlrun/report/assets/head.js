@@ -54,7 +54,7 @@ function leaderPanel(leader) {
     "div",
     { class: what ? "panel" : "panel two" },
     card(
-      `Best of ${leader.configurations}`,
+      `${leader.is_settled ? "Best" : "First"} of ${leader.configurations}`,
       el("div", { class: "big", text: number(best.iqm.value) }),
       el("p", { class: "soft small", text: scoreText(best) }),
       values.length

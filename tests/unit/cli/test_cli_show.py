@@ -127,6 +127,8 @@ def test_configurations_runs_and_trials_can_be_compared(runs: Path, wording) -> 
     assert done.stdout.rstrip().splitlines()[-1] == wording("0.2", "0.1")
     both = json.loads(rlrun("compare", "sweep", "other", "--pool", "--json", "--runs-dir", runs).stdout)
     assert [(side["label"], side["samples"]) for side in both["sides"]] == [("sweep", 4), ("other", 2)]
+    by = json.loads(rlrun("compare", "sweep", "--by", "config.lr", "--json", "--runs-dir", runs).stdout)
+    assert [(side["label"], side["samples"]) for side in by["sides"]] == [("lr=0.2", 2), ("lr=0.1", 2)]
     one = json.loads(
         rlrun("compare", "sweep/000-lr=0.1-seed=0", "other", "--x", "env_steps", "--json", "--runs-dir", runs).stdout
     )
@@ -144,6 +146,10 @@ def test_a_single_group_cannot_be_compared(runs: Path, wording) -> None:
     done = rlrun("compare", "other", "--runs-dir", runs)
     assert done.exit_code == 2
     assert done.stderr == wording()
+    for wrong, what in ([], "--by"), (["--by", "lr"], "--pool"):
+        done = rlrun("compare", "sweep", "--pool", *wrong, "--runs-dir", runs)
+        assert (done.exit_code, what in done.stderr) == (2, True)
+        assert done.stderr == wording(what)
     assert rlrun("compare", "nowhere", "--runs-dir", runs).exit_code == 2
 
 

@@ -18,6 +18,7 @@ from rlrun.engine.messages.errors import UsageError
 from rlrun.experiments.runs.events import (
     RunEvent,
     RunFinished,
+    RunNote,
     RunResources,
     RunStarted,
     RunStopping,
@@ -85,6 +86,7 @@ def test_off_a_terminal_a_run_is_told_in_lines(
         monkeypatch,
         [
             RunStarted("tiny", Path("runs/tiny-2"), "ray", True, (small_trial(0),), False, sys.stdout, expected=2),
+            RunNote("starting Ray, as two trials are to run at once"),
             TrialEvent("000-seed=0", "RUNNING", place="here:7"),
             RunResources(1, 2, 0, 0),
             TrialAdded(small_trial(1)),
@@ -136,6 +138,7 @@ def test_progress_as_json_is_a_line_for_each_event_and_the_result_is_the_last(
         TrialAdded(small_trial(1)),
         TrialEvent("000-seed=0", "RUNNING", {"iteration": 1, "learner/kl": float("nan")}, place="here:7"),
         TrialNote("000-seed=0", "compiles"),
+        RunNote("starting Ray"),
         RunWaiting("000-seed=0", "3 CPUs", 1.0, 900.0, ("cpu",), ()),
         RunResources(1, 2, 0, 0),
         RunStopping("SIGINT"),
@@ -152,10 +155,12 @@ def test_progress_as_json_is_a_line_for_each_event_and_the_result_is_the_last(
     done = rlrun("train", "cartpole/ppo", "--progress", "json")
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert [line["event"] for line in lines] == [
-        "run_started", "trial_added", "trial", "note", "waiting", "resources", "stopping", "run_finished", "result",
+        "run_started", "trial_added", "trial", "note", "note", "waiting", "resources", "stopping", "run_finished",
+        "result",
     ]  # fmt: skip
     assert all(line["schema"] == 1 for line in lines)
-    started, added, trial, *_, finished, result = lines
+    started, added, trial, *notes, _, _, _, finished, result = lines
+    assert [(note["trial"], note["text"]) for note in notes] == [("000-seed=0", "compiles"), (None, "starting Ray")]
     assert (started["directory"], started["trials"]) == (
         str(tmp_path), [{"name": "000-seed=0", "seed": 0, "params": {}}]
     )  # fmt: skip

@@ -6,8 +6,12 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from rlrun.report.configurations import groups_of
+import pytest
+
+from rlrun.engine.messages.errors import UsageError
+from rlrun.report.configurations import groups_by, groups_of
 from rlrun.report.reading import read_run
+from tests.unit.report.conftest import write_table, write_trial
 
 MakeRun = Callable[..., Path]
 
@@ -55,6 +59,40 @@ def test_a_whole_run_is_resampled_by_configuration_where_each_has_seeds_to_draw_
     (single,) = groups_of(read_run(make_sweep({0.1: [[1]], 0.2: [[3]]}, name="b")), pool=True)
     assert [len(stratum) for stratum in single.strata] == [2]
     assert (seeds.label, single.label) == ("a", "b")
+
+
+def write_grid(path: Path) -> Path:
+    """Writes a run of two learning rates times two discounts, of two seeds each."""
+    path.mkdir(parents=True)
+    for number in range(8):
+        params = {"lr": 0.1 * (1 + number // 4), "gamma": 0.9 + 0.05 * (number // 2 % 2)}
+        write_trial(path, f"{number:03d}", [float(number)], params, configuration=number // 2, seed=number % 2)
+    return write_table(path)
+
+
+@pytest.mark.parametrize("setting", ["lr", "config.lr"])
+def test_trials_are_grouped_by_one_setting_over_all_others_and_seeds(tmp_path: Path, setting: str) -> None:
+    run = read_run(write_grid(tmp_path / "grid"))
+    groups = groups_by(run, setting)
+    assert [(group.label, group.params) for group in groups] == [("lr=0.1", {"lr": 0.1}), ("lr=0.2", {"lr": 0.2})]
+    assert [[trial.name for trial in group.trials] for group in groups] == [
+        ["000", "001", "002", "003"],
+        ["004", "005", "006", "007"],
+    ]
+    assert [len(stratum) for stratum in groups[0].strata] == [2, 2], "one for each discount"
+    assert [group.label for group in groups_by(run, "gamma", several_runs=True)] == [
+        "grid, gamma=0.9",
+        "grid, gamma=0.95",
+    ]
+
+
+def test_trials_are_not_grouped_by_what_is_equal_or_changes_in_them(
+    tmp_path: Path, make_population: MakeRun, wording
+) -> None:
+    with wording.raised(UsageError, "'gama'", "lr, gamma", "did you mean 'gamma'"):
+        groups_by(read_run(write_grid(tmp_path / "grid")), "gama")
+    with wording.raised(UsageError, "'lr'", "population"):
+        groups_by(read_run(make_population()), "lr")
 
 
 def test_a_population_counts_as_one(make_population: MakeRun, wording) -> None:

@@ -141,6 +141,24 @@ def test_an_axis_is_logarithmic_where_the_search_space_is(
     assert (axis["kind"], sorted(axis["values"])) == (kind, values)
 
 
+def test_few_evaluations_give_way_to_the_returns_in_training_as_in_a_plot(make_sweep: MakeRun, tmp_path: Path) -> None:
+    evaluated = "evaluation/episode_return_mean"
+    path = make_sweep({0.1: [list(range(20))]}, spec={"evaluation": {"every": 8}})
+    file = next(path.glob("*/result.json"))
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    for at in (9, 19):
+        rows[at][evaluated] = 3.0
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    data, _ = report(tmp_path, path)
+    assert (data["metric"], data["drawn"]) == (evaluated, "episode_return_mean")
+    assert data["drawn"] in data["metrics"]
+    assert report(tmp_path, path, metrics=[evaluated])[0]["drawn"] == evaluated
+    for row in rows:
+        row[evaluated] = 3.0
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert report(tmp_path, path)[0]["drawn"] == evaluated
+
+
 def test_several_runs_share_a_page(make_sweep: MakeRun, tmp_path: Path) -> None:
     runs = [make_sweep({0.1: [[1, 2], [3, 4]]}, name=name) for name in ("a", "b")]
     data, page = report(tmp_path, *runs)

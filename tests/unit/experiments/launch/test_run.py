@@ -3,15 +3,23 @@
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import rlrun
-from rlrun.engine.messages.errors import CheckpointError, ExitCode, SpecError, TrainingFailed, UsageError
-from rlrun.experiments.cluster.ray_session import belongs_to_ray, warn_if_open_to_everyone
-from rlrun.experiments.launch.checks import check_envs
+from rlrun.engine.messages.errors import (
+    CheckpointError,
+    EnvironmentUnusable,
+    ExitCode,
+    SpecError,
+    TrainingFailed,
+    UsageError,
+)
+from rlrun.experiments.cluster.ray_session import RaySession, belongs_to_ray, warn_if_open_to_everyone
+from rlrun.experiments.launch.checks import check_envs, choose_executor
 from rlrun.experiments.launch.parts import LaunchedExperiment, is_left
 from rlrun.experiments.launch.run import resume, run
 from rlrun.experiments.runs.run_directory import RunDirectory
@@ -171,6 +179,35 @@ def test_a_search_that_was_interrupted_between_two_suggestions_is_not_over(tmp_p
     directory = RunDirectory.create(tmp_path, "searched", experiment, [], "ray")
     part = LaunchedExperiment(directory, experiment, [], "ray", resumed=False)
     assert is_left(part, directory.results())
+
+
+@pytest.mark.parametrize(
+    ("more", "needs"), [({}, False), ({"config": {"num_workers": 1}}, True), ({"scheduler": "asha"}, True)]
+)
+def test_several_trials_alone_do_not_need_ray(tmp_path: Path, more: dict[str, Any], needs: bool) -> None:
+    (experiment,) = parse_experiments({"several": {**SPEC, "seeds": 2, **more}})
+    trials = experiment.trials()
+    assert choose_executor(experiment, trials, None, None) == "ray"
+    directory = RunDirectory.create(tmp_path, "several", experiment, trials, "ray")
+    part = LaunchedExperiment(directory, experiment, trials, "ray", resumed=False)
+    assert (part.uses_ray, part.needs_ray) == (True, needs)
+
+
+@pytest.mark.parametrize("is_optional", [True, False])
+def test_a_ray_that_is_optional_starts_with_a_message_that_names_the_other_executor(
+    monkeypatch: pytest.MonkeyPatch, is_optional: bool
+) -> None:
+    def no_ray(*_numbers: int, say: Callable[[str], object], quiet: bool) -> None:
+        say("second attempt")
+        raise EnvironmentUnusable("no Ray here")
+
+    monkeypatch.setattr("rlrun.engine.actors.private_ray.start", no_ray)
+    monkeypatch.setattr("ray.is_initialized", lambda: False)
+    said: list[str] = []
+    (experiment,) = parse_experiments({"several": {**SPEC, "seeds": 2}})
+    with pytest.raises(EnvironmentUnusable):
+        RaySession(experiment.trials(), is_optional=is_optional).start(said.append, lambda failure: None)
+    assert ["--executor local" in text for text in said] == [True] * is_optional + [False]
 
 
 def test_what_is_no_run_cannot_be_resumed(tmp_path: Path) -> None:

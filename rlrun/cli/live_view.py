@@ -13,7 +13,13 @@ from rich.text import Text
 
 from rlrun.cli.run_progress import RunProgress
 from rlrun.cli.tables import GAP, cell_text, metric_words, plain
-from rlrun.cli.trial_progress import CURVES, TrialMetrics, TrialProgress, whole_seconds
+from rlrun.cli.trial_progress import (
+    OUTCOME_METRICS,
+    RETURNS,
+    TrialMetrics,
+    TrialProgress,
+    whole_seconds,
+)
 from rlrun.cli.trial_table import drawn_run, heading_of
 from rlrun.report.step_axis import STEP_NAMES
 
@@ -46,12 +52,17 @@ def drawn_trial(
         console: The terminal, whose size limits the screen.
     """
     width, is_utf8 = console.width, console.encoding.startswith("utf")
+    curves = OUTCOME_METRICS if trial.plays_games else {metric_words(metric): metric for metric in RETURNS}
     named = {"iteration": "iteration", "episodes": "episodes", "episode length": "episode_len_mean"}
     counts = [f"{label} {cell_text(metrics.last[name])}" for label, name in named.items() if name in metrics.last]
     lines = [
         *_progress_bar(trial.share, width, is_utf8),
         *_section(STEP_NAMES[trial.metric], [trial.steps_text(with_unit=False), *counts], width),
-        *(_curve_line(metric, trial, metrics, width, is_utf8) for metric in CURVES if metric in metrics.curves),
+        *(
+            _curve_line(words, metric, trial, metrics, width, is_utf8)
+            for words, metric in curves.items()
+            if metric in metrics.curves
+        ),
         *_section("learner", _learner(metrics), width),
         *_section("speed", [trial.rate_text(), trial.remaining_text(now)], width),
         *_section("time", _phases(metrics), width),
@@ -88,9 +99,9 @@ def _progress_bar(share: float, width: int, is_utf8: bool) -> list[str]:
     return [f"{full * filled}{rest * (length - filled)} {text}"]
 
 
-def _curve_line(metric: str, trial: TrialProgress, metrics: TrialMetrics, width: int, is_utf8: bool) -> str:
-    """Line with the last and best value of a return, and its curve where there is room."""
-    text = f"{metric_words(metric):<{LABEL_WIDTH}}{cell_text(metrics.last[metric])}"
+def _curve_line(words: str, metric: str, trial: TrialProgress, metrics: TrialMetrics, width: int, is_utf8: bool) -> str:
+    """Line with the last and best value of a return or outcome, and its curve where there is room."""
+    text = f"{words:<{LABEL_WIDTH}}{cell_text(metrics.last[metric])}"
     best = f"best {cell_text(trial.best)}" if trial.judged_by == metric and trial.best is not None else ""
     room = min(LONGEST_LINE, width - LABEL_WIDTH - 8 - len(GAP) * 2 - len(best))
     if not is_utf8 or room < LEAST_CURVE:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from rlrun.cli.tables import cell_text, counted, duration, metric_words
-from rlrun.cli.trial_progress import TrialMetrics, TrialProgress, whole_seconds
+from rlrun.cli.trial_progress import OUTCOME_METRICS, RETURN, TrialMetrics, TrialProgress, whole_seconds
 
 if TYPE_CHECKING:
     from rlrun.experiments.runs.events import RunResources, RunWaiting, TrialEvent
@@ -184,6 +184,19 @@ class RunProgress:
         parts = ", ".join([*(f"{count} {status.lower()}" for status, count in counts.items()), *more])
         return f"{counted(max(self.expected, len(trials)), 'trial')}: {parts}"
 
+    def newest_text(self) -> str:
+        """Formats the newest return of the running trials, or their outcomes of games, as a range; "" without any."""
+        running = [trial for trial in list(self.trials.values()) if trial.status == "RUNNING"]
+        is_games = any(trial.plays_games for trial in running)
+        shown = OUTCOME_METRICS if is_games else {metric_words(RETURN): RETURN}
+        found = {}
+        for words, metric in shown.items():
+            values = [value for trial in running if (value := (trial.result or {}).get(metric)) is not None]
+            if values:
+                low, high = cell_text(min(values)), cell_text(max(values))
+                found[words] = low if low == high else f"{low} to {high}"
+        return ", ".join(f"{words} {text}" for words, text in found.items())
+
     def resources_text(self) -> str:
         """Formats the CPUs and GPUs in use, such as "3/8 CPUs in use"; "" if unknown."""
         if self.resources is None:
@@ -219,7 +232,10 @@ class RunProgress:
         return f"about {whole_seconds(rough).removesuffix(' 00 s')} left" if rough else "almost done"
 
     def summary(self, now: float) -> str:
-        """Formats the progress of the run as one line: trials by status, best configuration, resources, remaining time.
+        """Formats the progress of the run as one line.
+
+        The line has the trials by status, the newest values of running trials, the best configuration, resources and
+        the remaining time.
 
         Args:
             now: Current time in seconds, on the caller's clock.
@@ -227,6 +243,7 @@ class RunProgress:
         leader = self.leader()
         parts = [
             self.counts_text(),
+            self.newest_text(),
             "" if leader is None else str(leader),
             self.resources_text(),
             self.remaining_text(now),

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from rlrun.cli.tables import cell_text, duration
+from rlrun.experiments.trial.results import RETURN
+from rlrun.report.games import GAMES, OUTCOMES, is_game_metric
 from rlrun.report.step_axis import ENV_STEPS, SGD_STEPS, STEP_NAMES, counted_metric
 
 if TYPE_CHECKING:
@@ -19,10 +21,21 @@ Result = Mapping[str, Any]
 # Stop criteria that grow steadily, so that a fraction of them is a fraction of the work. A return is none of these.
 STEADY_METRICS = (ENV_STEPS, "agent_steps", SGD_STEPS, "iteration", "episodes", "time_total_s")
 
-SHOWN_METRICS = (*STEADY_METRICS, "episode_return_mean", "env_steps_per_s", "time_this_iter_s")
+OUTCOME_METRICS = {words: f"{GAMES}{rate}" for words, rate in OUTCOMES.items()}
+"""Metrics of the outcomes of games, by what they count: won, drawn, lost."""
+
+SHOWN_METRICS = (
+    *STEADY_METRICS,
+    RETURN,
+    "env_steps_per_s",
+    "time_this_iter_s",
+    *OUTCOME_METRICS.values(),
+)
 """Names of the metrics that are kept of a trial's newest result, to save memory in runs of many trials."""
 
-CURVES = ("episode_return_mean", "evaluation/episode_return_mean")
+RETURNS = (RETURN, f"evaluation/{RETURN}")
+
+CURVES = (*RETURNS, *OUTCOME_METRICS.values())
 """Metrics whose course is kept in a run of one trial."""
 
 ITERATIONS_TO_START = 2
@@ -51,6 +64,7 @@ class TrialProgress:
         best: Best value so far of the metric `judged_by`, or None.
         judged_by: Metric for the comparison with other trials.
         ended_at: Time of the trial's end, None before.
+        stop_reason: Why the trial has stopped, "" before or if it failed.
     """
 
     name: str
@@ -64,6 +78,7 @@ class TrialProgress:
     best: float | None = None
     judged_by: str = "episode_return_mean"
     ended_at: float | None = None
+    stop_reason: str = ""
     _began: float | None = None
     _num_results: int = 0
     _base_share: float = 0.0
@@ -89,13 +104,18 @@ class TrialProgress:
         if self._began is None and event.status == "RUNNING":
             self._began = now
         self.ended_at = now if self.ended else None
+        self.stop_reason = event.stop_reason
         if event.params is not None:
             self.params = event.params
         if event.result is None:
             return
         self._last_time = now
         self._num_results += 1
-        self.result = {metric: event.result[metric] for metric in SHOWN_METRICS if metric in event.result}
+        last_outcomes = {
+            name: self.outcome(name) for name in OUTCOME_METRICS.values() if self.outcome(name) is not None
+        }
+        shown = {metric: event.result[metric] for metric in SHOWN_METRICS if metric in event.result}
+        self.result = shown | {name: rate for name, rate in last_outcomes.items() if shown.get(name) is None}
         if self._num_results <= ITERATIONS_TO_START:
             self._base_share, self._base_time = self.share, now
         value = event.result.get(self.judged_by)  # None where an iteration has no evaluation
@@ -159,11 +179,11 @@ class TrialProgress:
         Args:
             now: Current time in seconds, on the caller's clock.
         """
-        ended = f" [{self.status.lower()}]" if self.ended else ""
+        reason = f": {self.stop_reason}" if self.stop_reason else ""
+        ended = f" [{self.status.lower()}{reason}]" if self.ended else ""
         if self.result is None:
             return f"{self.name}:{ended or ' starts'}{f' on {self.place}' if self.place and not ended else ''}"
-        returned = "" if self.metric == SGD_STEPS else f"return {self.return_text()}"
-        parts = [self.steps_text(), returned, self.rate_text(), self.remaining_text(now)]
+        parts = [self.steps_text(), self.score_text(), self.rate_text(), self.remaining_text(now)]
         return f"{self.name}: {', '.join(filter(None, parts))}{ended}"
 
     @property
@@ -181,6 +201,24 @@ class TrialProgress:
         limit = self.stop.get(self.metric)
         number = steps if limit is None else f"{steps} of {int(limit):,}"
         return f"{number} {words}" if with_unit else number
+
+    @property
+    def plays_games(self) -> bool:
+        """Whether the trial is measured by the outcomes of games, whose mean return over both sides says nothing."""
+        return is_game_metric(self.judged_by) or any(map(is_game_metric, self.result or ()))
+
+    def outcome(self, metric: str) -> float | None:
+        """Rate of an outcome of games (one of `OUTCOME_METRICS`) in the last evaluation, None before."""
+        return self.result.get(metric) if self.result else None
+
+    def score_text(self) -> str:
+        """Formats the newest return, or the outcomes of games: "won 0.6, drawn 0.1, lost 0.3"; "" without either."""
+        if self.metric == SGD_STEPS:
+            return ""
+        if not self.plays_games:
+            return f"return {self.return_text()}"
+        rates = {words: self.outcome(name) for words, name in OUTCOME_METRICS.items()}
+        return ", ".join(f"{words} {cell_text(rate)}" for words, rate in rates.items() if rate is not None)
 
     def return_text(self) -> str:
         """Formats the newest mean return with a fixed number of decimals; "-" before the first."""

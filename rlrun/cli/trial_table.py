@@ -11,7 +11,7 @@ from rich.text import Text
 
 from rlrun.cli.run_progress import RunProgress
 from rlrun.cli.tables import GAP, aligned, cell_text, plain
-from rlrun.cli.trial_progress import TrialProgress, display_order, whole_seconds
+from rlrun.cli.trial_progress import OUTCOME_METRICS, TrialProgress, display_order, whole_seconds
 from rlrun.report.step_axis import STEP_NAMES, counted_metric
 
 BAR_WIDTH = 12
@@ -95,10 +95,20 @@ def _progress_columns(trials: Sequence[TrialProgress], now: float, bar: str) -> 
         Column("of", [_limit_text(trial, metric) for trial in trials], 80),
         Column("done", [f"{trial.share:.0%}" if trial.share > 0 else "" for trial in trials], 25),
         Column("", [f"{bar * round(trial.share * BAR_WIDTH):<{BAR_WIDTH}}" for trial in trials], 100, False),
-        Column("return", [trial.return_text() for trial in trials], 0),
+        *_score_columns(trials),
         Column("steps/s", [trial.rate_text().removesuffix(" steps/s") for trial in trials], 28),
         Column("left", ["" if left is None else whole_seconds(left) for left in lefts], 70),
         Column("where", [trial.place for trial in trials], 90, False),
+    ]
+
+
+def _score_columns(trials: Sequence[TrialProgress]) -> list[Column]:
+    """Columns of the outcomes of games if all trials play games, else of the newest returns."""
+    if not all(trial.plays_games for trial in trials):
+        return [Column("return", [trial.return_text() for trial in trials], 0)]
+    return [
+        Column(words, [cell_text(trial.outcome(name)) for trial in trials], place)
+        for place, (words, name) in enumerate(OUTCOME_METRICS.items())
     ]
 
 

@@ -40,9 +40,14 @@ class GameRates:
     lost: float
 
 
+def is_game_metric(name: str) -> bool:
+    """Whether a metric is an outcome of games, such as ``evaluation/against/win_rate``."""
+    return name.startswith(GAMES)
+
+
 def are_games(trials: Sequence[TrialResult]) -> bool:
     """Whether all trials report outcomes of games; the mean return over both sides of a game then says nothing."""
-    return bool(trials) and all(any(name.startswith(GAMES) for name in trial.last_result) for trial in trials)
+    return bool(trials) and all(any(map(is_game_metric, trial.last_result)) for trial in trials)
 
 
 def rates_of(groups: Sequence[Group]) -> list[GameRates]:

@@ -233,5 +233,6 @@ class ActiveRun:
     def ended(self, trial: str) -> None:
         """Sends the final status of a trial to the watcher."""
         # A trial that a scheduler has ended may not have recorded it yet.
-        status = "TERMINATED" if trial in self.stopped else self.directory.record(trial).status
-        self.tell(TrialEvent(trial, status, stopped_by=self.stopped.get(trial, "")))
+        record, stopped_by = self.directory.record(trial), self.stopped.get(trial, "")
+        status = "TERMINATED" if stopped_by else record.status
+        self.tell(TrialEvent(trial, status, stopped_by=stopped_by, stop_reason=stopped_by or record.stop_reason))

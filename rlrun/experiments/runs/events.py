@@ -153,6 +153,8 @@ class TrialEvent:
         place: Process of the trial, as host:pid; "" if unknown.
         params: The varying settings with this trial's new values, if its population has changed them.
         stopped_by: Reason of the scheduler for early stopping of the trial; "" without early stopping.
+        stop_reason: Why the trial has stopped: its stop criterion with the value that reached it, a plateau, a hook or
+            the scheduler; "" before.
     """
 
     trial: str
@@ -162,6 +164,7 @@ class TrialEvent:
     place: str = ""
     params: Mapping[str, Any] | None = None
     stopped_by: str = ""
+    stop_reason: str = ""
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ def progress_text(loop: TrialLoop) -> str:
         return f"iteration {running.iteration}: evaluating"
     sgd_steps = sum(trainee.learner.sgd_steps for trainee in running.trainees)
     env_steps = running.workers.counts.env_steps
-    return f"iteration {running.iteration + 1}: {env_steps:,} env steps and {sgd_steps:,} minibatches so far"
+    return f"iteration {running.iteration + 1}: {env_steps:,} env steps and {sgd_steps:,} SGD steps in total so far"
 
 
 class ProgressMessages:
@@ -73,7 +73,7 @@ class ProgressMessages:
         self._read_at = -every_s
 
     def forget(self, trial: str) -> None:
-        """Marks a trial's message as read, since the process that wrote it has ended.
+        """Marks a trial's message as read, since a result is newer or the process that wrote it has ended.
 
         Args:
             trial: Name of the trial.

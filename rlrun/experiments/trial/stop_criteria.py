@@ -91,15 +91,21 @@ def declared_mode(trial: TrialSpec, plateau: PlateauConfig) -> Mode | None:
     return next((metric.mode for metric in (*known, *measured) if metric.matches(plateau.metric)), None)
 
 
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.6g}"
+
+
 def stop_reached(stop: Mapping[str, float], result: Mapping[str, Any]) -> str | None:
     """Stop criterion that a result row satisfies, as text; None if it satisfies none.
 
     Examples:
         >>> stop_reached({"env_steps": 100, "episodes": 9}, {"env_steps": 128, "episodes": None})
         'env_steps 128 >= 100'
+        >>> stop_reached({"env_steps": 1e6}, {"env_steps": 1_000_448})
+        'env_steps 1,000,448 >= 1,000,000'
     """
     for metric, bound in stop.items():
         value = result.get(metric)
         if value is not None and value >= bound:
-            return f"{metric} {value:g} >= {bound:g}"
+            return f"{metric} {_number(value)} >= {_number(bound)}"
     return None

@@ -159,6 +159,7 @@ class Reporter(Callback):  # type: ignore[misc]  # ray has no types
         for note in json.loads(result.get(NOTES, "[]")):
             self._run.note(trial_name(trial), note)
         if ROW in result and AGAIN not in result:
+            self._progress.forget(trial_name(trial))
             place = f"{result.get('hostname', '')}:{result.get('pid', '')}"
             self._run.iterated(trial_name(trial), json.loads(result[ROW]), place=place)
 

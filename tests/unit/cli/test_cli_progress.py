@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from rlrun.cli.run_progress import RunProgress
-from rlrun.cli.trial_progress import TrialProgress
+from rlrun.cli.trial_progress import OUTCOME_METRICS, TrialProgress
 from rlrun.cli.trial_table import columns_of
 from rlrun.cli.watch import PlainLines
 from rlrun.experiments.runs.events import RunResources, TrialEvent
+from rlrun.experiments.trial.stop_criteria import stop_reached
 
 
 def trial_with(stop: dict[str, float], **result: Any) -> TrialProgress:
@@ -60,6 +61,53 @@ def test_a_line_says_steps_return_speed_and_time_left() -> None:
     trial.observe(TrialEvent("000-seed=0", "RUNNING", result), now=1.0)
     expected = "000-seed=0: 4,096 of 10,000 env steps, return 31.2, 12,346 steps/s, 3 s left"
     assert trial.line(1.0) == expected
+
+
+def test_the_line_of_an_ended_trial_says_which_stop_criterion_it_has_reached(wording) -> None:
+    trial = trial_with({"env_steps": 1000, "episode_return_mean": 475}, env_steps=900, episode_return_mean=480.25)
+    assert "475" not in trial.line(0.0)
+    reason = stop_reached(trial.stop, trial.result or {})
+    assert reason is not None
+    trial.observe(TrialEvent("000-seed=0", "TERMINATED", stop_reason=reason), now=1.0)
+    assert trial.line(1.0) == wording("[terminated: episode_return_mean 480.25 >= 475]")
+    early = TrialProgress("early", {})
+    early.observe(TrialEvent("early", "TERMINATED", stopped_by="asha: worse", stop_reason="asha: worse"), 1.0)
+    assert early.line(1.0) == "early: [stopped: asha: worse]"
+
+
+WON, DRAWN, LOST = OUTCOME_METRICS.values()
+
+
+def test_a_trial_of_games_is_told_by_its_last_outcomes_instead_of_returns(wording) -> None:
+    trial = TrialProgress("000-seed=0", {}, judged_by="evaluation/against/unbeaten_rate")
+    trial.observe(TrialEvent("000-seed=0", "RUNNING", {"env_steps": 64, "episode_return_mean": 0.0}), now=0.0)
+    assert trial.line(0.0) == "000-seed=0: 64 env steps", "no evaluation yet"
+    outcomes = {WON: 0.5, DRAWN: 0.125, LOST: 0.375}
+    trial.observe(TrialEvent("000-seed=0", "RUNNING", {"env_steps": 128, "episode_return_mean": 0.0, **outcomes}), 1.0)
+    between = {"env_steps": 192, "episode_return_mean": 0.0, **dict.fromkeys(outcomes)}
+    trial.observe(TrialEvent("000-seed=0", "RUNNING", between), 2.0)
+    assert trial.line(2.0) == wording("192 env steps", "won 0.5", "drawn 0.125", "lost 0.375")
+    run = run_of(trial)
+    columns = {column.heading: column.cells for column in columns_of(run, [trial], 2.0)}
+    assert {heading: columns[heading] for heading in OUTCOME_METRICS} == {
+        "won": ["0.5"],
+        "drawn": ["0.125"],
+        "lost": ["0.375"],
+    }
+    assert "return" not in columns
+    assert run.newest_text() == "won 0.5, drawn 0.125, lost 0.375"
+
+
+def test_the_line_of_several_trials_has_the_newest_returns_of_those_that_run(wording) -> None:
+    trials = [TrialProgress(name, {}, judged_by="evaluation/episode_return_mean") for name in "abc"]
+    run = run_of(*trials)
+    assert run.newest_text() == ""
+    run.observe(TrialEvent("a", "RUNNING", {"env_steps": 64, "episode_return_mean": 21.5}), 0.0)
+    assert run.newest_text() == "return 21.5"
+    run.observe(TrialEvent("b", "RUNNING", {"env_steps": 64, "episode_return_mean": 18.0}), 0.0)
+    assert run.summary(0.0) == wording("return 18 to 21.5")
+    run.observe(TrialEvent("b", "TERMINATED"), 0.0)
+    assert run.newest_text() == "return 21.5"
 
 
 def test_a_run_that_steps_no_env_is_told_by_its_sgd_steps(wording) -> None:
@@ -233,7 +281,7 @@ def test_plain_lines_come_at_intervals(plain_lines: MakeLines, wording) -> None:
     lines.show(run.observe(TrialEvent("a", "RUNNING", {"env_steps": 10, "episode_return_mean": 2.0}), 0.0))
     for seconds in (0, 100, 101, 200):
         lines.write_if_due(after(seconds))
-    summary = "2 trials: 1 running, 1 pending; best trial: return 2 (a)"
+    summary = "2 trials: 1 running, 1 pending; return 2; best trial: return 2 (a)"
     assert written == [wording("10", "2.0"), summary, summary]
 
 

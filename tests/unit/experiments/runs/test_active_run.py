@@ -18,7 +18,7 @@ from rlrun.engine.messages.errors import TrainingFailed
 from rlrun.experiments.runs import active_run
 from rlrun.experiments.runs.active_run import ActiveRun, Interrupts
 from rlrun.experiments.runs.driver_log import DriverLog
-from rlrun.experiments.runs.events import RunEvent, RunFinished, RunStarted, RunStopping, TrialNote, Watcher
+from rlrun.experiments.runs.events import RunEvent, RunFinished, RunStarted, RunStopping, TrialEvent, TrialNote, Watcher
 from rlrun.experiments.runs.run_directory import RunDirectory
 from rlrun.experiments.spec.load import parse_experiments
 from rlrun.experiments.trial import results
@@ -52,6 +52,13 @@ def test_a_run_says_once_that_result_files_have_become_large(
     (said,) = notes_of_size(tmp_path, 1, monkeypatch)
     assert said == wording()
     assert "config.min_env_steps_per_iteration" in said
+
+
+def test_the_last_event_of_a_trial_has_the_stop_criterion_that_it_reached(tmp_path: Path) -> None:
+    events: list[RunEvent] = []
+    rlrun.run({"pole": SPEC}, runs_dir=tmp_path, watch=events.append)
+    *_, last = (event for event in events if isinstance(event, TrialEvent))
+    assert (last.status, last.stopped_by, last.stop_reason) == ("TERMINATED", "", "iteration 6 >= 6")
 
 
 def test_a_run_counts_all_files_that_grow_with_each_iteration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,9 +52,9 @@ def test_an_iteration_that_takes_long_reports_its_progress(tmp_path: Path, monke
         loop.step()
         steps = loop.last_result["env_steps"]
     told = next(text for text in notes if text.startswith("iteration 2: "))
-    env_steps, minibatches = (int(number) for number in re.findall(r"(\d+) (?:env|mini)", told))
+    env_steps, sgd_steps = (int(number) for number in re.findall(r"(\d+) (?:env|SGD) steps", told))
     assert 0 < env_steps < steps
-    assert minibatches == 2
+    assert sgd_steps == 2
 
 
 def write(run: Path, trial: str, text: str) -> None:
@@ -73,6 +73,15 @@ def test_a_message_of_another_process_is_read_once(tmp_path: Path) -> None:
     write(tmp_path, "001", "iteration 2: 80 env steps")
     assert messages.new(["000"]) == {}  # it runs no more
     assert messages.new(["000", "001"]) == {"001": "iteration 2: 80 env steps"}
+
+
+def test_a_message_that_is_older_than_a_result_is_not_shown_after_it(tmp_path: Path) -> None:
+    messages = ProgressMessages(tmp_path, every_s=0)
+    write(tmp_path, "000", "iteration 2: 40 env steps")
+    messages.forget("000")  # as when a result of iteration 2 has arrived
+    assert messages.new(["000"]) == {}
+    write(tmp_path, "000", "iteration 3: 90 env steps")
+    assert messages.new(["000"]) == {"000": "iteration 3: 90 env steps"}
 
 
 def test_the_message_of_an_earlier_process_is_not_new(tmp_path: Path) -> None:

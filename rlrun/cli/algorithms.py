@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,6 +15,7 @@ from rlrun.cli.options import OutputFile, complete_algorithms, json_option, set_
 from rlrun.cli.tables import echo, stdout_width, table
 
 if TYPE_CHECKING:
+    from rlrun.engine.settings.metric import Metric
     from rlrun.engine.training.assemble.description import Description
 
 
@@ -107,22 +109,31 @@ def metrics(algorithm: str | None, files: tuple[Path, ...]) -> None:
     """List the metrics of an algorithm: names, units and meanings.
 
     ALGORITHM is a name from `rlrun algorithms` or package.module:Class. With -f,
-    list the metrics of the experiment in a spec file instead; a multi-agent
+    list the metrics of each experiment in the spec files instead; a multi-agent
     world, for example, adds metrics of each policy.
     """
-    trainings = described_trainings(algorithm, files)
-    if len(trainings) > 1:
-        raise click.UsageError(f"metrics can be listed for one experiment only, but the files contain {len(trainings)}")
+    found = {name: _reported(training) for name, training in described_trainings(algorithm, files)}
+    data = [
+        {"name": name, "metrics": [dataclasses.asdict(metric) for metric in reported]}
+        for name, reported in found.items()
+    ]
+    titled = len(found) > 1
+    text = "\n\n".join(f"# {name}\n" * titled + _metrics_table(reported) for name, reported in found.items())
+    print_result({"experiments": data}, text)
+
+
+def _reported(training: Description) -> list[Metric]:
     from rlrun.experiments.spec.metric_checks import reported_metrics
 
-    ((_, training),) = trainings
     in_world = training.env.has_many_agents
     trained, measured = reported_metrics(training.policies, in_world=in_world, hooks=training.hooks)
-    reported = [*trained, *measured]
+    return [*trained, *measured]
+
+
+def _metrics_table(reported: Sequence[Metric]) -> str:
     better = {"max": "higher", "min": "lower", None: ""}
     rows = [[metric.name, metric.unit, better[metric.mode], metric.meaning] for metric in reported]
-    listed = table(["metric", "unit", "better", "meaning"], rows, stdout_width())
-    print_result({"metrics": [dataclasses.asdict(metric) for metric in reported]}, listed)
+    return table(["metric", "unit", "better", "meaning"], rows, stdout_width())
 
 
 @click.command()

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
+from threading import Lock, Timer
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from rlrun.cli.json_document import print_result
+from rlrun.cli.json_document import print_result, wants_json
 from rlrun.cli.options import complete_envs, json_option
-from rlrun.cli.tables import stdout_width, table
+from rlrun.cli.tables import echo, stdout_width, table
 from rlrun.engine.messages.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from rlrun.engine.envs.env_config import EnvConfig
     from rlrun.engine.envs.env_findings import EnvFinding
     from rlrun.engine.envs.env_listing import EnvListing
@@ -26,6 +31,9 @@ if TYPE_CHECKING:
 
 MOST_LISTED = 12
 """Maximum number of envs per family that `rlrun envs` lists without TEXT."""
+
+SLOW_S = 2.0
+"""Seconds after which `rlrun env check` reports its stages on stderr."""
 
 MARKS = {"ok": "ok   ", "note": "note ", "wrong": "WRONG"}
 
@@ -60,11 +68,64 @@ def check(target: str, steps: int, seed: int) -> None:
     multi-agent world, also checks when agents appear and leave, and action masks.
     If something is WRONG, the exit code is 6.
     """
-    found = [(one.config, _findings(one, steps, seed)) for one in _targets(target)]
+    found = []
+    for one in _targets(target):
+        write = partial(_write_stage, one.config.id)
+        with nullcontext(lambda stage: None) if wants_json() else SlowStages(write, SLOW_S) as begin:
+            found.append((one.config, _findings(one, steps, seed, begin)))
     data = [{"env": config.to_data(), "findings": list(map(asdict, findings))} for config, findings in found]
     print_result({"envs": data}, "\n\n".join("\n".join([config.id, *_lines(findings)]) for config, findings in found))
     if any(one.verdict == "wrong" for _, findings in found for one in findings):
         raise click.exceptions.Exit(ExitCode.ENVIRONMENT_UNUSABLE)
+
+
+class SlowStages:
+    """Context manager that reports the stages of an operation if it is slow.
+
+    It yields the function to call at the start of each stage. Once the operation has become slow, the current stage is
+    reported, and then each further stage at its start.
+
+    Args:
+        write: Function that is called with the words of a stage.
+        slow_s: Seconds after which the operation counts as slow.
+    """
+
+    def __init__(self, write: Callable[[str], object], slow_s: float) -> None:
+        self._write = write
+        self._is_slow = False
+        self._stage = ""
+        self._lock = Lock()
+        self._timer = Timer(slow_s, self._become_slow)
+        self._timer.daemon = True
+
+    def __enter__(self) -> Callable[[str], object]:
+        """Starts the clock; returns the function that begins a stage."""
+        self._timer.start()
+        return self._begin
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stops the clock, after which nothing is reported."""
+        self._timer.cancel()
+        with self._lock:
+            self._stage = ""
+
+    def _begin(self, stage: str) -> None:
+        with self._lock:
+            self._stage = stage
+            if self._is_slow:
+                self._write(stage)
+
+    def _become_slow(self) -> None:
+        with self._lock:
+            self._is_slow = True
+            if self._stage:
+                self._write(self._stage)
+
+
+def _write_stage(env_id: str, stage: str) -> None:
+    echo(f"{env_id}: {stage}", err=True)
 
 
 def _lines(findings: list[EnvFinding]) -> list[str]:
@@ -109,7 +170,7 @@ def _targets(target: str) -> list[_Target]:
     return [_Target(EnvConfig.parse(env_written(env_named(target)), path="ENV"))]
 
 
-def _findings(target: _Target, steps: int, seed: int) -> list[EnvFinding]:
+def _findings(target: _Target, steps: int, seed: int, begin: Callable[[str], object]) -> list[EnvFinding]:
     """Checks an env or multi-agent world by stepping; returns all findings."""
     from rlrun.engine.training.assemble.policies_in_world import policies_in_world
     from rlrun.engine.worlds.env_check import check_by_stepping
@@ -117,7 +178,8 @@ def _findings(target: _Target, steps: int, seed: int) -> list[EnvFinding]:
 
     config, mapping, slots = target
     mapping = mapping or kinds_of_agents(config)
-    found = check_by_stepping(config, mapping, slots, steps=steps, seed=seed)
+    found = check_by_stepping(config, mapping, slots, steps=steps, seed=seed, begin=begin)
+    begin("finding the algorithms that can learn in it")
     world = policies_in_world(config, mapping, slots)
     for policy, spaces in world.spaces.items():
         learning = _for_learning(spaces, world.views.get(policy))

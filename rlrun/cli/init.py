@@ -1,4 +1,4 @@
-"""``rlrun init ENV [ALGORITHM]``: writes a spec to start from."""
+"""``rlrun init --algorithm ALGORITHM --env ENV``: writes a spec to start from."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
+from rlrun.cli.experiments import algorithm_and_env_options
 from rlrun.cli.json_document import print_json, wants_json
-from rlrun.cli.options import complete_algorithms, complete_envs, json_option
+from rlrun.cli.options import json_option
 from rlrun.cli.tables import echo
 
 SCHEMA_FILE = "rlrun.schema.json"
@@ -35,19 +36,23 @@ SETTINGS = ("input", "lr", "gamma", "num_workers", "num_envs_per_worker")
 
 
 @click.command()
-@click.argument("env", shell_complete=complete_envs)
-@click.argument("algorithm", default="ppo", shell_complete=complete_algorithms)
+@algorithm_and_env_options
 @json_option("the file and its text")
-def init(env: str, algorithm: str) -> None:
-    """Write a commented spec for an env to the current folder.
+def init(algorithm: str | None, env: str | None) -> None:
+    """Write a commented spec for an algorithm and an env to the current folder.
 
-    If rlrun ships a spec for ENV and ALGORITHM, that spec is written. ALGORITHM is
-    ppo by default. ENV is an id, or a YAML mapping for a multi-agent world:
-    '{pettingzoo: mpe2.simple_spread_v3}'; for a World class or a PettingZoo
-    module, the name alone is enough. The env is created once; if ALGORITHM cannot
-    learn in it, no spec is written. The first line of the spec points editors to a
-    schema; create it with `rlrun schema > rlrun.schema.json`.
-    """
+    If rlrun ships a spec for them, that spec is written. ENV is an id, or a YAML
+    mapping for a multi-agent world: '{pettingzoo: mpe2.simple_spread_v3}'; for a
+    World class or a PettingZoo module, the name alone is enough. The env is created
+    once; if ALGORITHM cannot learn in it, no spec is written. The first line of the
+    spec points editors to a schema; create it with
+    `rlrun schema > rlrun.schema.json`.
+
+    \b
+    rlrun init --algorithm ppo --env CartPole-v1
+    """  # noqa: D301 (click's mark for a paragraph that stays as it is)
+    if algorithm is None or env is None:
+        raise click.UsageError("name an algorithm and an env with --algorithm and --env")
     from rlrun.cli.targets import env_named, env_written
     from rlrun.engine.messages.errors import UsageError
     from rlrun.engine.settings.commented_yaml import setting_lines

@@ -110,12 +110,19 @@ def test_regress_takes_files_with_and_without_an_option(wording) -> None:
         assert (result.exit_code, result.stderr) == (2, wording("t.yaml"))
 
 
+@pytest.mark.parametrize("words", [[], ["--env", "CartPole-v1"], ["--algorithm", "ppo"]])
+def test_init_names_an_algorithm_and_an_env_as_train_does(words: list[str], wording) -> None:
+    done = rlrun("init", *words)
+    assert done.exit_code == 2
+    assert wording("--algorithm and --env") in done.stderr.splitlines()
+
+
 def test_init_writes_a_spec_that_is_valid_and_never_over_another_file() -> None:
-    assert rlrun("init", "Acrobot-v1", "sac").exit_code == 0
+    assert rlrun("init", "--algorithm", "sac", "--env", "Acrobot-v1").exit_code == 0
     (experiment,) = load_experiments(["acrobot-v1-sac.yaml"])
     assert (experiment.name, experiment.algorithm, experiment.env.id) == ("acrobot-v1-sac", "sac", "Acrobot-v1")
     assert experiment.evaluation is not None
-    again = rlrun("init", "Acrobot-v1", "sac")
+    again = rlrun("init", "--algorithm", "sac", "--env", "Acrobot-v1")
     assert again.exit_code == 2
     assert "acrobot-v1-sac.yaml exists" in again.stderr
 
@@ -125,7 +132,7 @@ def test_init_writes_a_spec_that_is_valid_and_never_over_another_file() -> None:
     [("mpe2.simple_spread_v3", "ppo"), ("rlrun.toys:CartPoles", "dqn"), ("Acrobot-v1", "es")],
 )
 def test_init_writes_a_spec_that_can_start_for_whatever_env_check_takes(env: str, algorithm: str) -> None:
-    assert rlrun("init", env, algorithm).exit_code == 0
+    assert rlrun("init", "--algorithm", algorithm, "--env", env).exit_code == 0
     (file,) = Path().glob("*.yaml")
     (experiment,) = load_experiments([file])
     assert (experiment.env.id, experiment.algorithm) == (env, algorithm)
@@ -141,7 +148,7 @@ def test_init_writes_a_spec_that_can_start_for_whatever_env_check_takes(env: str
     ],
 )
 def test_init_refuses_what_cannot_learn_in_an_env(env: str, algorithm: str, reason: str) -> None:
-    result = rlrun("init", env, algorithm)
+    result = rlrun("init", "--algorithm", algorithm, "--env", env)
     assert (result.exit_code, result.stdout) == (2, "")
     assert reason in result.stderr
     assert not [*Path().iterdir()]
@@ -149,7 +156,8 @@ def test_init_refuses_what_cannot_learn_in_an_env(env: str, algorithm: str, reas
 
 @pytest.mark.parametrize("algorithm", ["marwil", "rlpd"])
 def test_init_writes_a_spec_of_learning_from_data_and_validate_asks_for_the_data(algorithm: str, wording) -> None:
-    assert rlrun("init", "Acrobot-v1" if algorithm == "marwil" else "Pendulum-v1", algorithm).exit_code == 0
+    env = "Acrobot-v1" if algorithm == "marwil" else "Pendulum-v1"
+    assert rlrun("init", "--algorithm", algorithm, "--env", env).exit_code == 0
     (file,) = Path().glob("*.yaml")
     assert f"stop: {{{'sgd' if algorithm == 'marwil' else 'env'}_steps: " in file.read_text()
     result = rlrun("validate", str(file))
@@ -158,12 +166,12 @@ def test_init_writes_a_spec_of_learning_from_data_and_validate_asks_for_the_data
 
 
 def test_what_init_suggests_to_expect_is_no_number_of_another_env() -> None:
-    assert rlrun("init", "FrozenLake-v1").exit_code == 0
+    assert rlrun("init", "--algorithm", "ppo", "--env", "FrozenLake-v1").exit_code == 0
     assert "expect: {episode_return_mean: GOAL}" in Path("frozenlake-v1-ppo.yaml").read_text()
 
 
 def test_init_writes_what_an_algorithm_needs_and_validate_asks_for_it(wording) -> None:
-    assert rlrun("init", "CartPole-v1", "r2d3").exit_code == 0
+    assert rlrun("init", "--algorithm", "r2d3", "--env", "CartPole-v1").exit_code == 0
     lines = Path("cartpole-v1-r2d3.yaml").read_text().splitlines()
     line = lines.index("    demonstrations: null") + 1
     told = rlrun("validate", "cartpole-v1-r2d3.yaml")
@@ -187,7 +195,7 @@ def test_an_experiment_that_cannot_learn_in_its_env_is_named_with_its_file(as_js
 
 
 def test_init_writes_the_shipped_spec_where_there_is_one(wording) -> None:
-    done = rlrun("init", "CartPole-v1")
+    done = rlrun("init", "--algorithm", "ppo", "--env", "CartPole-v1")
     assert (done.exit_code, done.stderr.splitlines()[-1].rpartition(": ")[2]) == (0, wording("rlrun.schema.json"))
     for_editors = "# yaml-language-server: $schema=rlrun.schema.json\n"
     shipped = (ROOT / "configs/cartpole/ppo.yaml").read_text()

@@ -228,7 +228,7 @@ def test_a_world_is_named_on_the_command_line_by_a_mapping(
     assert (code, "mean length  3" in text) == (0, True)
     assert command("evaluate", run, "--env", "CartPole-v1")[0] == 2
     monkeypatch.chdir(tmp_path)
-    assert command("init", world)[0] == 0
+    assert command("init", "--algorithm", "ppo", "--env", world)[0] == 0
     (spec,) = tmp_path.glob("*.yaml")
     assert command("validate", spec.name)[0] == 0
     code, text = command("metrics", "-f", spec.name)

@@ -89,9 +89,8 @@ def translate_entry(entry: Mapping[str, Any], version: tuple[int, ...] | None = 
     except UsageError as error:
         raise Untranslatable(("run",), str(error)) from None
     if name not in default_table()["rllib"]["1.13"]:
-        raise Untranslatable(
-            ("run",), f"settings of {run} cannot be translated; `rlrun init ENV {ours}` writes a spec for {ours}"
-        )
+        advice = f"`rlrun init --algorithm {ours} --env ENV` writes a spec for {ours}"
+        raise Untranslatable(("run",), f"settings of {run} cannot be translated; {advice}")
     try:
         source = SettingOrigin("rllib", version or version_of(entry), name)
         return with_grids(entry, lambda chosen: _translate(chosen, source, ours))

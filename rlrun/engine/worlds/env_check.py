@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -38,7 +38,13 @@ MAX_REPLAY_S = 60.0
 
 
 def check_by_stepping(
-    config: EnvConfig, mapping: PolicyMapping, slots: Mapping[str, int], *, steps: int, seed: int = 0
+    config: EnvConfig,
+    mapping: PolicyMapping,
+    slots: Mapping[str, int],
+    *,
+    steps: int,
+    seed: int = 0,
+    begin: Callable[[str], object] = lambda stage: None,
 ) -> list[EnvFinding]:
     """Validates an env or world in a random rollout: spaces, rewards, seeds, exact replay and speed.
 
@@ -48,6 +54,7 @@ def check_by_stepping(
         slots: Number of slots (simultaneous agents) per world, by policy; by default the number of possible agents.
         steps: Total number of env steps.
         seed: Root seed of the episodes.
+        begin: Called at the start of each stage of the check, with a few words about it.
 
     Returns:
         Findings, in the order in which the user should read them.
@@ -61,6 +68,7 @@ def check_by_stepping(
     def make(own_seed: int) -> VectorWorld:
         return make_vector_world(config, SLOTS, EpisodeSeeds(own_seed, 0), mapping, slots)
 
+    begin(f"taking {steps:,} env steps with random actions")
     worlds = make(seed)
     try:
         with Watched(f"env {config.id}: check", worlds.places):
@@ -71,15 +79,20 @@ def check_by_stepping(
     general = [*_general(config, worlds), *refused]
     if not played.actions:
         return general
-    return [
+    found = [
         *general,
         *(one for policy in worlds.spaces for one in _of_policy(policy, worlds, played.policies[policy])),
         *_episodes(config, played),
-        *([] if refused else _told_by_one(config, worlds, mapping, steps, seed)),
-        *_seeds(config, make(seed), make(seed + 1), played),
-        *([] if refused else _replay(config, make(seed), played)),
-        _speed(config, played),
     ]
+    if not refused:
+        begin(f"checking the values that a single {'world' if config.has_many_agents else 'env'} returns")
+        found += _told_by_one(config, worlds, mapping, steps, seed)
+    begin("repeating the episodes with equal and other seeds")
+    found += _seeds(config, make(seed), make(seed + 1), played)
+    if not refused:
+        begin("replaying the actions, as a resume does")
+        found += _replay(config, make(seed), played)
+    return [*found, _speed(config, played)]
 
 
 def _general(config: EnvConfig, worlds: VectorWorld) -> Iterator[EnvFinding]:

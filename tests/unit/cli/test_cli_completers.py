@@ -78,7 +78,7 @@ def test_settings_are_those_of_the_named_algorithm() -> None:
 
 def test_envs_and_specs_are_offered() -> None:
     assert "CartPole-v1" in offered("train", "--algorithm", "ppo", "--env", "CartP")
-    assert offered("init", "Acro") == ["Acrobot-v1"]
+    assert offered("init", "--env", "Acro") == ["Acrobot-v1"]
     assert offered("train", "mi")[0] == "mine.yaml"
     assert "cartpole/ppo" in offered("validate", "cartpole/p")
     assert offered("train", "no-such") == ["(file)"]

@@ -2,12 +2,49 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from threading import Timer
 
 import pytest
 from click.testing import CliRunner, Result
 
+from rlrun.cli import env
 from rlrun.cli.main import cli
 from rlrun.engine.messages.errors import ExitCode
+
+
+@pytest.fixture(autouse=True)
+def _never_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps the messages of a slow check out of stderr, however busy the machine is."""
+    monkeypatch.setattr(env, "SLOW_S", 3600.0)
+
+
+def test_a_slow_check_says_what_it_does_stage_by_stage_and_nothing_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Elapsed(Timer):
+        """Timer whose seconds are over at once."""
+
+        def start(self) -> None:
+            self.function()
+
+    monkeypatch.setattr(env, "Timer", Elapsed)
+    done = check("CartPole-v1")
+    assert done.exit_code == 0
+    assert [line.partition(": ")[0] for line in done.stderr.splitlines()] == ["CartPole-v1"] * 5
+    assert "100 env steps" in done.stderr.splitlines()[0]
+    assert "algorithms" in done.stderr.splitlines()[-1]
+    assert check("CartPole-v1", "--json").stderr == ""
+
+
+def test_a_check_becomes_slow_in_the_middle_of_a_stage() -> None:
+    written: list[str] = []
+    stages = env.SlowStages(written.append, 3600.0)
+    with stages as begin:
+        begin("first")
+        begin("second")
+        assert written == []
+        stages._become_slow()
+        begin("third")
+    stages._become_slow()
+    assert written == ["second", "third"]
 
 
 def check(*words: object) -> Result:

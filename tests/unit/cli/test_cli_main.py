@@ -460,6 +460,6 @@ def test_main_settings_are_settings_of_some_algorithm_and_no_algorithm_has_more_
 
 def test_init_returns_the_written_file_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    found = json.loads(CliRunner().invoke(cli, ["init", "Acrobot-v1", "a2c", "--json"]).stdout)
+    found = json.loads(CliRunner().invoke(cli, ["init", "--algorithm", "a2c", "--env", "Acrobot-v1", "--json"]).stdout)
     assert Path(found["file"]).read_text() == found["text"]
     assert next(iter(yaml.safe_load(found["text"]).values()))["algorithm"] == "a2c"

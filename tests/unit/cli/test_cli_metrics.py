@@ -29,12 +29,28 @@ def test_a_table_names_each_metric_with_its_unit_and_meaning() -> None:
 
 
 def test_scripts_read_the_same_as_json() -> None:
-    found = json.loads(metrics("a3c", "--json").stdout)["metrics"]
+    (experiment,) = json.loads(metrics("a3c", "--json").stdout)["experiments"]
+    found = experiment["metrics"]
+    assert experiment["name"] == "a3c"
     assert all(set(metric) == {"name", "unit", "meaning", "mode"} for metric in found)
     names = [metric["name"] for metric in found]
     assert len(set(names)) == len(names)
     assert "gradient_share/worker_<index>" in names
     assert names == [line.split()[0] for line in metrics("a3c").stdout.splitlines()[1:]]
+
+
+def test_each_experiment_of_a_spec_has_a_table_under_its_name(tmp_path: Path) -> None:
+    spec = tmp_path / "two.yaml"
+    entry = "{algorithm: %s, env: CartPole-v1, stop: {env_steps: 1}}"
+    spec.write_text(f"first: {entry % 'ppo'}\nsecond: {entry % 'dqn'}\n")
+    done = metrics("-f", str(spec))
+    assert done.exit_code == 0, done.stderr
+    first, second = done.stdout.split("\n\n")
+    assert [text.splitlines()[0] for text in (first, second)] == ["# first", "# second"]
+    assert ["learner/kl" in text for text in (first, second)] == [True, False]
+    found = json.loads(metrics("-f", str(spec), "--json").stdout)["experiments"]
+    assert [each["name"] for each in found] == ["first", "second"]
+    assert "# " not in metrics("ppo").stdout
 
 
 def test_an_unknown_algorithm_gets_the_nearest(wording) -> None:

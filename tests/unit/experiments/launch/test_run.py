@@ -182,7 +182,8 @@ def test_a_search_that_was_interrupted_between_two_suggestions_is_not_over(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("more", "needs"), [({}, False), ({"config": {"num_workers": 1}}, True), ({"scheduler": "asha"}, True)]
+    ("more", "needs"),
+    [({}, False), ({"config": {"num_workers": 1}}, True), ({"scheduler": {"asha": {"max_t": 9}}}, True)],
 )
 def test_several_trials_alone_do_not_need_ray(tmp_path: Path, more: dict[str, Any], needs: bool) -> None:
     (experiment,) = parse_experiments({"several": {**SPEC, "seeds": 2, **more}})

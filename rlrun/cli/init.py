@@ -39,9 +39,9 @@ SETTINGS = ("input", "lr", "gamma", "num_workers", "num_envs_per_worker")
 @algorithm_and_env_options
 @json_option("the file and its text")
 def init(algorithm: str | None, env: str | None) -> None:
-    """Write a commented spec for an algorithm and an env to the current folder.
+    """Write a commented spec to the current folder.
 
-    If rlrun ships a spec for them, that spec is written. ENV is an id, or a YAML
+    If rlrun ships a spec for ALGORITHM and ENV, that spec is written. ENV is an id, or a YAML
     mapping for a multi-agent world: '{pettingzoo: mpe2.simple_spread_v3}'; for a
     World class or a PettingZoo module, the name alone is enough. The env is created
     once; if ALGORITHM cannot learn in it, no spec is written. The first line of the

@@ -62,7 +62,7 @@ _NAMES = {
     "rlrun.algorithms.dqn.q_settings": "QSettings",
     "rlrun.engine.policy.weights": "Weights",
     "rlrun.engine.policy.exploration.exploration": "Exploration Heads RunNetwork",
-    "rlrun.engine.policy.action_spaces.action_space": "Actions Floats",
+    "rlrun.engine.policy.action_spaces.action_space": "Actions Floats Distribution",
     "rlrun.engine.policy.action_spaces.discrete": "DiscreteActions",
     "rlrun.engine.policy.action_spaces.box": "DeterministicBoxActions",
     "rlrun.engine.policy.action_spaces.squashed_box": "SquashedBoxActions SquashedGaussian",

@@ -235,6 +235,7 @@ from rlrun.engine.nn.observation_leaves import ObservationTree as ObservationTre
 from rlrun.engine.policy.action_masks import ActionMask as ActionMask
 from rlrun.engine.policy.action_masks import policy_leaves as policy_leaves
 from rlrun.engine.policy.action_spaces.action_space import Actions as Actions
+from rlrun.engine.policy.action_spaces.action_space import Distribution as Distribution
 from rlrun.engine.policy.action_spaces.action_space import Floats as Floats
 from rlrun.engine.policy.action_spaces.box import DeterministicBoxActions as DeterministicBoxActions
 from rlrun.engine.policy.action_spaces.discrete import DiscreteActions as DiscreteActions

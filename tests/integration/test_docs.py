@@ -6,11 +6,17 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
+import rlrun
+from rlrun.algorithms.ppo import PPO
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.learner.objective import Loss
 from rlrun.engine.messages.errors import SpecError
 from rlrun.experiments.search.rules.asha import Asha
 from rlrun.experiments.search.rules_of_run import make_rule
@@ -24,6 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 OF_DATA = ROOT / "docs" / "offline.md"
 OF_SEARCH = ROOT / "docs" / "search.md"
+EXTENDING = ROOT / "docs" / "extending.md"
 OF_HOOKS = ROOT / "docs" / "hooks.md"
 READERS_ENVS = ("tank", "lift", "rover")
 """Modules that pages assume next to the spec, with an env of the reader's own."""
@@ -72,7 +79,7 @@ def test_python_of_other_pages_runs_as_it_is(
 
 def test_python_of_the_page_about_ones_own_algorithms_is_that_of_the_examples() -> None:
     examples = "".join("".join(path.read_text().split()) for path in (ROOT / "examples" / "my_lab").glob("*.py"))
-    shown = blocks(ROOT / "docs" / "extending.md", "python") + blocks(OF_HOOKS, "python")
+    shown = blocks(EXTENDING, "python") + blocks(OF_HOOKS, "python")
     assert len(shown) > 8
     assert [block for block in shown if "".join(block.split()) not in examples] == []  # methods are indented there
 
@@ -80,15 +87,54 @@ def test_python_of_the_page_about_ones_own_algorithms_is_that_of_the_examples() 
 @pytest.mark.parametrize(
     "kind",
     [
-        *("The algorithm", "A wrapper", "A world", "Off-policy", "A sampler of a replay buffer", "An exploration"),
+        *(
+            "An on-policy loss",
+            "The algorithm",
+            "A wrapper",
+            "A world",
+            "Off-policy",
+            "A sampler of a replay buffer",
+            "An exploration",
+        ),
         *("A policy", "Custom critics", "A network", "An encoder", "A source with memory", "A logger"),
         "Without gradients, with a custom worker",
     ],
 )
 def test_the_page_about_ones_own_algorithms_shows_each_kind_of_plugin(kind: str) -> None:
-    sections = re.split(r"^##+ (.*)\n", (ROOT / "docs" / "extending.md").read_text(), flags=re.MULTILINE)
+    sections = re.split(r"^##+ (.*)\n", EXTENDING.read_text(), flags=re.MULTILINE)
     section = dict(zip(sections[1::2], sections[2::2], strict=True))[kind]
     assert "```python\n" in section
+
+
+class SeenPPO(PPO):
+    """PPO that notes the columns of its minibatches, and their shapes."""
+
+    seen: ClassVar[dict[str, tuple[int, ...]]] = {}
+
+    def loss(self, outputs: Any, batch: SampleBatch, scheduled: Mapping[str, Any]) -> Loss:
+        SeenPPO.seen = {name: tuple(column.shape) for name, column in batch.items()}
+        return super().loss(outputs, batch, scheduled)
+
+
+@pytest.mark.parametrize("core", [None, "lstm"])
+def test_the_page_about_ones_own_algorithms_lists_the_columns_of_a_loss(core: str | None) -> None:
+    rows = re.findall(r"^\| (`.+?`) \| `(\[S, .+?\])` \| (.*) \|$", EXTENDING.read_text(), re.MULTILINE)
+    listed = {
+        name: (shape, "only with a recurrent core" in content)
+        for names, shape, content in rows
+        for name in re.findall(r"\w+", names)
+    }
+    config = {"train_batch_size": 64, "minibatch_size": 32, "num_epochs": 1, "min_env_steps_per_iteration": 0}
+    algorithm = SeenPPO(**config, num_envs_per_worker=4, compile=False, model={"hiddens": [8], "core": core})
+    with rlrun.Training("CartPole-v1", algorithm) as training:
+        training.step()
+    assert SeenPPO.seen.keys() == {name for name, (_, is_recurrent) in listed.items() if core or not is_recurrent}
+    rows_of_steps = SeenPPO.seen["valid"]
+    for name, shape in SeenPPO.seen.items():
+        if listed[name][0] == "[S, L]":
+            assert shape == rows_of_steps
+        else:
+            assert shape[: 1 if name == "state" else 2] == rows_of_steps[: 1 if name == "state" else 2]
 
 
 def test_the_spec_of_the_page_about_hooks_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

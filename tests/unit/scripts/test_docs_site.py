@@ -271,7 +271,7 @@ def test_docstrings_keep_code_and_lose_no_mark() -> None:
 
 def test_the_reference_documents_the_names_of_plugins_and_aliases_by_their_text(wording) -> None:
     names = plugin_names()
-    assert {"Flow", "SampleBatch", "Hook"} <= set(names)
+    assert {"Flow", "SampleBatch", "Hook", "Distribution"} <= set(names)
     assert "autoclass:: rlrun.plugin.Hook" in directive(names["Hook"], "Hook", "rlrun.plugin.Hook")
     assert all(docstring_below(module, name) for name, module in names.items() if name in ("PositiveInt", "Schedule"))
     assert docstring_below("rlrun.engine.settings.config", "Schedule") == wording()

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from rlrun.cli.tables import cell_text, counted, duration, metric_words
-from rlrun.cli.trial_progress import OUTCOME_METRICS, TrialMetrics, TrialProgress, whole_seconds
-from rlrun.experiments.trial.results import RETURN
+from rlrun.cli.trial_progress import OUTCOME_METRICS, RETURN, TrialMetrics, TrialProgress, whole_seconds
 
 if TYPE_CHECKING:
     from rlrun.experiments.runs.events import RunResources, RunWaiting, TrialEvent

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from rlrun.cli.tables import cell_text, duration
-from rlrun.experiments.trial.results import RETURN
 from rlrun.report.games import GAMES, OUTCOMES, is_game_metric
 from rlrun.report.step_axis import ENV_STEPS, SGD_STEPS, STEP_NAMES, counted_metric
 
@@ -20,6 +19,8 @@ Result = Mapping[str, Any]
 
 # Stop criteria that grow steadily, so that a fraction of them is a fraction of the work. A return is none of these.
 STEADY_METRICS = (ENV_STEPS, "agent_steps", SGD_STEPS, "iteration", "episodes", "time_total_s")
+
+RETURN = "episode_return_mean"
 
 OUTCOME_METRICS = {words: f"{GAMES}{rate}" for words, rate in OUTCOMES.items()}
 """Metrics of the outcomes of games, by what they count: won, drawn, lost."""

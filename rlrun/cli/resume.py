@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from rlrun.engine.processes.restart_note import directories_to_continue
 if TYPE_CHECKING:
     from rlrun.cli.watch import Progress
     from rlrun.experiments.runs.run_directory import Executor
+    from rlrun.experiments.runs.trial_result import TrialResult
 
 
 @click.command()
@@ -74,44 +76,95 @@ def resume(
     or the URI of its copy in remote storage, which is downloaded to the runs folder.
     If results are damaged beyond repair, names the files; the exit code is then 5.
     """
-    from rlrun.cli.outcome import print_outcome
     from rlrun.cli.targets import is_own, naming_runs_dir, run_named
     from rlrun.cli.watch import watching
-    from rlrun.experiments.launch.run import continue_runs
     from rlrun.experiments.launch.run import resume as resume_run
     from rlrun.experiments.runs.run_upload import fetch_run
 
-    runs = directories_to_continue()
-    if runs:
-        directory = runs[0]
-    else:
-        directory = fetch_run(run_name, runs_dir) if "://" in run_name else run_named(run_name, runs_dir)
-    trusted = trust or is_own(directory, runs_dir)
+    if runs := directories_to_continue():
+        continue_command(
+            runs,
+            executor,
+            address,
+            wait_for_nodes_s,
+            progress,
+            retry_failed=retry_failed,
+            eager=eager,
+            trust=trust or is_own(runs[0], runs_dir),
+            quiet=quiet,
+        )
+        return
+    directory = fetch_run(run_name, runs_dir) if "://" in run_name else run_named(run_name, runs_dir)
     with naming_runs_dir(directory), watching(progress, quiet=quiet) as watcher:
-        if runs:
-            trials = continue_runs(
-                runs,
-                executor=executor,
-                address=address,
-                wait_for_nodes_s=wait_for_nodes_s,
-                retry_failed=retry_failed,
-                eager=eager,
-                trust=trusted,
-                watch=watcher,
-            )
-        else:
-            trials = resume_run(
-                directory,
-                executor=executor,
-                address=address,
-                wait_for_nodes_s=wait_for_nodes_s,
-                eager=eager,
-                retry_failed=retry_failed,
-                extend=extended_stops(extensions),
-                from_step=None if from_step is None else _step(from_step),
-                trust=trusted,
-                watch=watcher,
-            )
+        trials = resume_run(
+            directory,
+            executor=executor,
+            address=address,
+            wait_for_nodes_s=wait_for_nodes_s,
+            eager=eager,
+            retry_failed=retry_failed,
+            extend=extended_stops(extensions),
+            from_step=None if from_step is None else _step(from_step),
+            trust=trust or is_own(directory, runs_dir),
+            watch=watcher,
+        )
+    _print_result(directory, trials)
+
+
+def continue_command(
+    runs: Sequence[Path],
+    executor: Executor | None,
+    address: str | None,
+    wait_for_nodes_s: float | None,
+    progress: Progress | None,
+    *,
+    retry_failed: bool,
+    eager: bool,
+    trust: bool,
+    quiet: bool,
+) -> None:
+    """Continues the runs of a command whose process has died, in the process that its parent has started instead.
+
+    The specs of `rlrun train` are not read again, since they may have changed.
+
+    Args:
+        runs: Directories of the runs, in order.
+        executor: As for `rlrun.experiments.launch.run.continue_runs`, and so are the next ones.
+        address: The cluster to join, or None.
+        wait_for_nodes_s: Seconds to wait for nodes, or None.
+        progress: The user's choice of a progress display, or None.
+        retry_failed: Whether failed trials are resumed too.
+        eager: Whether compiled updates may run uncompiled.
+        trust: Whether the code, files and services that the runs name may be used.
+        quiet: Whether no progress is displayed.
+    """
+    from rlrun.cli.targets import naming_runs_dir
+    from rlrun.cli.watch import watching
+    from rlrun.experiments.launch.run import continue_runs
+
+    names_experiment = len(runs) > 1
+    with naming_runs_dir(runs[0]), watching(progress, quiet=quiet, names_experiment=names_experiment) as watcher:
+        trials = continue_runs(
+            runs,
+            executor=executor,
+            address=address,
+            wait_for_nodes_s=wait_for_nodes_s,
+            retry_failed=retry_failed,
+            eager=eager,
+            trust=trust,
+            watch=watcher,
+        )
+    _print_result(runs[0], trials)
+
+
+def _print_result(directory: Path, trials: Sequence[TrialResult]) -> None:
+    """Prints the outcome of a command that has continued runs, and the damages that it has found.
+
+    Raises:
+        RunDamaged: If results are damaged beyond repair.
+    """
+    from rlrun.cli.outcome import print_outcome
+
     problems = [text for trial in trials for text in trial.problems]
     for text in problems:
         echo(text, err=True)

@@ -21,7 +21,7 @@ from rlrun.report.plain_json import fields_of
 
 if TYPE_CHECKING:
     from rlrun.cli.run_progress import RunProgress
-    from rlrun.experiments.runs.copy_owner import OwnerRecord
+    from rlrun.experiments.runs.copy_owner import LastOwner
     from rlrun.experiments.runs.run_state import RunState
 
 REFRESH_S = 2.0
@@ -39,7 +39,8 @@ def status(run: str, watches: bool, runs_dir: Path) -> None:
     Lists the trials with their nodes and processes, the best value so far, the
     remaining time, and the resources that trials are waiting for. If no process on
     this machine is running it, but a process on another machine owns the run's copy
-    in remote storage, that process is shown. If some files are damaged, the exit code is 5.
+    in remote storage, that process is shown, and as long as it renews its ownership,
+    no command to resume. If some files are damaged, the exit code is 5.
     """
     from rlrun.cli.targets import run_named
     from rlrun.experiments.runs.run_state import read_run_state
@@ -55,10 +56,11 @@ def status(run: str, watches: bool, runs_dir: Path) -> None:
         time.sleep(REFRESH_S)
         state = read_run_state(directory)
     waiting = _waiting(state, runs_dir)
+    owner, problem = _owner_elsewhere(state)
     if wants_json():
-        print_json({**run_data(state), "waiting": waiting})
+        print_json({**run_data(state, owner, problem), "waiting": waiting})
     else:
-        _print(state, waiting)
+        _print(state, waiting, owner, problem)
     require_complete(directory, [*state.problems, *(text for trial in state.trials for text in trial.obvious_problems)])
 
 
@@ -85,11 +87,16 @@ def progress_of(state: RunState) -> RunProgress:
     return run
 
 
-def run_data(state: RunState) -> dict[str, Any]:
-    """Serializes a run's state to JSON data."""
+def run_data(state: RunState, owner: LastOwner | None, problem: str) -> dict[str, Any]:
+    """Serializes a run's state to JSON data.
+
+    Args:
+        state: The state.
+        owner: Owner of the run's copy in remote storage, None if there is none elsewhere.
+        problem: Error due to which the owner is not known, or "".
+    """
     run = progress_of(state)
     leader = run.leader()
-    owner, problem = _owner_elsewhere(state)
     return {
         "name": state.path.name,
         "directory": str(state.path),
@@ -99,7 +106,8 @@ def run_data(state: RunState) -> dict[str, Any]:
             {"pid": driver.pid or None, "host": driver.host, "shard": driver.shard and str(driver.shard)}
             for driver in state.drivers
         ],
-        "owner": owner and fields_of(owner, "host", "pid", "started", "generation"),
+        "owner": owner
+        and {**fields_of(owner.record, "host", "pid", "started", "generation"), "renewed_s_ago": owner.renewed_s_ago},
         "stop": dict(state.stop),
         "age_s": max(0.0, time.time() - state.changed),
         "seconds_left": run.seconds_left(time.time()) if state.drivers else None,
@@ -117,12 +125,12 @@ def run_data(state: RunState) -> dict[str, Any]:
             }
             for trial in state.trials
         ],
-        "resume": _resume_command(state),
+        "resume": _resume_command(state, owner),
         "problem": "; ".join(filter(None, [*state.problems, problem])),
     }
 
 
-def _owner_elsewhere(state: RunState) -> tuple[OwnerRecord | None, str]:
+def _owner_elsewhere(state: RunState) -> tuple[LastOwner | None, str]:
     """Owner of the run's copy in remote storage, unless a process of this machine runs it; and the error if unknown."""
     from rlrun.experiments.runs.copy_owner import owner_of
 
@@ -164,7 +172,15 @@ def _described(state: RunState, text: str) -> str:
     return f"{state.path.name}: {driver}, last change {age} ago{f'; {text}' if text else ''}"
 
 
-def _notes(state: RunState) -> list[str]:
+def _owned(state: RunState, owner: LastOwner | None) -> str:
+    """Line that names the owner of the run's copy, and its last renewal if it may have ended; "" without an owner."""
+    if owner is None:
+        return ""
+    age = "" if owner.is_alive else f", which renewed its record {duration(owner.renewed_s_ago)} ago"
+    return f"Owner of the copy {state.copy}: {owner.record}{age}"
+
+
+def _notes(state: RunState, owner: LastOwner | None) -> list[str]:
     """Lines below the table: problems, errors, crashed episodes, and the command to resume."""
     lines = list(state.problems)
     wrong = [trial for trial in state.trials if trial.error and (trial.is_damaged or trial.status == "ERROR")]
@@ -173,7 +189,7 @@ def _notes(state: RunState) -> list[str]:
     lines += _first(altered, "names each")
     lines += _first([trial.early_end for trial in state.trials if trial.early_end], "shows all reasons")
     lines += [f"{trial.name}: {trial.ended_in}" for trial in state.trials if trial.ended_in][:MOST_ERRORS]
-    command = _resume_command(state)
+    command = _resume_command(state, owner)
     return [*lines, *([f"Resume it: {command}"] if command else [])]
 
 
@@ -183,17 +199,18 @@ def _first(lines: list[str], rest: str) -> list[str]:
     return lines[:MOST_ERRORS] + ([f"and {more} more; `rlrun show` {rest}"] if more > 0 else [])
 
 
-def _resume_command(state: RunState) -> str | None:
+def _resume_command(state: RunState, owner: LastOwner | None) -> str | None:
+    """Command that resumes a run; None if there is nothing to resume, or a process runs it, here or elsewhere."""
     from rlrun.experiments.runs.outcome import resume_command
 
-    if state.drivers or state.is_over or state.problem:
+    if state.drivers or state.is_over or state.problem or (owner is not None and owner.is_alive):
         return None
     if any(trial.status == "RUNNING" for trial in state.trials):  # by a process without a driver, which ends soon
         return None
     return resume_command(state.path)
 
 
-def _print(state: RunState, waiting: str) -> None:
+def _print(state: RunState, waiting: str, owner: LastOwner | None, problem: str) -> None:
     """Prints the full table once, colored and truncated to the terminal's width, and what trials wait for."""
     from rich.console import Console
 
@@ -212,10 +229,8 @@ def _print(state: RunState, waiting: str) -> None:
     elif trials:
         echo(text_table(columns))
     leader = run.leader()
-    owner, problem = _owner_elsewhere(state)
-    owned = "" if owner is None else f"Owner of the copy {state.copy}: {owner}"
     best = "" if leader is None else str(leader)
-    for line in (run.counts_text(), waiting, best, owned, problem, *_notes(state)):
+    for line in (run.counts_text(), waiting, best, _owned(state, owner), problem, *_notes(state, owner)):
         if line:
             echo(line)
 

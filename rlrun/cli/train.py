@@ -29,6 +29,7 @@ from rlrun.cli.options import (
     tag_option,
     wait_for_nodes_option,
 )
+from rlrun.cli.resume import continue_command
 from rlrun.engine.processes.restart_note import directories_to_continue
 from rlrun.experiments.runs.shard import Shard
 
@@ -115,7 +116,17 @@ def train(
     if seed is not None:
         overrides = (*overrides, f"seeds=[{seed}]")
     if runs := directories_to_continue():  # a shard leaves no note
-        _continue(runs, executor, address, wait_for_nodes_s, progress, retry_failed=retry_failed, quiet=quiet)
+        continue_command(
+            runs,
+            executor,
+            address,
+            wait_for_nodes_s,
+            progress,
+            retry_failed=retry_failed,
+            eager=False,
+            trust=True,
+            quiet=quiet,
+        )
         return
     experiments = named_experiments((*specs, *files), algorithm, env, overrides, max_trials)
     if dry_run:
@@ -145,33 +156,6 @@ def train(
             resume=resumes,
             retry_failed=retry_failed,
             shard=numbers,
-            watch=watcher,
-        )
-    print_outcome(trials)
-
-
-def _continue(
-    runs: list[Path],
-    executor: Executor | None,
-    address: str | None,
-    wait_for_nodes_s: float | None,
-    progress: Progress | None,
-    *,
-    retry_failed: bool,
-    quiet: bool,
-) -> None:
-    """Continues the runs that this command has begun in a process that has died; their specs may have changed since."""
-    from rlrun.cli.outcome import print_outcome
-    from rlrun.cli.watch import watching
-    from rlrun.experiments.launch.run import continue_runs
-
-    with watching(progress, quiet=quiet, names_experiment=len(runs) > 1) as watcher:
-        trials = continue_runs(
-            runs,
-            executor=executor,
-            address=address,
-            wait_for_nodes_s=wait_for_nodes_s,
-            retry_failed=retry_failed,
             watch=watcher,
         )
     print_outcome(trials)

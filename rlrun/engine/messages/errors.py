@@ -116,7 +116,7 @@ class TrainingFailed(RlrunError):
 
 
 class RayEnded(TrainingFailed):
-    """Error for a Ray runtime on this machine that ended while trials were running."""
+    """Error for a Ray runtime that ended, or a cluster that lost its head, while trials were running."""
 
 
 class CheckpointError(RlrunError):

@@ -6,6 +6,7 @@ Maintainers check the names with each new version of Ray, and then change `CHECK
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import socket
@@ -37,6 +38,11 @@ def end_processes() -> None:
 
     worker._global_node.kill_all_processes(check_alive=False)
     shutil.rmtree(Path(worker._global_node.get_temp_dir_path()).parent, ignore_errors=True)
+
+
+def reconnect_timeout_s() -> float:
+    """Seconds without an answer of the GCS after which Ray ends this process, as its environment variable says."""
+    return float(os.environ.get("RAY_gcs_rpc_server_reconnect_timeout_s", 60))  # noqa: SIM112 (the name that Ray reads)
 
 
 class JoinProbe:
@@ -141,14 +147,19 @@ ANSWER_TIMEOUT_S = 15.0
 """Seconds within which a process of a cluster must answer a question."""
 
 
-def answers_http2(host: str, port: int) -> bool:
+def answers_http2(host: str, port: int, timeout_s: float = ANSWER_TIMEOUT_S) -> bool:
     """Whether a process answers the greeting of HTTP/2, on which all services of Ray run.
 
     A process that hangs accepts connections, but answers nothing. One that wants TLS answers too, with an alert.
+
+    Args:
+        host: Host of the process.
+        port: Port of the process.
+        timeout_s: Seconds within which the connection must be accepted, and then the answer must come.
     """
     greeting = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # and empty SETTINGS
     try:
-        with socket.create_connection((host, port), timeout=ANSWER_TIMEOUT_S) as connection:
+        with socket.create_connection((host, port), timeout=timeout_s) as connection:
             connection.sendall(greeting)
             connection.recv(1)
     except ConnectionResetError:

@@ -6,7 +6,6 @@ import os
 import shutil
 import socket
 import sys
-import threading
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,15 +15,13 @@ from typing import Any
 from rlrun.engine.actors import private_ray
 from rlrun.engine.kernels.library import COMPILATION_TIMEOUT_S, why_no_library
 from rlrun.engine.messages.errors import RayEnded, RlrunError, UsageError
+from rlrun.experiments.cluster.gcs_watch import LOOK_EVERY_S, GcsWatch, watch_head
 from rlrun.experiments.cluster.growth import NodeWait, NodeWaiter
 from rlrun.experiments.cluster.joining import join
-from rlrun.experiments.cluster.ray_internals import gcs_server
+from rlrun.experiments.cluster.ray_internals import end_processes, gcs_server
 from rlrun.experiments.cluster.resources import Capacity, machine_cpus, ray_cpus
 from rlrun.experiments.cluster.shipping import code_environment
 from rlrun.experiments.spec.experiment import Experiment, TrialSpec
-
-LOOK_EVERY_S = 0.5
-"""Seconds between two checks."""
 
 # Rollouts pass through the object store a few at a time; Ray's own default, 30% of the memory, starves the learner.
 OBJECT_STORE_SHARE = 0.15
@@ -102,7 +99,8 @@ class RaySession:
         Args:
             say: Called with a message before Ray is started although it is optional, and before each new attempt.
             lost: Called in another thread when the main thread hangs in a call to Ray: the
-                gcs_server of a Ray started here has died, or a cluster does not let this process join.
+                gcs_server of a Ray started here has died (its other processes have then been ended), the head of a
+                joined cluster no longer answers, or a cluster does not let this process join.
 
         Raises:
             EnvironmentUnusable: If Ray does not start.
@@ -128,11 +126,18 @@ class RaySession:
                 say("starting Ray to train trials in parallel; --executor local trains them one by one without Ray")
             cpus = round(ray_cpus(self._trials, machine_cpus()))
             private_ray.start(cpus, _object_store_bytes(), quiet=False, say=say)
-            self._watch = GcsWatch(lambda: lost(end_of_ray("gcs_server")))
+            gcs = gcs_server()
+
+            def end() -> None:
+                end_processes()
+                lost(end_of_ray("gcs_server"))
+
+            self._watch = GcsWatch(lambda: gcs.poll() is not None, LOOK_EVERY_S, end)
         else:
             self._is_ours = True
             join(self._address, self._code, lost)
             self._place = f"the cluster at {self._address}"
+            self._watch = watch_head(lost)
         self._started = True
 
     def wait_for_nodes(
@@ -159,10 +164,12 @@ class RaySession:
 
     def close(self) -> None:
         """Stops or leaves Ray if this session started or joined Ray; the processes of trials then end too."""
-        if self._watch is not None:
+        if self._watch is not None and self._address is None:  # the shutdown of a private Ray would count as its death
             self._watch.close()
         if self._is_ours:
             private_ray.stop()
+        if self._watch is not None:  # while a cluster is left, a lost head makes Ray hang
+            self._watch.close()
         self._started = self._is_ours = False
 
 
@@ -255,35 +262,6 @@ def _object_store_bytes() -> int:
     room = shutil.disk_usage(shared).free if shared.is_dir() else memory
     wanted = min(OBJECT_STORE_MAX_BYTES, OBJECT_STORE_SHARE * memory, 0.8 * room)
     return int(max(OBJECT_STORE_MIN_BYTES, wanted))
-
-
-class GcsWatch:
-    """Watchdog thread that calls a function when Ray's central server process (gcs_server) has died.
-
-    After such a death, most calls to Ray hang and ignore signals. After `RAY_gcs_rpc_server_reconnect_timeout_s` (60 s)
-    Ray ends this process without a message.
-
-    Args:
-        lost: Function that is called when the server has died.
-    """
-
-    def __init__(self, lost: Callable[[], None]) -> None:
-        self._lost = lost
-        self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="watch-gcs", daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        """Stops the watchdog; to be called before Ray's shutdown, which would count as a crash."""
-        self._closed.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        gcs = gcs_server()
-        while not self._closed.wait(LOOK_EVERY_S):
-            if gcs.poll() is not None:
-                self._lost()
-                return
 
 
 def why_no_kernels_on_nodes() -> str:

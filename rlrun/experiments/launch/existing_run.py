@@ -22,7 +22,7 @@ from rlrun.engine.messages.errors import (
 from rlrun.experiments.launch.chain import following
 from rlrun.experiments.launch.checks import check_cluster, check_compiler, check_packages, choose_executor
 from rlrun.experiments.launch.parts import LaunchedExperiment, remaining_suggestions
-from rlrun.experiments.runs.copy_owner import is_outdated
+from rlrun.experiments.runs.copy_owner import CopyOwner
 from rlrun.experiments.runs.events import RunFound
 from rlrun.experiments.runs.labels import read_labels, write_labels
 from rlrun.experiments.runs.outcome import resume_command, shown_path
@@ -232,7 +232,7 @@ def _fetched(experiment: Experiment, path: Path) -> str:
 
 def _is_outdated(run: RunDirectory) -> bool:
     copy = run.table.copy
-    return copy is not None and not drivers_of(run.path) and is_outdated(run.path, copy)
+    return copy is not None and not drivers_of(run.path) and CopyOwner(copy, run.path).is_outdated()
 
 
 def _fetch_instead(copy: str, path: Path) -> Path:

@@ -26,7 +26,6 @@ from rlrun.engine.messages.errors import (
 from rlrun.engine.processes.process_end import end_process
 from rlrun.engine.training.assemble.learner_factory import may_have_kernels
 from rlrun.experiments.cluster.growth import NodeWait
-from rlrun.experiments.cluster.ray_internals import end_processes
 from rlrun.experiments.cluster.ray_session import (
     RaySession,
     warn_if_open_to_everyone,
@@ -245,10 +244,8 @@ def _end_process(parts: Sequence[LaunchedExperiment], active: ActiveRun, began: 
         parts: All experiments of the call.
         active: The experiment that is running.
         began: Start of the call, on the monotonic clock.
-        failure: The reason: Ray has lost its gcs_server, or a cluster cannot be joined.
+        failure: The reason: Ray has lost its gcs_server, a cluster has lost its head, or a cluster cannot be joined.
     """
-    if isinstance(failure, RayEnded):
-        end_processes()
     for part in parts:
         part.directory.settle()
     trials = tuple(active.directory.results())

@@ -196,6 +196,18 @@ class CopyOwner:
             self._asked_at = asked
             self._ask(asked, timeout_s=PATIENCE_S)
 
+    def is_outdated(self) -> bool:
+        """Whether the run was continued from its copy elsewhere, so that the run's directory is older than the copy.
+
+        Raises:
+            UsageError: The storage cannot be reached.
+            RunDamaged: A record cannot be read.
+        """
+        try:
+            return self._other(self._newest()) is not None
+        except OSError as error:
+            raise UsageError(f"cannot reach storage {self.uri}: {error}") from error
+
     def note_content(self, run: Path) -> None:
         """Records in a run's directory that the copy has the directory's content while this process owns it."""
         write_file(run / SEEN_FILE, "\n".join((*self._seen, self._name)).encode())
@@ -367,26 +379,27 @@ class CopyOwner:
         return is_empty
 
 
-def is_outdated(run: Path, uri: str) -> bool:
-    """Whether a run was continued from its copy elsewhere, so that its directory is older than the copy.
+@dataclass(frozen=True)
+class LastOwner:
+    """Owner of a run's copy that is not known to have ended, as another process sees it.
 
-    Args:
-        run: The run's directory.
-        uri: Path or URI of the copy.
-
-    Raises:
-        UsageError: There is no such storage, or it cannot be reached.
-        RunDamaged: A record cannot be read.
+    Attributes:
+        record: The owner's record.
+        renewed_s_ago: Seconds since the last renewal of the record, as far as the clocks of the storage and of this
+            machine agree; 0 if the storage does not know.
     """
-    owner = CopyOwner(uri, run)
-    try:
-        return owner._other(owner._newest()) is not None
-    except OSError as error:
-        raise UsageError(f"cannot reach storage {uri}: {error}") from error
+
+    record: OwnerRecord
+    renewed_s_ago: float
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the owner has renewed its record recently. Wrong if the clocks differ by `GONE_AFTER_S`."""
+        return self.renewed_s_ago < GONE_AFTER_S
 
 
-def owner_of(uri: str) -> OwnerRecord | None:
-    """Record of the owner of a run's copy; None if nobody owns it.
+def owner_of(uri: str) -> LastOwner | None:
+    """Owner of a run's copy; None if nobody owns it.
 
     An owner that was killed on another machine still counts.
 
@@ -399,10 +412,13 @@ def owner_of(uri: str) -> OwnerRecord | None:
         names = _names(files, root)
         if not names:
             return None
-        record = _parsed(b"".join(read_chunks(files, f"{root}/{OWNERS}/{max(names)}")))
+        path = f"{root}/{OWNERS}/{max(names)}"
+        record = _parsed(b"".join(read_chunks(files, path)))
+        renewed_ns = files.get_file_info(path).mtime_ns
     except OSError as error:
         raise UsageError(f"cannot reach storage {uri}: {error}") from error
-    return None if record.is_gone else record
+    age_s = 0.0 if renewed_ns is None else max(0.0, time.time() - renewed_ns / 1e9)
+    return None if record.is_gone else LastOwner(record, age_s)
 
 
 def _names(files: Any, root: str) -> list[str]:

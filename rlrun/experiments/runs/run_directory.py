@@ -11,6 +11,7 @@ import os
 import platform
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -34,7 +35,13 @@ from rlrun.experiments.runs.trial_status import is_complete, is_over
 from rlrun.experiments.spec.experiment import Experiment, TrialSpec
 from rlrun.experiments.spec.load import parse_experiments
 from rlrun.experiments.trial.results import read_last_row
-from rlrun.experiments.trial.trial_directory import TRIAL_FILE, TrialDirectory, TrialRecord, TrialStatus
+from rlrun.experiments.trial.trial_directory import (
+    CLAIM_TIMEOUT_S,
+    TRIAL_FILE,
+    TrialDirectory,
+    TrialRecord,
+    TrialStatus,
+)
 
 RUN_FILE = "run.json"
 SPEC_FILE = "spec.yaml"
@@ -342,15 +349,16 @@ class RunDirectory:
     def settle(self) -> None:
         """Marks trials as INTERRUPTED if their process ended without recording a status.
 
-        After Ray has stopped, a trial's process may need a moment to end. A trial that another process is running is
-        skipped.
+        After Ray has stopped, the trials' processes may need a moment to end, for which all trials together are awaited
+        `CLAIM_TIMEOUT_S`. A trial that another process is running is skipped.
         """
+        deadline = time.monotonic() + CLAIM_TIMEOUT_S
         for trial in self.results():
             directory = self.trial_directory(trial.name)
             if trial.is_damaged or self.record(trial.name).status != "RUNNING":
                 continue
             with suppress(UsageError, RunDamaged, DiskFull):
-                directory.claim()
+                directory.claim(timeout_s=max(0.0, deadline - time.monotonic()))
                 try:
                     self.mark(trial.name, "INTERRUPTED")
                 finally:

@@ -6,15 +6,16 @@ import json
 import os
 import platform
 import threading
-from dataclasses import replace
+import time
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from rlrun.cli.main import cli
-from rlrun.experiments.runs import run_state
-from rlrun.experiments.runs.copy_owner import CopyOwner, owner_of
+from rlrun.experiments.runs import copy_owner, run_state
+from rlrun.experiments.runs.copy_owner import OWNERS, CopyOwner, OwnerRecord, owner_of
 from rlrun.experiments.runs.run_directory import RunDirectory
 from rlrun.experiments.runs.run_state import RunState, read_run_state
 from rlrun.experiments.spec.load import parse_experiments
@@ -175,11 +176,31 @@ def test_the_owner_of_the_copy_is_shown_if_no_process_of_this_machine_runs_it(
     with CopyOwner(f"{tmp_path}/storage/pole", None):
         owner = owner_of(f"{tmp_path}/storage/pole")
         assert owner is not None
-        names = {"host": owner.host, "pid": owner.pid, "since": owner.started}
+        record = owner.record
+        names = {"host": record.host, "pid": record.pid, "since": record.started}
         assert wording(*names.values(), tmp_path=tmp_path, **names) in status(run).stdout.splitlines()
         told = json.loads(status(run, "--json").stdout)
-        assert told["owner"] == {"host": owner.host, "pid": owner.pid, "started": owner.started, "generation": 1}
+        del told["owner"]["renewed_s_ago"]
+        assert told["owner"] == {"host": record.host, "pid": record.pid, "started": record.started, "generation": 1}
     assert json.loads(status(run, "--json").stdout)["owner"] is None
     (tmp_path / "storage").rmdir()
     (tmp_path / "storage").write_text("in the way")
     assert json.loads(status(run, "--json").stdout)["owner"] is None
+
+
+@pytest.mark.parametrize(("silent_s", "is_resumed"), [(-1e6, False), (copy_owner.GONE_AFTER_S, True)])
+def test_no_command_to_resume_is_shown_as_long_as_the_owner_of_the_copy_renews_its_record(
+    run: RunDirectory, tmp_path: Path, silent_s: float, is_resumed: bool
+) -> None:
+    write(run, 0, "INTERRUPTED")
+    run.write_table(replace(run.table, copy=f"{tmp_path}/storage/pole"))
+    elsewhere = OwnerRecord("far-away", 4711, "another boot", "2026-01-02T03:04:05+00:00", 1)
+    record = tmp_path / "storage/pole" / OWNERS / "000001-00000000000000aa.json"
+    record.parent.mkdir(parents=True)
+    record.write_text(json.dumps(asdict(elsewhere)))
+    renewed = time.time() - silent_s
+    os.utime(record, (renewed, renewed))
+    stdout, told = status(run).stdout, json.loads(status(run, "--json").stdout)
+    assert "process 4711 on far-away" in stdout
+    assert ("rlrun resume" in stdout, told["resume"] is not None) == (is_resumed, is_resumed)
+    assert told["owner"]["renewed_s_ago"] >= max(0.0, silent_s)

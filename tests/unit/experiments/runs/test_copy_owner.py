@@ -77,7 +77,7 @@ def test_a_copy_whose_owner_renews_its_record_is_refused(
     with CopyOwner(path, None):
         owner = owner_of(path)
         assert owner is not None
-        names = {"host": owner.host, "pid": owner.pid, "since": owner.started}
+        names = {"host": owner.record.host, "pid": owner.record.pid, "since": owner.record.started}
         with wording.raised(UsageError, *names.values(), uri=path, **names), CopyOwner(path, run):
             pass
         RunUpload(run, path).synchronize()
@@ -105,7 +105,7 @@ def test_a_copy_whose_owner_was_killed_on_this_machine_is_taken_over_at_once(uri
         assert here is not None
     with subprocess.Popen([sys.executable, "-c", ""]) as dead:
         pass
-    write_record(uri, replace(here, pid=dead.pid, generation=2))
+    write_record(uri, replace(here.record, pid=dead.pid, generation=2))
     assert owner_of(uri) is None
     with CopyOwner(uri, run):
         assert generations(uri) == [3]
@@ -139,7 +139,7 @@ def test_an_owner_that_was_stopped_and_continues_has_lost_the_copy_and_changes_n
             assert new is not None
             constants(TRUST_S=0.0)  # the clock has moved on when the first owner continues
             (run / RUN_FILE).write_text('{"of": "the first owner"}')
-            with wording.raised(RunTakenOver, new.host, new.pid, uri=uri, new=new, run=run):
+            with wording.raised(RunTakenOver, new.record.host, new.record.pid, uri=uri, new=new.record, run=run):
                 upload.synchronize()
             with pytest.raises(RunTakenOver):
                 first.confirm_if_reachable()
@@ -205,7 +205,7 @@ def test_a_directory_that_is_older_than_the_copy_is_refused(uri: str, run: Path,
         with CopyOwner(uri, directory) as owner:
             last = owner_of(uri)
     assert last is not None
-    names = {"run": run, "uri": uri, "host": last.host, "since": last.started}
+    names = {"run": run, "uri": uri, "host": last.record.host, "since": last.record.started}
     with wording.raised(UsageError, *names.values(), **names), CopyOwner(uri, run):
         pass
 

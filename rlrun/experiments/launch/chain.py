@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 from rlrun.engine.messages.errors import RunDamaged, UsageError
 from rlrun.experiments.runs.run_directory import RUN_FILE, RunDirectory
@@ -28,6 +29,8 @@ def following(run: RunDirectory) -> Iterator[RunDirectory]:
 def initialize_from_run(run: RunDirectory, trials: list[TrialSpec]) -> None:
     """Makes each trial of a run start from the final weights of the same seed's trial in the previous stage's run.
 
+    A trial that has started before keeps its initial checkpoint, also if both runs were moved or fetched since.
+
     Args:
         run: The run; nothing is done if it is of the first or only stage.
         trials: The trials to run; a trial whose seed failed in the previous run fails too, and is removed.
@@ -42,7 +45,11 @@ def initialize_from_run(run: RunDirectory, trials: list[TrialSpec]) -> None:
     for trial in list(trials):
         record, end = run.record(trial.name), ends[trial.seed]
         takes_weights = trial.begins is None or trial.begins.weights
-        if record.from_checkpoint is not None:  # it has begun before
+        if record.from_checkpoint is not None:  # it has begun before, perhaps on another machine
+            start = Path(record.from_checkpoint)
+            here = earlier.trial_directory(end.name).checkpoints / start.name
+            if not start.exists() and here.exists():
+                run.trial_directory(trial.name).write_record(replace(record, from_checkpoint=str(here)))
             continue
         if end.status == "ERROR":
             run.mark(trial.name, "ERROR", f"it starts from the final state of {earlier.path / end.name}, which failed")

@@ -4,6 +4,7 @@ import json
 import platform
 import shutil
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ from click.testing import CliRunner
 import rlrun
 from rlrun.cli.main import cli
 from rlrun.engine.messages.errors import Interrupted, UsageError
+from rlrun.experiments.runs import run_upload
 from rlrun.experiments.runs.copy_owner import OWNERS
-from rlrun.experiments.runs.events import RunEvent, RunFound, TrialEvent, Watcher
+from rlrun.experiments.runs.events import RunEvent, RunFound, RunStarted, TrialEvent, Watcher
 from rlrun.experiments.runs.run_directory import RUN_FILE
-from rlrun.experiments.trial.results import read_results
+from rlrun.experiments.trial.results import RESULT_FILE, read_results
 from tests.files import files
 from tests.results import all_numbers
 
@@ -95,6 +97,47 @@ def test_a_run_that_went_on_elsewhere_and_comes_back_is_fetched_in_the_place_of_
     assert (trial.directory.parent, len(trial.results())) == (tmp_path / "a/steady", 6)
     assert all_numbers(trial.results()) == all_numbers(still.results())
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["steady", "steady-out-of-date"]
+
+
+@pytest.mark.parametrize(
+    ("losses", "is_copied"), [((("first", 3), ("second", 1)), False), ((("second", 3), ("second", 5)), True)], ids=str
+)
+def test_a_chain_whose_disk_is_lost_twice_continues_from_its_copies_with_equal_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, losses: tuple[tuple[str, int], ...], is_copied: bool
+) -> None:
+    monkeypatch.setattr(run_upload, "COPY_EVERY_S", 0.01 if is_copied else 1e6)
+    monkeypatch.setattr(run_upload, "SHARE", 1e6)
+
+    def job(storage: str | None) -> dict[str, Any]:
+        entry = {**spec("x")["steady"], "storage": storage, "seeds": 2}
+        return {"steady": {**entry, "stages": {"first": {}, "second": {"checkpoint": {"every": 2}}}}}
+
+    def lose_power_at(machine: Path, stage: str, iteration: int) -> Watcher:
+        now = ""
+
+        def watch(event: RunEvent) -> None:
+            nonlocal now
+            if isinstance(event, RunStarted):
+                now = event.experiment
+            result = event.result if isinstance(event, TrialEvent) else None
+            if now == f"steady.{stage}" and result is not None and result["iteration"] == iteration:
+                rows = f"{now}/{event.trial}/{RESULT_FILE}"
+                while is_copied and (tmp_path / "storage" / rows).read_bytes() != (machine / rows).read_bytes():
+                    time.sleep(0.01)
+                raise KeyboardInterrupt
+
+        return watch
+
+    for number, (stage, iteration) in enumerate(losses):
+        machine = tmp_path / f"machine-{number}"
+        watch = lose_power_at(machine, stage, iteration)
+        with pytest.raises(Interrupted):
+            rlrun.run(job(str(tmp_path / "storage")), runs_dir=machine, executor="local", resume=True, watch=watch)
+        shutil.rmtree(machine)
+    resumed = rlrun.run(job(str(tmp_path / "storage")), runs_dir=tmp_path / "last", executor="local", resume=True)
+    calm = rlrun.run(job(None), runs_dir=tmp_path / "calm", executor="local")
+    assert [trial.status for trial in resumed] == ["TERMINATED"] * 4
+    assert [all_numbers(trial.results()) for trial in resumed] == [all_numbers(trial.results()) for trial in calm]
 
 
 def since(storage: Path) -> str:

@@ -95,7 +95,7 @@ def kept_in(file: Path, commit: str) -> Measurement:
         return {"commit": commit, "pairs": {}}
     kept: Measurement = json.loads(file.read_text())
     if kept["commit"] != commit:
-        raise SystemExit(f"{file} was measured at commit {kept['commit']}, not at {commit}: name another file")
+        raise SystemExit(f"{file} was measured at commit {kept['commit']}, not at {commit}; choose another file")
     return kept
 
 

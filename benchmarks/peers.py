@@ -338,7 +338,7 @@ def parser_of(description: str, parts: Iterable[str] = (), unasked: Sequence[str
 def _named(known: Sequence[str], text: str) -> list[str]:
     parts = text.split(",")
     if unknown := sorted(set(parts) - set(known)):
-        raise argparse.ArgumentTypeError(f"unknown part {', '.join(unknown)}; the parts are {', '.join(known)}")
+        raise argparse.ArgumentTypeError(f"unknown part {', '.join(unknown)}; must be one of: {', '.join(known)}")
     return parts
 
 

@@ -81,7 +81,7 @@ def main() -> int:
     else:
         before, after = asked.base or git("merge-base", "HEAD", "main"), WORKING_TREE
         if code_of(tree_of(before)) == code_of(tree_of(after)):
-            sys.exit(f"{before[:12]} holds the same rlrun/ as the files here: name an earlier revision by --base")
+            sys.exit(f"{before[:12]} has the same rlrun/ as the working tree; name an earlier revision with --base")
         failed = [record(revision, runs, asked.store / asked.which) for revision in (before, after)]
         if any(failed):
             return 1

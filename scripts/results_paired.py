@@ -203,7 +203,11 @@ def table() -> str:
         theirs, ours = recorded(name, "sb3"), recorded(name, "rlrun")
         if theirs and ours:
             rows.append(row(name, pair["env_steps"], theirs, ours))
-    return "\n".join(rows) if len(rows) > 2 else "No pair has been measured yet: `scripts/results_paired.py` does it."
+    return (
+        "\n".join(rows)
+        if len(rows) > 2
+        else "No pair has been measured yet; to measure some, run `scripts/results_paired.py`."
+    )
 
 
 def row(name: str, env_steps: int, theirs: Sequence[Mapping[str, Any]], ours: Sequence[Mapping[str, Any]]) -> str:

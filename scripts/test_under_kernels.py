@@ -84,7 +84,7 @@ def usable(kernels: tuple[Kernels, ...], flags: Set[str]) -> list[Kernels]:
     """Returns the kernels that a processor has all instructions of, and says which others are left out."""
     for own in kernels:
         if lacking := own.flags - flags:
-            print(f"{own}: left out, this processor lacks {', '.join(sorted(lacking))}", flush=True)
+            print(f"{own}: skipped, because this processor lacks {', '.join(sorted(lacking))}", flush=True)
     return [own for own in kernels if own.flags <= flags]
 
 

@@ -29,7 +29,7 @@ REASONS = {
     r"there is no algorithm|is not here yet|unknown algorithm": "no such algorithm",
     r"an env of RLlib's own": "an env of RLlib's own",
     r"was registered by code|there is no env|No registered env|mujoco-py|unknown env|is no env|no env": "no such env",
-    r"there is no data set at": "needs its data converted first",
+    r"there is no data set": "needs its data converted first",
 }
 """Reasons by patterns of messages."""
 

@@ -29,18 +29,18 @@ from rlrun.plugin import (
 
 @defaults(lr=3e-3, model={"hiddens": (32, 32)}, min_env_steps_per_iteration=250)
 @fixed(
-    "no env is stepped in training",
+    "the algorithm does not step an env",
     num_workers=0,
     num_envs_per_worker=1,
     rollout_fragment_length=1,
 )
 @fixed(
-    "minibatches are learned from in one process",
+    "minibatches are processed in one process",
     num_learners=0,
     num_parameter_servers=0,
 )
 @fixed("there are no rewards to learn from", normalize_rewards=False, clip_rewards=None)
-@fixed("its observations are learned from as they are", normalize_observations=False)
+@fixed("observations are used unnormalized", normalize_observations=False)
 class CloningConfig(AlgorithmConfig):
     """Settings; `min_env_steps_per_iteration` counts minibatches."""
 

@@ -38,8 +38,10 @@ if TYPE_CHECKING:
 
 
 @defaults(lr=5e-4, target_update_interval=250)
-@fixed("the bonus is that of the one step between two observations", n_step=1)
-@fixed("its replay keeps observations as they are", normalize_observations=False)
+@fixed("the bonus covers a single step between two observations", n_step=1)
+@fixed(
+    "the replay buffer stores observations unnormalized", normalize_observations=False
+)
 class MunchausenConfig(OffPolicyConfig):
     """Settings of Munchausen DQN."""
 

@@ -60,14 +60,14 @@ Floats = NDArray[np.float32]
 )
 @defaults(minibatch_size=128, initial_alpha=0.01, model={"activation": "silu"})
 @fixed(
-    "it learns from each batch at once, without a replay buffer",
+    "each batch is learned from immediately, without a replay buffer",
     replay={},
     learning_starts=0,
     n_step=1,
 )
-@fixed("its epochs say how often it learns from a step", training_intensity=1.0)
+@fixed("num_epochs sets how often each step is used", training_intensity=1.0)
 @fixed(
-    "its target network is the policy before the update",
+    "the target network is the policy before the update",
     tau=1.0,
     target_update_interval=1,
 )
@@ -79,7 +79,7 @@ Floats = NDArray[np.float32]
     policy_delay=1,
 )
 @fixed(
-    "its targets are computed from observations as they are",
+    "targets are computed from unnormalized observations",
     normalize_observations=False,
 )
 class REPPOConfig(SACConfig):

@@ -32,7 +32,7 @@ def with_rlrun_keys(document: Document, tell: Callable[[str], None]) -> Document
         return document
     translation = translated(document, translate_rllib)
     refuse_changes(document, translation)
-    tell(f"{document.file}: {translation.summary()}; `rlrun translate {document.file}` shows the result")
+    tell(f"{document.file}: {translation.summary()}. To see the translation, run `rlrun translate {document.file}`")
     for remark in translation.data_remarks():
         tell(f"{document.file}: {remark.key}: {remark.text}")
     return document_of(document, translation)
@@ -109,10 +109,11 @@ def refuse_changes(document: Document, translation: Translation) -> None:
     problems = []
     for remark in translation.changing_remarks():
         place = document.place(remark.location, at_key=True)
-        message = f"affects learning: {remark.text or 'rlrun has no counterpart'}"
+        reason = remark.text or "rlrun has no counterpart"
+        message = f"cannot be translated ({reason}), and leaving it out would change learning"
         problems.append(place.problem(dotted(remark.location), message))
     if problems:
-        advice = f"`rlrun translate {document.file} --lenient` leaves out keys that affect learning"
+        advice = f"to leave these keys out anyway, run `rlrun translate {document.file} --lenient`"
         raise SpecError([*problems, Problem("", advice, document.file)])
 
 

@@ -153,7 +153,7 @@ def _metrics_table(reported: Sequence[Metric]) -> str:
     metavar="FILE",
     help="Write the drawing to this file instead of stdout.",
 )
-@json_option("the dataflow as text")
+@json_option("the text of the dataflow")
 def plan(
     algorithm: str | None, files: tuple[Path, ...], overrides: tuple[str, ...], form: Form | None, output: Path | None
 ) -> None:

@@ -182,5 +182,5 @@ def _export(training: Training, checkpoint: Path, folder: Path) -> None:
 def _text(output: Path, evidence: CardEvidence) -> str:
     from rlrun.deploy.card.readme import result_text
 
-    lines = [f"Written: {output}", f"mean return {result_text(evidence)}, weights of {evidence.shared.trial.name}"]
+    lines = [f"Wrote {output}", f"mean return {result_text(evidence)}, weights of {evidence.shared.trial.name}"]
     return "\n".join([*lines, *(f"not counted: {reason}" for reason in evidence.missing)])

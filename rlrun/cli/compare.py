@@ -78,7 +78,7 @@ def comparison_text(comparison: Comparison, remarks: Sequence[str] = ()) -> str:
     parts = [
         f"{comparison.metric} at {cell_text(_whole(comparison.stop))} {axis}\n"
         + _table([(side, side.at_end) for side in comparison.sides]),
-        f"area under the curve, as mean value over {stretch}\n"
+        f"area under the curve, as a mean over {stretch}\n"
         + _table([(side, side.under_curve) for side in comparison.sides]),
         _pairs_table(comparison),
     ]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option(
     "--policy",
     metavar="MODULE:FUNCTION",
-    help="Function from an observation to an action, or class whose instances are called like it.",
+    help="Function that maps an observation to an action, or a class whose instances do.",
 )
 @click.option("--env", help="Env for --policy; a saved policy acts in its own env.")
 @click.option(

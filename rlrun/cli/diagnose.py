@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 MOST_RETURNS = 5
 
 NO_ENV_CHECK = {
-    "untrusted": "its env was not run, because the run is not in your runs folder: pass --trust to import and run it",
-    "crashed": "its env was not run, because it crashed a process of the run",
+    "untrusted": (
+        "the env was not run for comparison, because the run is not in your runs folder; pass --trust to run it"
+    ),
+    "crashed": "the env was not run for comparison, because it crashed a process of this run",
 }
 
 
@@ -82,8 +84,8 @@ def _returns_text(evidence: Sequence[Evidence]) -> str:
     metric = RETURNS[all(one.is_of_data for one in evidence)]
     ends = [end for one in evidence if (end := one.trial.final(column_of(metric, one.policy))) is not None]
     listed = ", ".join([*map(cell_text, ends[:MOST_RETURNS]), *(["..."] * (len(ends) > MOST_RETURNS))])
-    whose, none = ("returns", "no episode ended") if metric == RETURNS[0] else ("evaluations", "not evaluated")
-    text = f"{whose} end at {listed}" if ends else none
+    whose, none = ("final returns", "no episode ended") if metric == RETURNS[0] else ("evaluations", "not evaluated")
+    text = f"{whose}: {listed}" if ends else none
     random = evidence[0].random
     if random is not None:
         text += f"; a random policy reaches {cell_text(random.mean)} (standard deviation {cell_text(random.std)})"

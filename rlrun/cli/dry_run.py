@@ -22,7 +22,7 @@ def print_plan(experiments: list[Experiment]) -> None:
     plans = ["\n".join(plan_lines(experiment, stdout_width())) for experiment in experiments]
     trials = sum(experiment.num_trials for experiment in experiments)
     data = {"experiments": [_described(experiment) for experiment in experiments]}
-    print_result(data, "\n\n".join([*plans, f"{counted(trials, 'trial')} in all."]))
+    print_result(data, "\n\n".join([*plans, f"{counted(trials, 'trial')} in total."]))
 
 
 def plan_lines(experiment: Experiment, width: int | None = None) -> Iterator[str]:

@@ -56,8 +56,8 @@ def evaluate(
 ) -> None:
     """Evaluate a saved policy over a number of episodes.
 
-    Prints the mean return, its standard deviation and a 95% bootstrap interval. CHECKPOINT is
-    a directory; a RUN or one of its trials means its newest complete checkpoint.
+    Prints the mean return, its standard deviation and a 95% bootstrap interval. Name
+    the directory of a CHECKPOINT, or a RUN or one of its trials to use its newest complete checkpoint.
 
     If env.columns names an entry of the env's info that is 0 or 1 in each episode,
     such as a success flag, the share of episodes with 1 is shown with an exact 95%
@@ -133,7 +133,7 @@ def _clients_on(env: EnvConfig, port: int) -> EnvConfig:
     """The external env of a training, with a server on another port."""
     if env.external is None:
         raise click.UsageError(
-            f"--port needs a policy trained in an external env (env: {{external: ...}}), not in {env.id}"
+            f"--port needs a policy trained in an external env (env: {{external: ...}}), but its env is {env.id}"
         )
     return env.replace(external=env.external.replace(port=port))
 

@@ -20,7 +20,7 @@ from rlrun.cli.tables import echo
 @click.option(
     "--algorithm",
     type=click.Choice(["ppo", "a2c", "dqn", "sac", "td3"]),
-    help="Algorithm; default: recognized by the parameter names.",
+    help="Algorithm; default: detected from the parameter names.",
 )
 @click.option(
     "--normalization",
@@ -90,9 +90,9 @@ def _pickled_normalization(file: Path, env: str) -> Path | None:
 @click.option(
     "--version",
     type=click.Choice(["0.5", "1.13", "2.5"]),
-    help="RLlib version whose defaults apply; default: recognized by the file's keys.",
+    help="RLlib version whose defaults apply; default: detected from the file's keys.",
 )
-@json_option("the spec as data and as text")
+@json_option("the spec, both as data and as text,")
 def translate(file: Path, env: str | None, lenient: bool, version: str | None) -> None:
     """Translate an RLlib or rl-zoo3 file to a spec, and print it.
 

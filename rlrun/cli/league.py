@@ -20,8 +20,8 @@ def league(target: str, runs_dir: Path) -> None:
     """Show the ratings and payoffs of a league.
 
     Payoffs are win rates in the rating games between snapshots; a draw counts
-    half. CHECKPOINT is a directory; a RUN or one of its trials means its newest
-    complete checkpoint.
+    half. Name the directory of a CHECKPOINT, or a RUN or one of its trials to use
+    its newest complete checkpoint.
     """
     from rlrun.cli.targets import checkpoint_named
     from rlrun.engine.checkpoint.format import read_checkpoint

@@ -111,7 +111,7 @@ def findings(runs_dir: Path, *, compile_update: bool, start_ray: bool) -> Iterat
     yield from _torch()
     yield _kernels()
     yield _compiled_updates(compile_update)
-    yield (_ray_starts() if start_ray else CheckResult("ray start", "note", "not tried", "try it with --ray"))
+    yield (_ray_starts() if start_ray else CheckResult("ray start", "note", "not tried", "to test it, pass --ray"))
 
 
 def _package(name: str) -> CheckResult:
@@ -190,7 +190,7 @@ def _ports() -> CheckResult:
             return CheckResult("ports", "ok", value)
     except OSError as error:
         advice = "Ray cannot start; set num_workers: 0 and use --executor local"
-        return CheckResult("ports", "note", f"none on 127.0.0.1: {error.strerror or error}", advice)
+        return CheckResult("ports", "note", f"no port can be opened on 127.0.0.1: {error.strerror or error}", advice)
 
 
 def _torch() -> Iterator[CheckResult]:
@@ -225,7 +225,7 @@ def _compiled_updates(compile_update: bool) -> CheckResult:
         advice = "install g++ or clang++ for faster updates in bfloat16, which otherwise run uncompiled"
         return CheckResult("compiled updates", "note", "no C++ compiler", advice)
     if not compile_update:
-        return CheckResult("compiled updates", "note", f"not tried; found {found}", "try it with --compile")
+        return CheckResult("compiled updates", "note", f"not tried; found {found}", "to test it, pass --compile")
     problem = _problem_of(TRY_COMPILATION, COMPILATION_TIMEOUT_S)
     if problem == NOT_FINISHED:
         advice = "a busy machine takes longer; try again later, or set compile: false"

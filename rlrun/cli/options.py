@@ -178,7 +178,7 @@ runs_dir_option = click.option(
     envvar=RUNS_VARIABLE,
     default=Path("runs"),
     show_default=f"${RUNS_VARIABLE} or ./runs",
-    help="Folder of the runs.",
+    help="Folder that contains the runs.",
 )
 """Command decorator: option ``--runs-dir``, the folder that holds the runs."""
 
@@ -213,7 +213,8 @@ def progress_options(command: Command) -> Command:
     progress = click.option(
         "--progress",
         type=click.Choice(["lines", "json"]),
-        help="Lines on stderr, or one JSON object per line on stdout; default: a live display in a terminal, else "
+        help="Show progress as lines on stderr, or as one JSON object per line on stdout; default: a live display in "
+        "a terminal, else "
         "lines.",
     )
     quiet = click.option("-q", "--quiet", is_flag=True, help="Show only results and errors, no progress.")
@@ -249,7 +250,7 @@ actions_option = click.option(
 """Command decorator: option ``--actions``, whether a saved policy acts greedily or samples its actions."""
 
 trust_option = click.option(
-    "--trust", is_flag=True, help="Allow the code, files and services named in a run from someone else."
+    "--trust", is_flag=True, help="Trust a run from someone else: allow the code, files and services it uses."
 )
 """Command decorator: flag ``--trust``, which allows code and files that an untrusted checkpoint or run names."""
 
@@ -271,7 +272,7 @@ retry_failed_option = click.option("--retry-failed", is_flag=True, help="Also re
 shard_option = click.option(
     "--shard",
     metavar="I/N",
-    help="Train only shard I of the trials, from 0 to N - 1, while other processes train the other shards.",
+    help="Split the trials into N shards and train only shard I, counting from 0; other processes train the others.",
 )
 """Command decorator: option ``--shard I/N``, with which several processes without Ray share the trials of a run."""
 
@@ -285,7 +286,7 @@ wait_for_nodes_option = click.option(
     "wait_for_nodes_s",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help="With --address: how long to wait for nodes if a trial fits on none. Default: 900, or 0 if the cluster has no "
+    help="With --address: how long to wait if no node has room for a trial. Default: 900, or 0 if the cluster has no "
     "autoscaler.",
 )
 """Command decorator: option ``--wait-for-nodes SECONDS``, how long a run waits for a cluster to grow."""

@@ -77,7 +77,7 @@ def _of_training(training: Training, lists_all: bool) -> tuple[dict[str, Any], s
     env = training.description.env
     if env.has_many_agents:
         gain = exploitability(training)
-        of = "policies as they are" if training.running.league is None else "average of the league's past selves"
+        of = "current policies" if training.running.league is None else "average of the league's snapshots"
         return {"exploitability": gain}, f"exploitability of the {of} (NashConv / 2): {cell_text(gain)}"
     if has_task(env):
         return _certified(certificate(env, training))

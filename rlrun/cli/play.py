@@ -52,8 +52,8 @@ def play(
     """Play a board game against a saved policy.
 
     Enter one move per line: a column in games where pieces fall, else a cell such
-    as b2. Enter q to quit. CHECKPOINT is a directory; a RUN or one of its trials means its
-    newest complete checkpoint. A policy with tree search, such as alphazero's,
+    as b2. Enter q to quit. Name the directory of a CHECKPOINT, or a RUN or one of its
+    trials to use its newest complete checkpoint. A policy with tree search, such as alphazero's,
     uses the number of simulations from its settings, or --simulations.
     """
     from rlrun.cli.targets import checkpoint_named, restored
@@ -67,7 +67,7 @@ def play(
         if simulations is not None:
             training.acting.search(simulations)
         policy = training.games.player(SIDES[1 - person])
-        echo(f"{checkpoint}\nYou are {world.possible_agents[person]}. {_how_to_move(world)}; enter {QUIT} to quit.")
+        echo(f"{checkpoint}\nYou are {world.possible_agents[person]}. {_how_to_move(world)}, or {QUIT} to quit.")
         kind = actions or training.description.actions
         _play(world, person, policy, generator(seed, "play") if kind == "sampled" else None)
 
@@ -115,7 +115,7 @@ def _side_of(player: str | None, world: BoardGame) -> int:
     if player is None:
         return 0
     if player not in players:
-        raise UsageError(f"--as {player}: the players are {' and '.join(players)}{did_you_mean(player, players)}")
+        raise UsageError(f"--as {player}: must be {' or '.join(players)}{did_you_mean(player, players)}")
     return list(players).index(player)
 
 
@@ -179,7 +179,7 @@ def _action_named(world: BoardGame, text: str) -> int:
     """
     row, column = _row_and_column(world, text)
     if not (0 <= row < world.rules.rows and 0 <= column < world.rules.columns):
-        raise UsageError(f"'{text}' is not a valid move. {_how_to_move(world)}; enter {QUIT} to quit.")
+        raise UsageError(f"'{text}' is not a valid move. {_how_to_move(world)}, or {QUIT} to quit.")
     action = world.rules.action_at(row, column, world.mover)
     if world.cell_of(action) is None:
         raise UsageError(f"Column {text} is full." if _moves_by_column(world) else f"{text} is taken.")
@@ -206,8 +206,8 @@ def _how_to_move(world: BoardGame) -> str:
     """Instruction on the notation of moves."""
     rules = world.rules
     if _moves_by_column(world):
-        return f"A move is a column from 1 to {rules.columns}"
-    return f"A move is a cell from a1 to {string.ascii_lowercase[rules.columns - 1]}{rules.rows}"
+        return f"Enter a column from 1 to {rules.columns}"
+    return f"Enter a cell from a1 to {string.ascii_lowercase[rules.columns - 1]}{rules.rows}"
 
 
 def _moves_by_column(world: BoardGame) -> bool:

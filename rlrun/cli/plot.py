@@ -65,11 +65,15 @@ def plot(
     paths = [run_named(run, runs_dir) for run in runs]
     views, shown, mode_shown = read_judged_runs(paths, metric, mode)
     if metric is None and (other := denser_counterpart(views, shown)) is not None:
-        echo(f"{shown} has only a few values so far; this is {other}, which has more (--metric chooses)", err=True)
+        echo(
+            f"{shown} has only a few values so far; this plot shows {other}, which has more (--metric chooses another "
+            "metric)",
+            err=True,
+        )
         views, shown, mode_shown = read_judged_runs(paths, other, mode)
     metric, mode = shown, mode_shown
     for problem in (problem for view in views for problem in view.problems):
-        echo(f"left out: {problem}", err=True)
+        echo(f"ignored: {problem}", err=True)
     groups = [group for view in views for group in groups_of(view, several_runs=len(views) > 1)]
     column = axis_of(views, axis)
     found = [curve_of(group, metric, column, mode=mode) for group in groups]

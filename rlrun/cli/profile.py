@@ -113,7 +113,7 @@ def remedy(profile: Profile, config: AlgorithmConfig, cpus: int) -> str:
         return f"remedy: learning takes {share} of the time, so more workers will not help; see `rlrun docs scaling`"
     if collecting <= MOST:
         return "remedy: none, because neither collecting nor learning takes most of the time"
-    begin = f"remedy: collecting takes {collecting:.0%} of the time"
+    begin = f"remedy: collecting experience takes {collecting:.0%} of the time"
     spent = {phase: sum(worker.phases.get(phase, 0.0) for worker in profile.workers) for phase in _phases(profile)}
     acting = spent.get("inference", 0.0) + spent.get("recording", 0.0)
     envs = config.num_envs_per_worker

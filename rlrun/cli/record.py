@@ -46,7 +46,7 @@ def record(
 ) -> None:
     """Record a saved policy as a video.
 
-    CHECKPOINT is a directory; a RUN or one of its trials means its newest complete checkpoint.
+    Name the directory of a CHECKPOINT, or a RUN or one of its trials to use its newest complete checkpoint.
     """
     from rlrun.cli.targets import checkpoint_named
     from rlrun.engine.checkpoint.format import verify_checkpoint

@@ -46,7 +46,7 @@ def output_option(name: str, description: str) -> Callable[[Command], Command]:
 @spec_files_option
 @set_option
 @click.option(
-    "--seeds", type=click.IntRange(min=1), help="Run seeds 0 to N-1 instead of those in the specs.", metavar="N"
+    "--seeds", type=click.IntRange(min=1), help="Run seeds 0 to N - 1 instead of the specs' seeds.", metavar="N"
 )
 @click.option(
     "--best", is_flag=True, help="Evaluate the checkpoint with the best training return instead of the last one."
@@ -56,7 +56,9 @@ def output_option(name: str, description: str) -> Callable[[Command], Command]:
 )
 @executor_option
 @resume_option
-@output_option("--baseline", "Compare learning curves and speed with this baseline; learning worse is a miss.")
+@output_option(
+    "--baseline", "Compare learning curves and speed with this baseline; a worse learning curve is a missed target."
+)
 @output_option("--save-baseline", "Save this run's learning curves, speed and verdicts as a baseline.")
 @click.option("--fail-on-speed", is_flag=True, help="With --baseline: also fail if an experiment is slower.")
 @output_option("--junit", "Write the verdicts as JUnit XML, for continuous integration.")
@@ -97,7 +99,7 @@ def regress(
     from rlrun.report.regression.verdicts import verdict_data
 
     if not (files := (*specs, *files)):
-        raise click.UsageError("name spec files, such as: rlrun regress my.yaml")
+        raise click.UsageError("no spec file was given; for example, run: rlrun regress my.yaml")
     if control and (baseline or save_baseline):
         raise click.UsageError(
             "--control freezes the policies, so there are no curves to compare with a baseline or to save"

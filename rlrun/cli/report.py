@@ -52,7 +52,7 @@ def report(runs: tuple[str, ...], output: Path, metrics: tuple[str, ...], mode: 
         raise UsageError(f"{output}: the name of a report must end with .html")
     problems, differing = write_report([run_named(run, runs_dir) for run in runs], output, metrics=metrics, mode=mode)
     for problem in problems:
-        echo(f"left out: {problem}", err=True)
+        echo(f"ignored: {problem}", err=True)
     size = output.stat().st_size
     data = {"file": str(output), "bytes": size, "left_out": problems, "differing": differing}
-    print_result(data, "\n".join([*differing, f"Written: {output} ({size / 1e6:.1f} MB)"]))
+    print_result(data, "\n".join([*differing, f"Wrote {output} ({size / 1e6:.1f} MB)"]))

@@ -207,15 +207,15 @@ class RunProgress:
 
     def stopping_text(self) -> str:
         """Message after an interrupt: what running trials still do before they stop, and how long that may take."""
-        after = ", then stop Ray" if self.uses_ray else ""
+        after = ", and Ray will then be stopped" if self.uses_ray else ""
         running = [trial for trial in self.trials.values() if trial.status == "RUNNING"]
         if not running:
             waits = self.starts_ray and self.waiting is None
-            return "will stop Ray as soon as it has started" if waits else f"will stop{after}"
+            return "Ray will be stopped as soon as it has started" if waits else f"the run will stop{after}"
         last = [trial.result.get("time_this_iter_s") or 0.0 for trial in running if trial.result is not None]
         if len(running) == 1:
             took = f"the previous one took {duration(last[0])}" if last else "the first iteration"
-            return f"will save and stop at the end of this iteration ({took}){after}"
+            return f"the trial will save and stop at the end of this iteration ({took}){after}"
         took = f"the longest so far took {duration(max(last))}" if last else "the first iterations"
         return f"{len(running)} trials will save and stop at the end of their iterations ({took}){after}"
 

@@ -111,7 +111,8 @@ def _echo_problems(found: list[dict[str, Any]], runs_dir: Path) -> None:
     strange = [run["name"] for run in found if not is_own(runs_dir / run["name"], runs_dir)]
     if strange:
         named = f"{', '.join(strange[:MOST_STRANGE])}{', ...' if len(strange) > MOST_STRANGE else ''}"
-        echo(f"{counted(len(strange), 'run')} not trusted: {named}", err=True)
+        are = "is" if len(strange) == 1 else "are"
+        echo(f"{counted(len(strange), 'run')} {are} not trusted: {named}", err=True)
 
 
 def _table(found: list[dict[str, Any]]) -> str:

@@ -42,7 +42,10 @@ _SECONDS = click.FloatRange(min=0, min_open=True)
     "--simulations", type=click.IntRange(min=0), help="Number of search simulations per action; 0 for no search."
 )
 @click.option(
-    "--host", default="127.0.0.1", show_default=True, help="Network interface; all but the default need a token."
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Network interface to listen on; any but the default requires a token.",
 )
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="Port; 0 chooses a free one."
@@ -91,9 +94,9 @@ def serve(
 ) -> None:
     """Serve the actions of a saved policy over HTTP.
 
-    CHECKPOINT is a directory; a RUN or one of its trials means its newest complete
-    checkpoint, and newer ones replace it as soon as they are written. Observations
-    and actions are JSON, in the env's units: POST /act, or POST /session for
+    Name the directory of a CHECKPOINT, or a RUN or one of its trials to use its newest
+    complete checkpoint; the server then switches to newer checkpoints as they are
+    written. Observations and actions are JSON, in the env's units: POST /act, or POST /session for
     policies with memory. Other paths: /schema, /health, /metrics, and / with a page
     for trying out observations.
 

@@ -39,7 +39,7 @@ _FILES = {"client": "client.py", "wrapper": "env_client.py"}
     help="Print the client, or the wrapper that runs a Gymnasium env through it.",
 )
 def client(printed: str) -> None:
-    """Print a client with which a simulator requests actions.
+    """Print the source code of a client for external simulators.
 
     The client connects to the server of `env: {external: ...}`.
     `rlrun client --print > rlrun_client.py` writes the client, which runs on Python

@@ -214,7 +214,7 @@ def _best(best: BestTrial | None, metric: str, run: RunView) -> str:
     if best.checkpoint is not None:
         lines.append(f"  rlrun evaluate {shown_path(best.checkpoint)} --episodes 20")
     else:
-        lines.append("  it has no checkpoint")
+        lines.append("  this trial has no checkpoint")
     return "\n".join(lines)
 
 

@@ -154,7 +154,7 @@ def _waiting(state: RunState, runs_dir: Path) -> str:
     run = RunDirectory.open(state.path)
     if run.table.executor != "ray":
         return ""
-    wait = "1 trial waits" if len(pending) == 1 else f"{len(pending)} trials wait"
+    wait = "1 trial is waiting" if len(pending) == 1 else f"{len(pending)} trials are waiting"
     return f"{wait} for resources: {pending[0]} needs {TrialResources.of(run.trial(pending[0]))}"
 
 
@@ -167,7 +167,7 @@ def _described(state: RunState, text: str) -> str:
     elif ending:
         driver = f"its driver has ended, but {', '.join(ending)} is still saving"
     else:
-        driver = "over" if is_over else "no process is running it"
+        driver = "ended" if is_over else "no process is running it"
     age = duration(max(0.0, time.time() - state.changed))
     return f"{state.path.name}: {driver}, last change {age} ago{f'; {text}' if text else ''}"
 
@@ -186,7 +186,7 @@ def _notes(state: RunState, owner: LastOwner | None) -> list[str]:
     wrong = [trial for trial in state.trials if trial.error and (trial.is_damaged or trial.status == "ERROR")]
     lines += _first([f"{trial.name}: {trial.short_error}" for trial in wrong], "shows all errors")
     altered = [text for trial in state.trials if not trial.is_damaged for text in trial.obvious_problems]
-    lines += _first(altered, "names each")
+    lines += _first(altered, "lists all of them")
     lines += _first([trial.early_end for trial in state.trials if trial.early_end], "shows all reasons")
     lines += [f"{trial.name}: {trial.ended_in}" for trial in state.trials if trial.ended_in][:MOST_ERRORS]
     command = _resume_command(state, owner)
@@ -196,7 +196,7 @@ def _notes(state: RunState, owner: LastOwner | None) -> list[str]:
 def _first(lines: list[str], rest: str) -> list[str]:
     """Truncates lines to the first few, with a footer; `rest` completes the footer's hint at `rlrun show`."""
     more = len(lines) - MOST_ERRORS
-    return lines[:MOST_ERRORS] + ([f"and {more} more; `rlrun show` {rest}"] if more > 0 else [])
+    return lines[:MOST_ERRORS] + ([f"... and {more} more; `rlrun show` {rest}"] if more > 0 else [])
 
 
 def _resume_command(state: RunState, owner: LastOwner | None) -> str | None:

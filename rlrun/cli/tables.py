@@ -230,7 +230,7 @@ def configurations_table(
         counterpart_words(metric): lambda one: one.counterpart,
     }
     rows = listed(shown, columns, ["status", steps], drops_empty=True)
-    return f"{metric} at the end, over seeds\n{rows}{left_out(len(summaries) - len(shown), more)}"
+    return f"final {metric} across seeds\n{rows}{left_out(len(summaries) - len(shown), more)}"
 
 
 def counterpart_words(metric: str) -> str:
@@ -243,4 +243,4 @@ def counterpart_words(metric: str) -> str:
 
 def left_out(rows: int, more: str = "--all") -> str:
     """Footer line with the number of omitted rows and the command or option that lists them, "" for none."""
-    return f"\n{rows:,} more: {more}" if rows else ""
+    return f"\n{rows:,} more; list them with {more}" if rows else ""

@@ -40,7 +40,7 @@ def run_named(target: str, runs_dir: Path) -> Path:
         warn_of_other_owner(found, runs_dir)
         return found
     if found is not None and (found / TRIAL_FILE).is_file() and (found.parent / RUN_FILE).is_file():
-        raise UsageError(f"{target} is a trial; name its run: {found.parent}")
+        raise UsageError(f"{target} is a trial, but this command needs a run: {found.parent}")
     if found is not None:
         raise UsageError(f"{target} is not a run{did_you_mean(target, run_names(runs_dir))}")
     raise UsageError(_missing(target, runs_dir))
@@ -160,7 +160,7 @@ def naming_runs_dir(run: Path | None) -> Iterator[None]:
         if run is None:
             raise
         folder = shlex.quote(shown_path(run.resolve().parent))
-        raise CheckpointRefused(f"{error}; if it is your own run, pass --runs-dir {folder}") from error
+        raise CheckpointRefused(f"{error}. If it is your own run, pass --runs-dir {folder}") from error
 
 
 def is_own(run: Path, runs_dir: Path) -> bool:
@@ -198,7 +198,7 @@ def evaluation_env(checkpoint: Path, training: Training) -> EnvConfig:
         spec = load_plain_yaml((checkpoint / SPEC_FILE).read_text())
     except FileNotFoundError:
         raise CheckpointError(
-            f"{checkpoint}: the run, which is still training, has removed this checkpoint; try again"
+            f"{checkpoint}: the run is still training and has removed this checkpoint; try again"
         ) from None
     return checkpointing.evaluation_env(spec) or training.description.env.in_evaluation()
 
@@ -294,7 +294,7 @@ def _of_trial(trial: Path, *, best: bool) -> Path:
         found = read.best_checkpoint_by(metric)
         if found is None:
             raise CheckpointError(
-                f"{trial} has no checkpoint with a value of {metric}; leave out --best to use its newest"
+                f"{trial} has no checkpoint with a value of {metric}; leave out --best to use its newest checkpoint"
             )
         echo(f"the best checkpoint of {trial.name} by {metric}: {found.name}", err=True)
         return found

@@ -48,7 +48,7 @@ RESTARTS_VARIABLE = "SLURM_RESTART_COUNT"
 @algorithm_and_env_options
 @set_option
 @machine_option
-@click.option("--seed", type=click.IntRange(min=0), help="Run only this seed instead of those in the spec.")
+@click.option("--seed", type=click.IntRange(min=0), help="Run only this seed instead of the spec's seeds.")
 @click.option("--name", help="Name of the run; default: the experiment's name.")
 @tag_option
 @note_option
@@ -99,7 +99,7 @@ def train(
 
     FILE is a spec file, or the name of a spec that ships with rlrun (`rlrun examples`).
     With --resume, a job can repeat the same command until the run is complete.
-    With --shard, a job array trains a sweep into one run.
+    With --shard, the jobs of a job array each train a part of the same sweep.
 
     \b
     rlrun train my.yaml --set config.lr=1e-3

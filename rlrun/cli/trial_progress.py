@@ -183,7 +183,7 @@ class TrialProgress:
         reason = f": {self.stop_reason}" if self.stop_reason else ""
         ended = f" [{self.status.lower()}{reason}]" if self.ended else ""
         if self.result is None:
-            return f"{self.name}:{ended or ' starts'}{f' on {self.place}' if self.place and not ended else ''}"
+            return f"{self.name}:{ended or ' starting'}{f' on {self.place}' if self.place and not ended else ''}"
         parts = [self.steps_text(), self.score_text(), self.rate_text(), self.remaining_text(now)]
         return f"{self.name}: {', '.join(filter(None, parts))}{ended}"
 

@@ -146,7 +146,7 @@ class RunWatcher:
             case RunNote():
                 self._say(event.text)
             case RunStopping():
-                self._say(f"{event.signal}: {self._run.stopping_text()}; repeat it to stop immediately")
+                self._say(f"{event.signal}: {self._run.stopping_text()}. Send the signal again to stop immediately")
             case RunFinished():
                 self._close_view()
 
@@ -163,7 +163,8 @@ class RunWatcher:
             self._run, self._write_line, prefix=f"{event.directory.name}: " if self._names_experiment else ""
         )
         trials = counted(max(event.expected, len(event.trials)), "trial")
-        self._write_line(f"{event.directory.name}: {trials}{manner}, in {directory}")
+        resumed, on_ray = "resuming " * event.resumed, " on Ray" * event.uses_ray
+        self._write_line(f"{event.directory.name}: {resumed}{trials}{on_ray}, in {directory}")
         return lines
 
     def _say(self, text: str) -> None:

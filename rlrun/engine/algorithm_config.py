@@ -216,7 +216,7 @@ def _of_learning(config: AlgorithmConfig) -> dict[str, Any]:
     return {name: getattr(config, name) for name in type(config).model_fields if name not in SAMPLING}
 
 
-@fixed("it controls how a policy learns, so it belongs under policies.NAME.config", **_of_learning(AlgorithmConfig()))
+@fixed("it controls how a policy learns; set it under policies.NAME.config", **_of_learning(AlgorithmConfig()))
 class WorldSamplingSettings(AlgorithmConfig):
     """Settings for the collection of experience that all policies in a multi-agent env share."""
 

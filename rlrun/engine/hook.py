@@ -179,7 +179,7 @@ def hook_class(path: str) -> type[Hook]:
     events = (*WORKER_EVENTS, *TRIAL_EVENTS)
     for name in dir(found):
         if name.startswith("on_") and name not in events:
-            raise UsageError(f"hook '{path}': there is no event '{name}'{did_you_mean(name, events)}")
+            raise UsageError(f"hook '{path}': unknown event '{name}'{did_you_mean(name, events)}")
     if not subscribed(found, events):
         raise UsageError(f"hook '{path}' does nothing: define at least one of {', '.join(events)}")
     return found
@@ -241,8 +241,10 @@ def refuse_other_settings(what: str, found: type[Any], settings: Mapping[str, An
         signature.bind(*given, **settings)
     except TypeError as error:
         unknown = next((name for name in settings if name not in signature.parameters), "")
-        near = did_you_mean(unknown, [*signature.parameters][len(given) :]) if unknown else ""
-        raise UsageError(f"{what} takes {signature}: {error}{near}") from None
+        if unknown:
+            near = did_you_mean(unknown, [*signature.parameters][len(given) :])
+            raise UsageError(f"{what} has no setting {unknown!r}{near or f'; it takes {signature}'}") from None
+        raise UsageError(f"{what} takes {signature}: {error}") from None
 
 
 HOOK_SECONDS = Metric("time/hooks_s", "s", "Seconds spent in the trial's hooks since the last result")

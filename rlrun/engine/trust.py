@@ -86,7 +86,7 @@ def refuse_risks(risks: Sequence[str], what: str) -> None:
     """
     if risks:
         raise CheckpointRefused(
-            f"{what} may not be safe to load: {'; '.join(dict.fromkeys(risks))}; if you trust its author, "
+            f"{what} may not be safe to load, because {', and '.join(dict.fromkeys(risks))}. If you trust its author, "
             "pass --trust (in Python: trust=True)"
         )
 
@@ -108,7 +108,7 @@ def refuse_risks_of_run(run: Path) -> None:
         for experiment in _mapping(run / SPEC_FILE).values():
             risks += spec_risks(experiment)
             risks += [
-                f"{part} creates trials that cannot be checked in advance" for part in _SEARCH if experiment.get(part)
+                f"`{part}` creates trials that cannot be checked in advance" for part in _SEARCH if experiment.get(part)
             ]
         for file in _files(run, _RECORDS):
             risks += _record_risks(_mapping(file))
@@ -140,13 +140,13 @@ def spec_risks(spec: Mapping[str, Any]) -> list[str]:
     if isinstance(evaluation := spec.get("evaluation"), Mapping):
         risks += _evaluation_risks(evaluation)
     if spec.get("storage"):
-        risks.append(f"it writes to storage {spec['storage']!s:.80}")
+        risks.append(f"`storage` writes to {spec['storage']!s:.80}")
     if spec.get("output"):
-        risks.append(f"it writes to output {spec['output']!s:.80}")
+        risks.append(f"`output` writes to {spec['output']!s:.80}")
     if spec.get("hooks"):
-        risks.append(f"it runs the code of hooks {spec['hooks']!s:.80}")
+        risks.append(f"`hooks` runs custom code ({spec['hooks']!s:.80})")
     if spec.get("loggers"):
-        risks.append("its loggers send results to services")
+        risks.append("`loggers` sends results to services")
     return risks
 
 
@@ -169,22 +169,22 @@ def env_risks(env: EnvConfig, path: str) -> list[str]:
     """
     risks = []
     if env.external is not None:
-        return [f"{path}.external opens port {env.external.port} on {env.external.host:.80}"]
+        return [f"`{path}.external` opens port {env.external.port} on {env.external.host:.80}"]
     if env.has_many_agents:
         kwargs, evaluation_kwargs = _without_builtin_envs(env.kwargs), _without_builtin_envs(env.evaluation_kwargs)
         if not _is_known_world(env):
-            risks.append(f"it runs the code of {path} {env.id:.80}, which is not a known world")
+            risks.append(f"`{path}` runs custom code ({env.id:.80})")
     else:
         kwargs, evaluation_kwargs = env.kwargs, env.evaluation_kwargs
         if not _is_known_env(env):
-            risks.append(f"it runs the code of {path} {env.id:.80}, which is not a known env")
+            risks.append(f"`{path}` runs custom code ({env.id:.80})")
         risks += text_risks(env.reset_options, f"{path}.reset_options")
     risks += text_risks(kwargs, f"{path}.kwargs")
     risks += text_risks(evaluation_kwargs, f"{path}.evaluation_kwargs")
     risks += _task_risks(env, path)
     for wrapper in env.wrappers:
         if wrapper.id not in harmless()["wrappers"]:
-            risks.append(f"{path}.wrappers contains {wrapper.id:.80}, which may run code or write files")
+            risks.append(f"`{path}.wrappers` contains {wrapper.id:.80}, which may run code or write files")
         risks += text_risks(wrapper.kwargs, f"{path}.wrappers.{wrapper.id:.80}")
     return risks
 
@@ -196,16 +196,16 @@ def text_risks(value: Any, path: str) -> list[str]:
 
     Examples:
         >>> text_risks({"map": "4x4", "sizes": [1, 2.5], "file": "../maps/a"}, "env.kwargs")
-        ["env.kwargs.file is '../maps/a', which may name a file or code"]
+        ["`env.kwargs.file` is '../maps/a', which may refer to a file or code"]
     """
     if value is None or isinstance(value, bool | int | float) or (isinstance(value, str) and _PLAIN.fullmatch(value)):
         return []
     if isinstance(value, dict):
-        code = [f"it runs the code of {key:.80}, named by {path}" for key in map(str, value) if ":" in key]
+        code = [f"`{path}` runs custom code ({key:.80})" for key in map(str, value) if ":" in key]
         return code + [risk for key, item in value.items() for risk in text_risks(item, f"{path}.{key!s:.40}")]
     if isinstance(value, list | tuple):
         return [risk for number, item in enumerate(value) for risk in text_risks(item, f"{path}[{number}]")]
-    return [f"{path} is {repr(value)[:_SHOWN_CHARACTERS]}, which may refer to a file or code"]
+    return [f"`{path}` is {repr(value)[:_SHOWN_CHARACTERS]}, which may refer to a file or code"]
 
 
 def _config_risks(config: Any, path: str) -> list[str]:
@@ -215,9 +215,9 @@ def _config_risks(config: Any, path: str) -> list[str]:
     others = {key: value for key, value in config.items() if key != "before_learning"}
     if others.get("expert") in harmless()["experts"]:
         del others["expert"]
-    reads = [f"it reads from {path}.{key}" for key in ("input", "expert") if others.get(key)]
+    reads = [f"`{path}.{key}` reads files" for key in ("input", "expert") if others.get(key)]
     if config.get("before_learning"):
-        reads.append(f"it runs the code of {path}.before_learning")
+        reads.append(f"`{path}.before_learning` runs custom code")
     return reads + text_risks(others, path)
 
 
@@ -235,7 +235,7 @@ def is_own_opponent(path: str) -> bool:
 
 
 def _algorithm_risks(algorithm: str) -> list[str]:
-    return [] if is_installed_algorithm(algorithm) else [f"it runs the code of algorithm {algorithm:.80}"]
+    return [] if is_installed_algorithm(algorithm) else [f"`algorithm` runs custom code ({algorithm:.80})"]
 
 
 def _policies_risks(policies: Mapping[str, Mapping[str, Any]], mapping: Any) -> list[str]:
@@ -244,20 +244,20 @@ def _policies_risks(policies: Mapping[str, Mapping[str, Any]], mapping: Any) -> 
     for name, policy in policies.items():
         risks += policy_risks(policy, f"policies.{name!s:.40}.config")
     if isinstance(mapping, str) and mapping not in harmless()["mappings"]:
-        risks.append(f"it runs the code of mapping {mapping:.80}")
+        risks.append(f"`mapping` runs custom code ({mapping:.80})")
     return risks
 
 
 def _seats_risks(seats: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Collects the risks of a league's seats: code of scripted opponents, and checkpoint files of saved ones."""
     code = [
-        f"it runs the code of seats.{seat!s:.40}.scripted {path!s:.80}"
+        f"`seats.{seat!s:.40}.scripted` runs custom code ({path!s:.80})"
         for seat, settings in seats.items()
         for path in settings.get("scripted") or {}
         if not is_own_opponent(str(path))
     ]
     files = [
-        f"it reads from seats.{seat!s:.40}.checkpoints {path!s:.80}"
+        f"`seats.{seat!s:.40}.checkpoints` reads files in {path!s:.80}"
         for seat, settings in seats.items()
         for path in settings.get("checkpoints") or {}
     ]
@@ -270,7 +270,7 @@ def _evaluation_risks(evaluation: Mapping[str, Any]) -> list[str]:
         risks += env_risks(EnvConfig.parse(evaluation["env"]), "evaluation.env")
     against = evaluation.get("against")
     if against and not is_own_opponent(str(against)):
-        risks.append(f"it runs the code of evaluation.against {against!s:.80}")
+        risks.append(f"`evaluation.against` runs custom code ({against!s:.80})")
     return risks
 
 
@@ -278,11 +278,11 @@ def _task_risks(env: EnvConfig, path: str) -> list[str]:
     """Collects the risks of an env's tasks and curriculum."""
     risks = []
     if isinstance(env.tasks, str) and env.tasks not in harmless()["tasks"]:
-        risks.append(f"it runs the code of {path}.tasks {env.tasks:.80}")
+        risks.append(f"`{path}.tasks` runs custom code ({env.tasks:.80})")
     elif env.tasks is not None and not isinstance(env.tasks, str):
         risks += text_risks([task.model_dump() for task in env.tasks], f"{path}.tasks")
     if env.curriculum is not None:
-        risks.append(f"it runs the code of {path}.curriculum {env.curriculum:.80}")
+        risks.append(f"`{path}.curriculum` runs custom code ({env.curriculum:.80})")
     return risks
 
 
@@ -344,9 +344,9 @@ def _mapping(file: Path) -> dict[str, Any]:
 def _record_risks(record: Mapping[str, Any]) -> Iterator[str]:
     """Yields the potentially harmful risks of run.json or a trial.json."""
     if (start := record.get("from_checkpoint")) is not None:
-        yield f"it reads the file from_checkpoint {start!s:.80}"
+        yield f"`from_checkpoint` reads files in {start!s:.80}"
     if (copy := record.get("copy")) is not None:
-        yield f"it writes to its copy {copy!s:.80}"
+        yield f"`copy` writes to {copy!s:.80}"
 
 
 def _links(folder: Path) -> list[Path]:

@@ -139,7 +139,7 @@ def compare(groups: Sequence[Group], metric: str, axis: str, mode: Mode = "max")
     """
     courses = {group.label: _sample_curves(group, metric, axis, mode) for group in groups}
     valueless = [label for label, found in courses.items() if not found]
-    notes = _gathered(f"{{}}: left out, no value of {metric} yet", valueless)
+    notes = _gathered(f"{{}}: left out, because it has no value of {metric} yet", valueless)
     groups = [group for group in groups if courses[group.label]]
     if len(groups) < 2:
         without = "".join(f"; {text}" for text in _gathered("{} has none yet", valueless))
@@ -194,8 +194,8 @@ def _notes(groups: Sequence[Group], points: Mapping[str, list[Points]], stop: fl
     uneven = [group.label for group in groups if is_mixed and group.members > 1]
     unfinished = [group.label for group in groups if any(trial.status != "TERMINATED" for trial in group.trials)]
     return [
-        *_gathered(f"{{}}: has reached only {stop:,.6g}, so the comparison ends there", [shortest] * is_cut),
-        *_gathered("{}: some seeds have no value yet and are left out", valueless),
+        *_gathered(f"{{}}: has only reached {stop:,.6g}, where the comparison ends", [shortest] * is_cut),
+        *_gathered("{}: some seeds are left out, because they have no value yet", valueless),
         *_gathered(f"{{}}: some seeds ended before {stop:,.6g}; their last value is used after that", early),
         *_gathered("{}: not all trials have finished", unfinished),
         *_gathered("{}: the best of several members is used, which favors it over single trials", uneven),
@@ -281,7 +281,7 @@ def _pair_verdict(
     names = f"{ahead.label} and {behind.label} cannot be told apart"
     if tests * smallest_p(ahead.samples, behind.samples) > SIGNIFICANT:
         few = "one seed each" if ahead.samples == behind.samples == 1 else "so few seeds"
-        return f"{names} with {few}; {_enough(tests)} seeds on each side can settle it"
+        return f"{names} with {few}; {_enough(tests)} seeds on each side could settle it"
     return f"{names}: the first wins in {probability.value:.0%} of pairs (p = {p_value:.2g})"
 
 
@@ -318,7 +318,7 @@ def _verdict(sides: Sequence[Side], pairs: Sequence[Pair], worst: Sequence[str])
         return f"all {len(sides)} are tied: each wins as often as the others"
     if max(side.samples for side in sides) == 1:
         tests = len(sides) * (len(sides) - 1) // 2
-        return f"one seed each is not enough; {_enough(tests)} seeds each can settle which is better"
+        return f"one seed each is not enough; {_enough(tests)} seeds each could settle which is better"
     beaten = [pair.behind for pair in with_first if pair.ahead == first and pair.settled]
     of_the_rest = [label for label in worst if label not in beaten]
     together = f"; worse than the rest taken as a group: {_named(of_the_rest)}" if of_the_rest else ""

@@ -191,7 +191,7 @@ class Minimax:
 
     def __init__(self, seed: int, depth: int = 0) -> None:
         if depth < 0:
-            raise ValueError(f"depth must not be negative: {depth}")
+            raise ValueError(f"depth must be at least 0, not {depth}")
         self._random = Random(seed)
         self._depth = depth
 
@@ -297,7 +297,7 @@ class TreeSearch:
 
     def __init__(self, seed: int, simulations: int = 100, exploration: float = math.sqrt(2.0)) -> None:
         if simulations < 1:
-            raise ValueError(f"simulations must be at least 1: {simulations}")
+            raise ValueError(f"simulations must be at least 1, not {simulations}")
         self._random = Random(seed)
         self._simulations = simulations
         self._exploration = exploration

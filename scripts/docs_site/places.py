@@ -54,7 +54,7 @@ class Places:
         path, _, heading = link.partition("#")
         target = Path(os.path.normpath(file.parent / path))
         if not target.exists():
-            raise ValueError(f"{file.relative_to(ROOT)}: no file {link}")
+            raise ValueError(f"{file.relative_to(ROOT)}: links to {link}, which does not exist")
         return relative(self._address(target, heading), self.names[file])
 
     def _address(self, target: Path, heading: str) -> str:

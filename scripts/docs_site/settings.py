@@ -50,11 +50,13 @@ SHORTER = {
     "a mapping (key: value)": "mapping",
     "a list of a mapping": "list of mappings",
     "a list of mapping": "list of mappings",
-    " that is not empty": "",
+    "non-empty text": "text",
     "whole numbers": "integers",
     "a whole number": "integer",
     "a number": "number",
     "a list": "list",
+    ", true or false": " or boolean",
+    "true, false or": "boolean or",
     "true or false": "boolean",
 }
 """Names of types for a table, by the words of messages."""

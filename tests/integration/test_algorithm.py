@@ -222,10 +222,10 @@ def test_a_closed_algorithm_starts_anew():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"env": None}, "its spec is not valid for a checkpoint"),
-        ({"seed": "x"}, "its spec is not valid for a checkpoint"),
+        ({"env": None}, "the checkpoint's spec is invalid"),
+        ({"seed": "x"}, "the checkpoint's spec is invalid"),
         ({"config": {"lrr": 1}}, "did you mean 'lr'"),
-        ({"algorithm": 3}, "its spec is not valid for a checkpoint"),
+        ({"algorithm": 3}, "the checkpoint's spec is invalid"),
     ],
     ids=str,
 )

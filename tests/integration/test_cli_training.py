@@ -49,7 +49,7 @@ def test_train_prints_results_as_json_on_stdout_and_progress_on_stderr(runs_dir:
     assert Path(trial["checkpoint"]).is_dir()
     progress = (runs_dir / "progress.txt").read_text().splitlines()
     assert progress[0].startswith("cartpole-ppo: 1 trial, in ")
-    assert re.fullmatch(r"000-seed=0: starts on \S+:\d+", progress[1])
+    assert re.fullmatch(r"000-seed=0: starting on \S+:\d+", progress[1])
     assert re.match(r"000-seed=0: [\d,]+ of 3,000 env steps, return ", progress[2])
     assert progress[-1].endswith(">= 3,000]")
 
@@ -67,7 +67,7 @@ def test_a_dry_run_prints_the_trials_and_writes_nothing(tmp_path: Path) -> None:
     result = train(tmp_path / "runs", "--dry-run", "--set", "config.lr={grid_search: [1e-3, 1e-4]}", "--set", "seeds=2")
     assert result.exit_code == 0, result.stderr
     assert "001-lr=0.001-seed=1" in result.stdout
-    assert result.stdout.endswith("\n4 trials in all.\n")
+    assert result.stdout.endswith("\n4 trials in total.\n")
     assert not (tmp_path / "runs").exists()
     (as_json,) = json.loads(train(tmp_path, "--dry-run", "--json", "--seed", 5).stdout)["experiments"]
     assert [(trial["name"], trial["seed"]) for trial in as_json["trials"]] == [("000-seed=5", 5)]

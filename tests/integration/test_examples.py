@@ -251,7 +251,7 @@ def test_the_own_encoder_learns_behind_one_of_two_cameras(lab: Path, tmp_path: P
     (trial,) = json.loads(done.stdout)["trials"]
     assert trial["last_result"]["sgd_steps"] > 0
     shown = rlrun("show", tmp_path / "runs" / "cameras", cwd=tmp_path).stdout
-    assert "observations front: 24x20x3 through my_lab.nets:Camera, giving 64 features" in shown
+    assert "observations front: shape 24x20x3, encoded by my_lab.nets:Camera into 64 features" in shown
 
 
 def test_what_is_learned_from_a_file_alone_drives_as_the_driver_does(importable_lab: Path, tmp_path: Path) -> None:

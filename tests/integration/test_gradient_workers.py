@@ -92,7 +92,7 @@ def test_ddppo_keeps_its_workers_the_same_bit_for_bit_and_learns_what_ppo_learns
         weights = training.running.trainee.weights(optimizer=True)
         drifted = replace(weights, learning=replace(weights.learning, flat=weights.learning.flat + 1))
         training.running.workers.order(Orders({DEFAULT_POLICY: drifted}), only=2)
-        with pytest.raises(TrainingFailed, match="the parameters of rollout worker 2 differ from those of the others"):
+        with pytest.raises(TrainingFailed, match="the parameters of rollout worker 2 differ from the other workers'"):
             training.step()
     assert [result["policy_lag_max"] for result in first] == [0, 0, 0]
     # With one minibatch for a whole batch, it does not matter in which order the steps of a batch stand.

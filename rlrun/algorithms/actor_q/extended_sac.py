@@ -94,9 +94,8 @@ class ExtendedSACConfig(SACConfig):
     @model_validator(mode="after")
     def _keeps_quantiles(self) -> ExtendedSACConfig:
         if self.dropped_per_critic and self.dropped_per_critic >= (self.num_quantiles or 0):
-            raise ValueError(
-                f"dropped_per_critic ({self.dropped_per_critic}) must be below num_quantiles ({self.num_quantiles})"
-            )
+            quantiles = ", which is null" if self.num_quantiles is None else f" ({self.num_quantiles})"
+            raise ValueError(f"dropped_per_critic ({self.dropped_per_critic}) must be below num_quantiles{quantiles}")
         if self.num_quantiles is not None and self.num_target_critics is not None:
             raise ValueError(
                 "num_quantiles: targets pool the quantiles of all critics, so leave num_target_critics null"

@@ -56,8 +56,8 @@ class ExtendedSoftPolicy(SoftPolicy):
                 self._soft = partial(QuantileNetworks, dropped=config.dropped_per_critic)
         elif config.num_quantiles is not None or config.joint_targets:
             raise UsageError(
-                "num_quantiles and joint_targets work only with actions in a bounded Box, not in "
-                f"{spaces.action}; set them to null and false, or use sac"
+                f"num_quantiles and joint_targets need a bounded Box action space, but this env has {spaces.action}; "
+                "set num_quantiles: null and joint_targets: false, or use sac"
             )
 
     @override

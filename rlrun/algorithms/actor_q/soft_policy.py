@@ -93,7 +93,7 @@ class SoftPolicy(ActorQPolicy):
                 self.default_target_entropy = -float(actions.size)
             case _:
                 raise UsageError(
-                    f"this algorithm needs actions in a bounded Box or Discrete space, not in {spaces.action}"
+                    f"this algorithm needs a bounded Box or Discrete action space, but this env has {spaces.action}"
                 )
         log_stds = LogStds(self.num_normal, model.log_std_init, state_dependent=True) if model.use_sde else None
         self.actor_spec = actor(actor_leaves(leaves, model), model, actions.num_outputs, log_stds)

@@ -46,10 +46,11 @@ class ArcherPolicy(ActorCriticPolicy):
     def __init__(self, spaces: Spaces, config: ArcherConfig, seed: int) -> None:
         super().__init__(spaces, config, seed)
         if not isinstance(self.action_space, DiscreteActions):
-            raise UsageError(f"archer needs Discrete actions (tokens), not {spaces.action}")
+            raise UsageError(f"archer needs a Discrete action space (tokens), but this env has {spaces.action}")
         if unknown := [token for token in config.utterance_end or () if token >= self.action_space.num_outputs]:
             raise UsageError(
-                f"utterance_end: token {unknown[0]} does not exist; tokens are 0 to {self.action_space.num_outputs - 1}"
+                f"utterance_end: token {unknown[0]} does not exist; valid tokens are 0 to "
+                f"{self.action_space.num_outputs - 1}"
             )
         spec = self.spec()
         self.actor = TorchNetwork(NetworkModule(spec.only("outputs")))

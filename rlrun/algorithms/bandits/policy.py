@@ -61,7 +61,9 @@ class LinearBanditPolicy(Policy):
         exploration: Callable[[int, int], Exploration],
     ) -> None:
         if not isinstance(action_space, Discrete):
-            raise UsageError(f"a bandit needs a finite number of arms (Discrete actions), not {action_space}")
+            raise UsageError(
+                f"a bandit needs a Discrete action space (one action per arm), but this env has {action_space}"
+            )
         self.arms = linear_arms(observation_space, int(action_space.n))
         self.leaves = ObservationLeaf("vector", observation_space.shape or ())
         self.action_space = DiscreteActions(action_space)

@@ -269,7 +269,7 @@ class MirrorReplicas(Operator):
             learner.weights_version += 1
             self._statistics.append(replica["learner"]["statistics"])
         elif replica["digest"] != zlib.crc32(learner.flat().tobytes()):
-            raise TrainingFailed(f"the parameters of rollout worker {worker} differ from those of the others")
+            raise TrainingFailed(f"the parameters of rollout worker {worker} differ from the other workers' parameters")
         return [replica] if worker == self.trainee.workers.indices[-1] else []
 
     declared_metrics = tuple(metric.below("learner/") for metric in VALUE_METRICS)

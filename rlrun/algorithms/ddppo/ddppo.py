@@ -23,9 +23,9 @@ MEETING_TIMEOUT_S = 300.0
 
 @fixed(WHO_HAS_CURIOSITY, curiosity=None)
 @fixed(WHO_HAS_CONSTRAINTS, constraint=None)
-@fixed("its rollout workers do the learning themselves, on CPUs", num_gpus=0.0, num_learners=0, num_parameter_servers=0)
-@fixed("its rollout workers learn in lockstep", asynchronous=False)
-@fixed("if a worker dies, the others cannot continue", max_worker_restarts=0)
+@fixed("the rollout workers do the learning themselves, on CPUs", num_gpus=0.0, num_learners=0, num_parameter_servers=0)
+@fixed("the rollout workers learn in lockstep", asynchronous=False)
+@fixed("the other workers cannot continue if one dies", max_worker_restarts=0)
 class DDPPOConfig(PPOConfig):
     """Settings of DD-PPO (Wijmans et al., arXiv:1911.00357).
 

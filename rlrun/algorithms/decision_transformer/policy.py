@@ -49,10 +49,11 @@ class DTPolicy(Policy):
         self.leaves = policy_leaves(*spaces, config.model, normalize_observations=config.normalize_observations)
         space = make_action_space(spaces.action)
         if not isinstance(space, OwnActions):
-            raise UsageError(f"dt needs Discrete or Box actions, not {spaces.action}")
+            raise UsageError(f"dt needs a Discrete or Box action space, but this env has {spaces.action}")
         if not all(leaf.is_dense for leaf in leaves(self.leaves)):
             raise UsageError(
-                f"dt needs vectors or Discrete numbers as observations, without action masks, not {spaces.observation}"
+                "dt needs a vector or Discrete observation space, without action masks, but this env has "
+                f"{spaces.observation}"
             )
         self.action_space: OwnActions = space
         width = sum(leaf.width for leaf in leaves(self.leaves))

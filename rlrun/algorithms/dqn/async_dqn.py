@@ -77,7 +77,10 @@ class AsyncDQNConfig(HuberSettings, WorkerGradientConfig):
     @model_validator(mode="after")
     def _check_epsilons(self) -> AsyncDQNConfig:
         if len(self.final_epsilons) != len(self.final_epsilon_shares) or abs(sum(self.final_epsilon_shares) - 1) > 1e-6:
-            raise ValueError("final_epsilon_shares must have one share for each of final_epsilons and sum to 1")
+            raise ValueError(
+                "final_epsilon_shares must have one share for each entry of final_epsilons, and the shares must sum to "
+                "1"
+            )
         return self
 
     @property

@@ -162,4 +162,4 @@ def dreamer_actions(space: gymnasium.Space[Any]) -> DreamerActions:
     if isinstance(space, gymnasium.spaces.Box):
         bounded_box(space, "dreamer")
         return BoundedNormal(space)
-    raise UsageError(f"dreamer needs actions in Discrete or a Box with finite bounds, not in {space}")
+    raise UsageError(f"dreamer needs a Discrete or bounded Box action space, but this env has {space}")

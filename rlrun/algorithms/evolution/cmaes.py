@@ -78,8 +78,8 @@ class CMAES(Evolution[CMAESConfig]):
         policy = config.actor(spaces, seed, num_candidates=config.population_size)
         if policy.num_parameters > MOST_PARAMETERS:
             raise UsageError(
-                f"cmaes adapts the covariance of at most {MOST_PARAMETERS:,} parameters, but this network has "
-                f"{policy.num_parameters:,}: use a smaller model.hiddens, or ars or es"
+                f"cmaes supports at most {MOST_PARAMETERS:,} parameters, but this network has "
+                f"{policy.num_parameters:,}; use a smaller model.hiddens, or use ars or es instead"
             )
         mean = policy.first_parameters()
         first = CovarianceAdaptation(mean, config.sigma, config.population_size)

@@ -141,7 +141,7 @@ class GatherWorkers(StatefulOperator):
         """Emits a list with one item per worker when all have arrived, else nothing."""
         worker, delivered = item
         if worker is None:
-            raise RuntimeError("items gathered by worker must come from a worker")
+            raise RuntimeError("gathering by worker needs items that come from workers")
         if any(type(waits) is not type(delivered) for waits in self._waiting[worker]):
             raise CheckpointError("the checkpoint's waiting items are not of the kind that workers deliver")
         self._waiting[worker].append(delivered)

@@ -51,7 +51,7 @@ class GAILPolicy(RewardingPolicy):
         super().__init__(ActorCriticPolicy(spaces, config, seed))
         actions = self.actor_critic.action_space
         if not isinstance(actions, DiscreteActions | GaussianBoxActions):
-            raise UsageError(f"gail needs Discrete or Box actions, not {spaces.action}")
+            raise UsageError(f"gail needs a Discrete or Box action space, but this env has {spaces.action}")
         self.num_categories = actions.num_outputs if isinstance(actions, DiscreteActions) else None
         present = config.model.replace(views=ViewsConfig())
         self.discriminator_leaves = encoded_leaves(

@@ -26,7 +26,7 @@ RewardSign = Literal["signed", "positive", "negative"]
 class GAILConfig(PPOConfig):
     """Settings of GAIL (Ho and Ermon, arXiv:1606.03476): the settings of PPO and of the discriminator."""
 
-    needed: ClassVar[Mapping[str, str]] = {"expert": "must name the data set of the expert that gail imitates"}
+    needed: ClassVar[Mapping[str, str]] = {"expert": "must name a data set recorded by the expert to imitate"}
 
     expert: str | None = None
     """Path of the expert's data set, or of a file of demonstrations; required for training. A relative path is searched

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 @advantages_in_the_loss
-@fixed("gradients flow through whole fragments; set rollout_fragment_length", seq_len=16)
+@fixed("gradients flow through whole fragments; set rollout_fragment_length instead", seq_len=16)
 @defaults(lr=1e-3, train_batch_size=512, min_env_steps_per_iteration=5000, max_grad_norm=1.0, normalize_rewards=True)
 class ImpalaConfig(OnPolicyConfig):
     """Settings of IMPALA (Espeholt et al., arXiv:1802.01561).

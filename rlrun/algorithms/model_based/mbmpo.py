@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     pass
 
 
-@fixed("each network of the model is a task", tasks_per_update=20)
+@fixed("each network of the learned model is one task", tasks_per_update=20)
 @defaults(num_envs_per_worker=1, rollout_fragment_length=200)
 class MBMPOConfig(MAMLConfig):
     """Settings of MBMPO (Clavera et al., arXiv:1809.05214): a dynamics ensemble, and MAML on imagined tasks."""
@@ -52,7 +52,8 @@ class MBMPOConfig(MAMLConfig):
     def _check_fit(self) -> MBMPOConfig:
         if self.dynamics.fit_interval < FEWEST_TRANSITIONS:
             raise ValueError(
-                f"dynamics.fit_interval must collect at least {FEWEST_TRANSITIONS} transitions to fit a model to"
+                f"dynamics.fit_interval must be at least {FEWEST_TRANSITIONS}, so that there are enough transitions to "
+                "fit a model"
             )
         return self
 

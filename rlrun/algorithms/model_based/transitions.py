@@ -81,15 +81,15 @@ def transition_form(spaces: Spaces, config: DynamicsConfig) -> TransitionForm:
     if not (isinstance(seen, gymnasium.spaces.Box) and len(seen.shape) == 1):
         raise UsageError(f"learned dynamics need vector observations (a Box with one axis), not {seen}")
     if not isinstance(taken, gymnasium.spaces.Box | gymnasium.spaces.Discrete):
-        raise UsageError(f"learned dynamics need actions in a Box or Discrete space, not in {taken}")
+        raise UsageError(f"learned dynamics need a Box or Discrete action space, but this env has {taken}")
     is_choice = isinstance(taken, gymnasium.spaces.Discrete)
     choices = range(int(taken.start), int(taken.start + taken.n)) if is_choice else None
     return TransitionForm(
         num_observed=seen.shape[0],
         choices=choices,
         action_size=math.prod(taken.shape) if choices is None else len(choices),
-        terminated=_rule(config.terminated, "rule of terminated"),
-        reward=_rule(config.reward, "rule of reward"),
+        terminated=_rule(config.terminated, "function for dynamics.terminated"),
+        reward=_rule(config.reward, "function for dynamics.reward"),
     )
 
 
@@ -110,6 +110,7 @@ def by_rule(name: str, rule: Rule, obs: NDArray[Any], actions: Any, next_obs: ND
     found = np.asarray(rule(obs, actions, next_obs))
     if found.shape != (len(obs),):
         raise TrainingFailed(
-            f"dynamics.{name} must return one value for each transition, ({len(obs)},), not {found.shape}"
+            f"dynamics.{name} must return one value per transition, shape ({len(obs)},), but it returned shape "
+            f"{found.shape}"
         )
     return found

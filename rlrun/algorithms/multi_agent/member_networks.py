@@ -49,8 +49,9 @@ class MemberNetworks:
         slots = len(leaves(inputs["obs"])[0])
         if slots % members:
             raise UsageError(
-                f"each of the {members} team members has its own actor, so {slots} observations are not a "
-                "whole number of teams: evaluate the policy in its world, or set share_actor: true"
+                f"this policy acts for whole teams of {members}, because each member has its own actor, but it "
+                "received "
+                f"{slots} observation{'s' if slots != 1 else ''}; evaluate it in its world, or set share_actor: true"
             )
         parts = []
         for member, network in enumerate(self.networks):

@@ -66,7 +66,9 @@ class TeamActorCriticsPolicy(ActorQPolicy):
                 space = DeterministicBoxActions(bounded_box(spaces.action, "a deterministic policy"))
                 self.actions = SquashedActions(space.size)
             case _:
-                raise UsageError(f"maddpg needs Discrete or Box actions, not {spaces.action}: use mappo")
+                raise UsageError(
+                    f"maddpg needs a Discrete or Box action space, but this world has {spaces.action}; use mappo"
+                )
         model, self.num_members = config.model, world.slots
         leaves = policy_leaves(*spaces, model, normalize_observations=False)
         joint = {str(member): encoded_leaves(leaves) for member in range(self.num_members)}

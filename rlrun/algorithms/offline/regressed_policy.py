@@ -68,7 +68,7 @@ class RegressedPolicy(ActorQPolicy):
                 log_stds = LogStds(actions.size, model.log_std_init)
             case _:
                 raise UsageError(
-                    f"this algorithm needs actions in a bounded Box or Discrete space, not in {spaces.action}"
+                    f"this algorithm needs a bounded Box or Discrete action space, but this env has {spaces.action}"
                 )
         critics = [critic_spec(leaves, model, num_values, self.num_normal)] * config.num_critics
         others: dict[str, NetworkSpec] = {"actor": actor_spec(leaves, model, actions.num_outputs, log_stds)}

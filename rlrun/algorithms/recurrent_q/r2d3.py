@@ -23,7 +23,7 @@ class R2D3Config(R2D2Config):
     """Settings of R2D3 (Paine et al., arXiv:1909.01387)."""
 
     needed: ClassVar[Mapping[str, str]] = {
-        "demonstrations": "must name demonstrations written by `rlrun demonstrate`; r2d3 learns from them"
+        "demonstrations": "must name demonstrations to learn from; record them with `rlrun demonstrate`"
     }
 
     demonstrations: str | None = None

@@ -13,10 +13,10 @@ from rlrun.engine.reward_streams.settings import ConstraintConfig, CuriosityConf
 from rlrun.engine.reward_streams.streams import RewardStreams
 from rlrun.engine.settings.config import ConfigModel, PositiveInt, fixed
 
-WHO_HAS_CURIOSITY = "only ppo, a2c, impala and appo learn values of intrinsic rewards; use one of them"
+WHO_HAS_CURIOSITY = "only ppo, a2c, impala and appo support intrinsic rewards"
 """Error message on `curiosity` in algorithms without intrinsic value heads."""
 
-WHO_HAS_CONSTRAINTS = "only ppo, a2c and pg learn values of costs; use one of them"
+WHO_HAS_CONSTRAINTS = "only ppo, a2c and pg support cost constraints"
 """Error message on `constraint` in algorithms without cost value heads."""
 
 SHAPING = ("curiosity", "constraint", "curiosity.kind", "curiosity.hiddens", "curiosity.features")

@@ -164,13 +164,13 @@ def _checked(spaces: Spaces) -> tuple[Mapping[str, gymnasium.Space[Any]], Box]:
     items, clicked = parts.get(CANDIDATES), parts.get(CLICKED)
     if not isinstance(items, Box) or len(items.shape) != 2:
         raise UsageError(
-            f"slateq needs a Dict observation whose part {CANDIDATES!r} is a Box [items, features]: "
-            f"it {'is ' + str(items) if items else 'is missing'}"
+            f"slateq needs a Dict observation whose part {CANDIDATES!r} is a Box [items, features], "
+            f"but it {'is ' + str(items) if items else 'is missing'}"
         )
     if not isinstance(action, MultiDiscrete) or action.nvec.ndim != 1 or (action.nvec != items.shape[0]).any():
         raise UsageError(
-            f"slateq needs slates of {items.shape[0]} candidates as actions, MultiDiscrete([{items.shape[0]}] "
-            f"* slate_size), not {action}"
+            f"slateq needs the action space MultiDiscrete([{items.shape[0]}] * slate_size), a slate of candidates, "
+            f"but this env has {action}"
         )
     if len(action.nvec) > items.shape[0]:
         raise UsageError(

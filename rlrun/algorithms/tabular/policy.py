@@ -60,7 +60,8 @@ class TabularPolicy(Policy):
     ) -> None:
         if not (isinstance(observation_space, Discrete) and isinstance(action_space, Discrete)):
             raise UsageError(
-                f"tabular algorithms need Discrete observations and actions, not {observation_space} and {action_space}"
+                "tabular algorithms need Discrete observation and action spaces, but this env has "
+                f"{observation_space} and {action_space}"
             )
         self.shape = int(observation_space.n), int(action_space.n)
         self.start = int(observation_space.start)

@@ -133,7 +133,7 @@ class TakeStep(Operator):
 
 
 @defaults(max_kl=0.05)
-@fixed("npg always takes the whole step; for a line search, use trpo", line_search_steps=0, shrink=0.8)
+@fixed("npg always takes the full step; use trpo for a line search", line_search_steps=0, shrink=0.8)
 class NPGConfig(TRPOConfig):
     """Settings of NPG: settings of TRPO without line search, so that `max_kl` bounds the step only to second order."""
 

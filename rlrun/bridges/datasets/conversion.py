@@ -100,7 +100,7 @@ def folder_at(place: str) -> SetFolder:
     if not is_uri(place):
         return LocalFolder(Path(place))
     if (found := remote_folder(place)) is None:
-        raise UsageError(f"no data set at {place}: name a folder that contains a {MANIFEST_FILE}")
+        raise UsageError(f"there is no data set at {place}; name a folder that contains a {MANIFEST_FILE}")
     return found
 
 

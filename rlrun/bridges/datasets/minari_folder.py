@@ -168,7 +168,7 @@ def _member(group: Any, name: str) -> Any:
     member = group[name] if isinstance(group.get(name, getlink=True), h5py.HardLink) else None
     is_inside = member is not None and not (isinstance(member, h5py.Dataset) and (member.is_virtual or member.external))
     if not is_inside:
-        raise ValueError(f"{name} is not in the file")
+        raise ValueError(f"the file does not contain '{name}'")
     return member
 
 

@@ -204,7 +204,7 @@ def with_grids(entry: Mapping[str, Any], translate: Callable[[Mapping[str, Any]]
         varying = [path for path in base if any(other.values.get(path) != base[path] for other in others)]
         if len(varying) > 1:
             names = " and ".join(varying)
-            raise Untranslatable(location, f"{names} vary together with this grid; write one file for each value")
+            raise Untranslatable(location, f"{names} depend on the value in this grid; write one file per value")
         for path in varying:
             listed = [base[path], *(other.values.get(path) for other in others)]
             if path == "seeds":

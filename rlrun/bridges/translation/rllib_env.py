@@ -136,7 +136,7 @@ def _translate_policies(result: TranslatedEntry, config: Mapping[str, Any], fore
     is_team = foreign.algorithm in TEAMS
     for policy, own in written.items():
         if _changes(own, is_team=is_team):
-            text = "settings of a single policy are not translated"
+            text = "settings of individual policies are not supported"
             result.tell(place, f"multiagent.policies.{policy}", text, Impact.LEARNING)
     if not is_team:
         result.policies += map(str, written)

@@ -70,7 +70,9 @@ class Sb3Network:
         shapes = [file.tensor(f"{layer}.weight").shape for layer in self.trunk]
         for i, (layer, shape) in enumerate(zip(self.trunk, shapes, strict=True)):
             if len(shape) != 2 or (i and shape[1] != shapes[i - 1][0]):
-                raise UsageError(f"{file.path}: {layer}.weight has shape {shape}, which is not that of a dense layer")
+                raise UsageError(
+                    f"{file.path}: {layer}.weight has shape {shape}, which is not the shape of a dense layer"
+                )
         return [shape[0] for shape in shapes]
 
     def has_layers_of(self, other: Sb3Network, file: Sb3Zip) -> bool:
@@ -194,7 +196,7 @@ def _algorithm(file: Sb3Zip, asked: str | None) -> str:
             f"{file.path}: policy.pth contains {first}, so this is not a policy of PPO, A2C, DQN, SAC or TD3"
         )
     if asked is not None and asked not in kind:
-        raise UsageError(f"{file.path}: the names of the parameters are those of {' or '.join(kind)}, not {asked}")
+        raise UsageError(f"{file.path}: the parameter names match {' or '.join(kind)}, not {asked}")
     if asked is None and len(kind) > 1 and not file.settings:
         raise UsageError(
             f"{file.path}: the file does not name its algorithm: pass --algorithm with {' or '.join(kind)}"

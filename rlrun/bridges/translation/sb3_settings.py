@@ -276,7 +276,7 @@ def wrappers(foreign: ForeignSettings, key: str, value: Any) -> Any:
             found.append({"id": "TimeAwareObservation", "kwargs": {}})
             foreign.tell(key, "TimeAwareObservation counts time up; TimeFeatureWrapper counts it down to 0")
         else:
-            foreign.tell(key, f"{name} is custom code, which rlrun does not have", Impact.LEARNING)
+            foreign.tell(key, f"{name} is custom code", Impact.LEARNING)
     if found:
         foreign.put("env.wrappers", [each if each["kwargs"] else each["id"] for each in found], key)
     return OMIT
@@ -326,7 +326,7 @@ def standardized(foreign: ForeignSettings, key: str, value: Any) -> Any:
 def hindsight(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Converts hindsight experience replay: with n goals per transition, n of n + 1 minibatch rows are relabeled."""
     if key == "replay_buffer_class" and value != "HerReplayBuffer":
-        foreign.tell(key, f"{value} is custom code, which rlrun does not have", Impact.LEARNING)
+        foreign.tell(key, f"{value} is custom code", Impact.LEARNING)
         return OMIT
     own = {**foreign.written, **python_value(foreign.get("replay_buffer_kwargs", "{}"))}
     goals = int(own.get("n_sampled_goal", 4))

@@ -86,9 +86,11 @@ class Translation:
         """One-line summary of the translation: library, versions, and the number of keys not translated exactly."""
         count = len({remark.key for remark in self.remarks() if remark.impact is Impact.SLIGHT})
         changes = (
-            f"{count} setting{'s are' if count > 1 else ' is'} not exactly the same" if count else "no differences"
+            f"{count} setting{'s have' if count > 1 else ' has'} no exact equivalent in rlrun"
+            if count
+            else "all settings have exact equivalents in rlrun"
         )
-        return f"read as {self.read_as()}, {changes}"
+        return f"read as {self.read_as()}; {changes}"
 
 
 def translate_rllib(
@@ -158,7 +160,7 @@ def text_of(translation: Translation, file: str, line_of: LineOf) -> str:
         file: Name of the file that was translated.
         line_of: Function that returns the line of a location in that file.
     """
-    lines = [f"# From {file}, read as {translation.read_as()}."]
+    lines = [f"# Translated from {file}, read as {translation.read_as()}."]
     lines += _remark_lines(translation, line_of)
     for key, entry in translation.entries.items():
         name = translation.name_of(key)

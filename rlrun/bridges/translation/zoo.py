@@ -81,7 +81,7 @@ def translate_zoo_entry(entry: Mapping[str, Any], key: str, algorithm: str, env:
         raise Untranslatable(("n_timesteps",), f"must be a number, not {shown(entry['n_timesteps'])}")
     if "seed" not in entry:
         result.tell(
-            (), "seed (rl-zoo3's default)", "rl-zoo3 has none, so that each run differs; rlrun uses 0", Impact.NONE
+            (), "seed (rl-zoo3's default)", "rl-zoo3 sets no seed, so each run differs; rlrun uses seed 0", Impact.NONE
         )
     result.leave_out_defaults(model)
     return result

@@ -81,7 +81,7 @@ def configuration_named(run: RunView, trial: str | None) -> Group:
         return groups[0]
     names = "\n".join(f"  {run.name}/{group.trials[0].name}" for group in groups)
     raise UsageError(
-        f"{run.name} has {len(groups)} configurations, but a card describes only one: name one of its trials "
+        f"{run.name} has {len(groups)} configurations, but a card describes only one. Name one of its trials "
         f"(the card includes the other seeds):\n{names}"
     )
 

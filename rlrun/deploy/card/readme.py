@@ -194,7 +194,7 @@ def _protocol(subject: Subject, evidence: CardEvidence) -> list[str]:
     built = ", ".join(commit[:12] for commit in subject.commits)
     sentences = [
         f"The {which} checkpoint of each seed played {subject.episodes} episodes with {subject.actions} actions, the "
-        f"same episodes for all (`rlrun evaluate --episodes {subject.episodes} --seed {subject.first_seed}`).",
+        f"same episodes for every seed (`rlrun evaluate --episodes {subject.episodes} --seed {subject.first_seed}`).",
         _aggregation(len(evidence.seeds)),
         f"The weights are from seed {seed}: {how}."
         if len(evidence.seeds) > 1

@@ -183,7 +183,7 @@ def _check(
         found.difference = max(found.difference, float(distance.max(initial=0.0)))
         if not found.difference <= TOLERANCE:
             raise ExportDiffers(
-                f"{name} differs by {found.difference:.2g} at step {t}, more than the allowed {TOLERANCE:g}"
+                f"the difference in {name} is {found.difference:.2g} at step {t}, more than the allowed {TOLERANCE:g}"
             )
     wrong = [name for name, numbers in expected.items() if not _is_real(numbers) and (numbers != got[name]).any()]
     if not wrong:

@@ -70,7 +70,7 @@ class Sessions:
         """
         self._end_expired()
         if len(self._open) >= self._most:
-            raise HTTPException(503, f"all {self._most:,} sessions are in use: end one, or wait until one expires")
+            raise HTTPException(503, f"no session is free (limit: {self._most:,}); end one, or wait until one expires")
         return self._used(Session(secrets.token_urlsafe(16)))
 
     def existing(self, session: Any) -> Session:
@@ -82,7 +82,11 @@ class Sessions:
         self._end_expired()
         found = self._open.get(session) if isinstance(session, str) else None
         if found is None:
-            raise RequestRefused(404, "session_unknown", "it ended or expired; leave out `session` to start a new one")
+            raise RequestRefused(
+                404,
+                "session_unknown",
+                "the session does not exist, has ended or has expired; leave out `session` to start a new one",
+            )
         return self._used(found)
 
     def end(self, session: Any) -> None:

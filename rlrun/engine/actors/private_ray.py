@@ -89,9 +89,9 @@ def start(num_cpus: int, object_store_bytes: int, *, quiet: bool, say: Callable[
             told = f"Ray failed to start on this machine ({str(error).strip().partition('. ')[0]})"
             if attempt == START_ATTEMPTS:
                 raise EnvironmentUnusable(
-                    f"{told}, {START_ATTEMPTS} times: reduce the load on the machine, and check memory and "
-                    "the limits on processes and open files. Trials that do not need Ray run with --executor "
-                    "local"
+                    f"{told}, {START_ATTEMPTS} times. Reduce the load on the machine, and check memory and "
+                    "the limits on processes and open files. To run trials that do not need Ray, pass "
+                    "--executor local"
                 ) from error
             say(f"{told}, perhaps because the machine is busy: trying again")
 

@@ -353,7 +353,7 @@ def _read_arrays(file: BufferedReader) -> list[np.ndarray[Any, Any]]:
             raise ValueError("unexpected members")
         # Members may overlap in a crafted file, and expand to more than its size.
         if sum(max(member.file_size, member.compress_size) for member in members) > size:
-            raise ValueError("members that are larger than the file")
+            raise ValueError("its members claim to be larger than the file itself")
         arrays = []
         for index in range(len(members)):
             with archive.open(f"{index}.npy") as member:

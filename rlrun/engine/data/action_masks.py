@@ -50,7 +50,7 @@ def masked_choices(action_space: gymnasium.Space[Any]) -> tuple[int, ...]:
     if not choices:
         raise UsageError(
             "action masks work only with Discrete and MultiDiscrete actions, alone or in a Tuple or Dict, "
-            f"not with {action_space}"
+            f"but this env has {action_space}"
         )
     return choices
 
@@ -77,5 +77,5 @@ def check_action_mask(observation_space: gymnasium.Space[Any], action_space: gym
         )
     if len(observation_space.spaces) == 1:
         raise UsageError(
-            f"the observation contains only {ACTION_MASK}, which networks do not see: add a part for the network"
+            f"the observation contains only {ACTION_MASK}, which networks do not see; add another entry for the network"
         )

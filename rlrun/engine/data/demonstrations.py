@@ -109,8 +109,8 @@ def load_demonstrations(path: str) -> Demonstrations:
     found = next((place / path for place in places if (place / path).is_file()), None)
     if found is None:
         raise UsageError(
-            f"no demonstrations at {path}, in the current directory or next to the spec; create them with "
-            "`rlrun demonstrate`"
+            f"there is no file {path} with demonstrations in the current directory or next to the spec; record "
+            "demonstrations with `rlrun demonstrate`"
         )
     try:
         with np.load(found, allow_pickle=False) as archive:
@@ -119,12 +119,13 @@ def load_demonstrations(path: str) -> Demonstrations:
         columns = {name: arrays.pop(name) for name in _COLUMNS}
         rows = {len(column) for column in (*columns.values(), *arrays.values())}
         if about["format"] != FORMAT or len(rows) != 1 or columns["valid"][-1] or not columns["valid"].any():
-            raise ValueError(f"format {about['format']}, columns of {sorted(rows)} rows")
+            raise ValueError(f"its format is {about['format']}, and its columns have {sorted(rows)} rows")
         for name, numbers in {**columns, **arrays}.items():
             if numbers.dtype.kind == "f" and not np.isfinite(numbers).all():
                 row = int(np.argwhere(~np.isfinite(numbers))[0][0])
                 raise ValueError(f"row {row} of '{name}' contains NaN or infinite numbers")
     except (OSError, KeyError, TypeError, ValueError, IndexError, zipfile.BadZipFile) as error:
-        raise UsageError(f"{found} is not a file of demonstrations: {error}") from error
+        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise UsageError(f"{found} is not a valid demonstration file: {reason}") from error
     observations = {name.removeprefix("obs").removeprefix("/"): leaf for name, leaf in arrays.items()}
     return Demonstrations(columns, observations, about)

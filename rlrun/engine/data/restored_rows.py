@@ -51,8 +51,8 @@ class RestoredRows:
             for name in sorted({*found, *own}):
                 if found.get(name) != own.get(name):
                     raise CheckpointError(
-                        f"the checkpoint's rows do not match the env's: {name} is {found.get(name, 'absent')} in the "
-                        f"checkpoint and {own.get(name, 'absent')} in the env"
+                        f"the rows in the checkpoint do not match the env: {name} is {found.get(name, 'absent')} in "
+                        f"the checkpoint, but {own.get(name, 'absent')} in the env"
                     )
 
     def _layout(self, rows: Mapping[str, Any]) -> dict[str, str]:

@@ -93,7 +93,7 @@ def _in_file(entry: FileEntry, columns: Columns, manifest: Manifest) -> Iterator
     cut = int((valid[:-1] & ~valid[1:] & ~ends[:-1]).sum())
     if cut:
         text = (
-            f"episodes that are cut off: {cut:,} of {entry.episodes:,}; their last step is neither terminated nor "
+            f"{cut:,} of {entry.episodes:,} episodes are cut off: the last step is neither terminated nor "
             "truncated, so it is bootstrapped"
         )
         yield DataFinding(entry.name, text, is_wrong=False)

@@ -21,7 +21,9 @@ _PASSWORD = re.compile(r"://[^/?#]*:[^/?#]*@")
 
 def _without_password(path: str) -> str:
     if _PASSWORD.search(path):
-        raise ValueError("it contains a password, which would be saved with the run: use environment variables instead")
+        raise ValueError(
+            "the URI contains a password, which would be saved with the run; use environment variables instead"
+        )
     return path
 
 
@@ -103,7 +105,7 @@ class DataSettings(ConfigModel):
     def _further_columns_are_recorded(self) -> Self:
         if self.further_columns and not self.is_offline:
             raise ValueError(
-                f"these settings need {' and '.join(self.further_columns)}, which a replay buffer does not "
-                "have: set input to data sets whose shares sum to 1"
+                f"needs {' and '.join(self.further_columns)}, which a replay buffer does not store; set "
+                "input to data sets whose shares sum to 1"
             )
         return self

@@ -48,8 +48,8 @@ def opened(part: InputConfig) -> DataSet:
     """
     data = data_at(part.path)
     if data is None:
-        searched = "" if is_uri(part.path) else ", in the current directory or next to the spec"
-        raise UsageError(f"no data set at {part.path}{searched}: name a folder that contains a {MANIFEST_FILE}")
+        where = f"at {part.path}" if is_uri(part.path) else f"{part.path} in the current directory or next to the spec"
+        raise UsageError(f"there is no data set {where}; name a folder that contains a {MANIFEST_FILE}")
     if not data.num_steps:
         raise UsageError(f"{data.folder} contains no steps to learn from")
     return data

@@ -219,7 +219,7 @@ def _entry_from_json(data: Mapping[str, Any]) -> FileEntry:
     moments = {str(column): Moments.from_state(own) for column, own in data["moments"].items()}
     lengths = np.array([as_count(length) for length in data["lengths"]], np.int64)
     if (len(lengths), int(lengths.sum())) != (rows - steps, steps):
-        raise ValueError(f"{name} has {steps} steps in {rows - steps} episodes, which its list of lengths contradicts")
+        raise ValueError(f"{name} has {steps} steps in {rows - steps} episodes, but the listed lengths say otherwise")
     return FileEntry(name, rows, steps, size, digest, moments, lengths)
 
 

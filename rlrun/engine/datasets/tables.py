@@ -96,7 +96,7 @@ def table_source(
     used = {*names.obs, *names.actions, *names.next_obs, *obs, *actions, names.rewards, names.terminateds}
     further, left_out = _further({name: column for name, column in table.items() if name not in used}, names)
     if left_out:
-        notes.append(f"left out columns without numbers or with a reserved name: {', '.join(left_out)}")
+        notes.append(f"left out columns that contain no numbers or have a reserved name: {', '.join(left_out)}")
     rows |= {name: table[name].astype(form.dtype) for name, form in further.items()}
     rows |= {name: table[name].astype(np.int64) for name in ("seed", "weights_version") if name in table}
     finals = _leaves(table, "obs", names.next_obs, spaces.observation) if names.next_obs else None

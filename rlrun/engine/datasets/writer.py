@@ -243,7 +243,7 @@ class SetWriter:
         """Removes the files that came after those with the given digests."""
         found = read_manifest(self.folder)
         if (found.columns, found.spaces) != (self._manifest.columns, self._manifest.spaces):
-            raise DataSetError(f"the spaces or columns of {self.folder} differ from those of the run that writes to it")
+            raise DataSetError(f"the spaces or columns of {self.folder} do not match the run that writes to it")
         for number, digest in enumerate(digests):
             entry = found.files[number] if number < len(found.files) else None
             if entry is None or entry.sha256 != digest:

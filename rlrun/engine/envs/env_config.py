@@ -163,7 +163,7 @@ def missing_column(columns: Sequence[str], learned_from: Iterable[str]) -> str:
     "" if none is missing.
     """
     if missing := [name for name in learned_from if name not in columns]:
-        return f"columns must name {missing[0]!r}, a number in every step's info that the algorithm learns from"
+        return f"columns must include {missing[0]!r}, the number in every step's info that the algorithm learns from"
     return ""
 
 
@@ -433,14 +433,14 @@ class EnvConfig(ConfigModel):
     @model_validator(mode="after")
     def _backend_supports_settings(self) -> Self:
         asked = {
-            "wrappers apply only to single environments": self.wrappers,
-            "reset_options apply only to single environments": self.reset_options,
-            "columns can be read only from single environments": self.columns,
-            "tasks and curricula apply only to single environments": self.varies,
+            "wrappers are not supported": self.wrappers,
+            "reset_options are not supported": self.reset_options,
+            "columns are not supported": self.columns,
+            "tasks and curricula are not supported": self.varies,
         }
         if self.backend in ("vector", "envpool"):
             for told in (told for told, is_asked in asked.items() if is_asked):
-                raise ValueError(f"{told}, not with backend: {self.backend}; use backend: loop or auto")
+                raise ValueError(f"{told} with backend: {self.backend}; use backend: loop or auto")
         return self
 
     @model_validator(mode="after")
@@ -449,7 +449,7 @@ class EnvConfig(ConfigModel):
         check_tasks(self.tasks, is_shown=self.task_in_observation)
         listed = self.tasks if self.has_many_agents and isinstance(self.tasks, tuple) else ()
         if any(task.reset_options for task in listed):
-            raise ValueError("tasks: a world's reset takes no options; define tasks by kwargs")
+            raise ValueError("tasks: a world's reset() takes no options; define tasks with kwargs instead")
         return self
 
     @property

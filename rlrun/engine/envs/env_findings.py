@@ -85,7 +85,9 @@ def type_findings(config: EnvConfig, spaces: Spaces, seed: int) -> Iterator[EnvF
         close_or_warn(env.close, config.id, str(place))
     for path, told in found.items():
         reason = "rlrun casts it at each step, which takes time; other libraries reject it"
-        yield EnvFinding("observations", "note", f"{path or 'one'} is {told}", reason, "return the dtype of the space")
+        yield EnvFinding(
+            "observations", "note", f"{path or 'the observation'} is {told}", reason, "return the dtype of the space"
+        )
 
 
 def _note_types(found: dict[str, str], space: gymnasium.Space[Any], observation: Any) -> None:

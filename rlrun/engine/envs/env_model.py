@@ -39,7 +39,7 @@ def finite_mdp(config: EnvConfig) -> FiniteMDP:
         UsageError: The env has no model, spaces that are not Discrete, settings that may change the model, or
             too many states.
     """
-    where = f"env {config.id}: no exact values"
+    where = f"env {config.id}: cannot compute exact values"
     changed = [name for name in ("wrappers", "reset_options", "tasks", "curriculum") if getattr(config, name)]
     if changed:
         raise UsageError(f"{where}, because {changed[0]} may change its transition probabilities")
@@ -69,7 +69,9 @@ def provided_model(config: EnvConfig, where: str) -> tuple[Any, int | None]:
         close_or_warn(env.close, config.id, "before any episode")
     states, actions = model.observation_space, model.action_space
     if not (isinstance(states, Discrete) and isinstance(actions, Discrete)):
-        raise UsageError(f"{where}, because they need Discrete observations and actions, not {states} and {actions}")
+        raise UsageError(
+            f"{where}, which need Discrete observation and action spaces, but this env has {states} and {actions}"
+        )
     if not isinstance(model, ProvidesModel):
         raise UsageError(
             f"{where}, because the env does not define its model: `P[state][action]`, a list of (probability, "

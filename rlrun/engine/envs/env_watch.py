@@ -152,7 +152,7 @@ class Watched:
             StepTimeout: Raised in the hung code.
         """
         if self in _under_way.get(threading.get_ident(), ())[-1:]:
-            took = " took more than" if self._find_places is None else ": took no step within"
+            took = " took more than" if self._find_places is None else ": no step finished within"
             raise StepTimeout(f"{self._name}{took} {self._timeout_s:g} s (worker_timeout_s)")
 
     def _notice(self, waited_s: float) -> str:
@@ -160,8 +160,8 @@ class Watched:
         place = waits_for(frame) or (str(self._places[0]) if len(self._places) == 1 else "")
         code = "".join(traceback.format_stack(frame, limit=1)).rstrip()
         where = f" ({place})" if place else ""
-        took = " has taken" if self._find_places is None else ": has taken no step for"
-        return f"{self._name}{took} {waited_s:.0f} s{where}; it is currently in\n{code}"
+        took = " has taken" if self._find_places is None else ": no step has finished for"
+        return f"{self._name}{took} {waited_s:.0f} s{where}. Current line:\n{code}"
 
 
 _under_way: dict[int, list[Watched]] = {}

@@ -86,7 +86,8 @@ class GoalEnv:
             if not np.allclose(together, alone) or not np.array_equal(together, again):
                 raise UsageError(
                     f"replay.hindsight: {name} of env {self._id} must be a pure function of each row of goals; for "
-                    f"{len(achieved)} rows it gave {together.tolist()}, and one by one {np.array(alone).tolist()}"
+                    f"{len(achieved)} rows together it returned {together.tolist()}, but for each row alone "
+                    f"{np.array(alone).tolist()}"
                 )
 
     def _call(self, name: str, function: Callable[..., Any] | None, achieved: Array, desired: Array) -> Array:

@@ -296,7 +296,8 @@ class LoopBackend(EnvBackend):
         for slot, env in enumerate(envs):
             if (env.observation_space, env.action_space) != (envs[0].observation_space, envs[0].action_space):
                 raise EnvironmentUnusable(
-                    f"env {config.id}: the spaces of env slot {slot} differ from those of env slot 0: "
+                    f"env {config.id}: all env slots must have the same spaces, but slot 0 has "
+                    f"{envs[0].observation_space}, {envs[0].action_space}, and slot {slot} has "
                     f"{env.observation_space}, {env.action_space}"
                 )
         return LoopVectorEnv(config.id, envs, seeds, first_episodes, config.columns)

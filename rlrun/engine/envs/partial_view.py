@@ -120,8 +120,8 @@ class HideVelocities(PartialView):
         shown = [i for i, name in enumerate(names) if not any(velocity in name for velocity in VELOCITIES)]
         if len(shown) == len(names):
             raise ValueError(
-                f"HideVelocities does not know which numbers of {env} are velocities; use PartialView to "
-                "choose the numbers to show"
+                f"HideVelocities does not know which observations of {env} are velocities; use PartialView to "
+                "choose what to show"
             )
         super().__init__(env, shown)
 
@@ -136,7 +136,7 @@ def _selection(
     names = number_names(env)
     if unknown := [number for number in numbers if isinstance(number, str) and number not in names]:
         told = ", ".join(dict.fromkeys(names)) or "none"
-        raise ValueError(f"{wrapper}: unknown number {unknown[0]!r}; the named numbers are {told}")
+        raise ValueError(f"{wrapper}: unknown name {unknown[0]!r}; known names: {told}")
     # A part of a MuJoCo env's observations is several numbers.
     shown = [i for own in numbers for i in ([own] if isinstance(own, int) else _places(names, own))]
     if not shown or min(shown) < 0 or max(shown) >= space.shape[0]:

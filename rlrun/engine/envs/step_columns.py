@@ -46,8 +46,8 @@ def column_number(info: Mapping[str, Any], name: str) -> float:
     """
     number = finite_number(info.get(name))
     if number is None:
-        found = repr(info[name]) if name in info else f"it is missing; the info has {sorted(map(str, info))}"
-        raise SpaceMismatch(f"env.columns names {name!r}, which must be a finite number in every step's info: {found}")
+        found = f"it is {info[name]!r}" if name in info else f"it is missing (entries: {sorted(map(str, info))})"
+        raise SpaceMismatch(f"env.columns needs a finite number {name!r} in every step's info, but {found}")
     return number
 
 

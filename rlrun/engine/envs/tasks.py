@@ -62,7 +62,9 @@ class Task:
         elif self.values:
             own = Box(-np.inf, np.inf, (len(self.values),), np.float32)
         else:
-            raise UsageError("env.task_in_observation: the tasks in env.tasks contain no numbers to show")
+            raise UsageError(
+                "env.task_in_observation: the tasks in env.tasks contain no numbers to add to the observation"
+            )
         if not isinstance(inner, Dict):
             return Dict({"observation": inner, TASK: own})
         if TASK in inner.spaces:
@@ -101,7 +103,7 @@ class Tasks:
             return Task(self._listed[index], index, {TASK: float(index)}, len(self._listed))
         returned = self._function(seed)
         try:
-            config = TaskConfig.parse(returned, path=f"the task of {self._path}")
+            config = TaskConfig.parse(returned, path=f"the task returned by {self._path}")
         except SpecError as error:
             raise UsageError(f"{error}; a task must be a dict with kwargs, reset_options or both") from error
         return Task(config, None, numbers_of({**config.kwargs, **config.reset_options}))

@@ -195,7 +195,7 @@ def env_error(env_id: str, doing: str, where: str, error: BaseException, *, star
         trace = trace.tb_next
     told = "".join(traceback.format_exception(type(error), error, trace)).rstrip()
     kind = EnvStartFailed if starts else EnvError
-    return kind(f"env {env_id} raised in {doing} ({where}){_old_interface(error)}:\n{told}")
+    return kind(f"env {env_id} raised an exception in {doing} ({where}){_old_interface(error)}:\n{told}")
 
 
 def describe_positions(each: str, places: Sequence[EpisodePosition]) -> str:

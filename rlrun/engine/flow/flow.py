@@ -272,7 +272,9 @@ class Flow(Iterator[T_co]):
                 continue
             items = sum(node.items for node in self._places()) if not _is_awaitable(polled) else -1
             if items == items_before >= 0:
-                raise FlowStalled("the flow cannot continue: {'; '.join(polled.reasons) or 'all branches are waiting'}")
+                raise FlowStalled(
+                    f"the flow cannot continue: {'; '.join(polled.reasons) or 'all branches are waiting'}"
+                )
             items_before = items
             self._wait(polled)
 

@@ -91,8 +91,8 @@ class PolicyWorkers:
         """
         if self.has_source:
             raise UsageError(
-                f"the fragments of policy {self.policy!r} already go to one stream, and a second one would "
-                "take a share of them. To use every item in several places, call duplicate() on the first"
+                f"the fragments of policy {self.policy!r} already go to a stream, and a second stream would "
+                "take some of them away. To use each fragment in several places, call duplicate() on the first stream"
             )
         self.has_source = True
         operators: list[Callable[[Any], Any]] = [*on_worker]
@@ -104,7 +104,9 @@ class PolicyWorkers:
             self._workers.postprocess(self.policy, chain)
         if mode == "sync":
             if self.learns_on_workers and self._workers.fragments_per_round < len(self.indices):
-                raise UsageError("min_share_of_fragments: workers that learn must wait for each other; leave it out")
+                raise UsageError(
+                    "min_share_of_fragments: cannot be set here, because workers that learn must wait for each other"
+                )
             if not self.learns_on_workers:  # its state would be as large as the learner, in every fragment
                 self._workers.keep_states()
             return Flow(SyncRollouts(self._workers, self.policy, chain.described()))

@@ -108,7 +108,9 @@ def product() -> tuple[int, int]:
     linked = ctypes.CDLL(_multiarray_umath.__file__)
     found = [(name, bits) for name, bits in PRODUCTS if hasattr(linked, name)]
     if len(found) != 1:
-        raise NoLibrary(f"NumPy's BLAS has {len(found) or 'none'} of the known matrix products")
+        raise NoLibrary(
+            f"NumPy's BLAS has {len(found) or 'none'} of the matrix products that rlrun knows; it needs exactly one"
+        )
     (name, bits), *_ = found
     return ctypes.cast(getattr(linked, name), ctypes.c_void_p).value or 0, bits
 

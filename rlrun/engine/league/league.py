@@ -205,7 +205,7 @@ class League:
         for member in self.pool.members:
             own = self._trainees[member.policy].learner.acting_flat().shape
             if member.weights is None or member.weights.acting.shape != own:
-                raise ValueError(f"{member.name} has no weights of shape {own}")
+                raise ValueError(f"snapshot {member.name} must have weights of shape {own}")
         self._payoffs.load_state(state["payoffs"])
 
 

@@ -58,13 +58,13 @@ class SeatSettings(ConfigModel):
 
     def described(self) -> str:
         """Returns a sentence for the user with the seat's opponents and the share of episodes that each plays."""
-        selves = ", ".join(self.selves)
+        selves = " and ".join(self.selves)
         opponents = [
-            (self.self_play_share, f"current selves of {selves}"),
+            (self.self_play_share, f"the current {selves}"),
             *((share, path) for path, share in (self.scripted | self.checkpoints).items()),
-            (self.pool_share, f"past selves of {selves} ({self.matchmaking})"),
+            (self.pool_share, f"past snapshots of {selves}, {self.matchmaking}"),
         ]
-        shown = ", ".join(f"{100 * share:.3g}% {who}" for share, who in opponents if share > 1e-9)
+        shown = ", ".join(f"{who} ({100 * share:.3g}%)" for share, who in opponents if share > 1e-9)
         return f"{self.plays_against} plays against {shown}"
 
     @property
@@ -96,6 +96,6 @@ class LeagueSettings(ConfigModel):
     def described(self) -> str:
         """Returns a sentence for the user on when snapshots enter the opponent pool, and on the rating games."""
         return (
-            f"a snapshot every {self.snapshot_every} iterations, at most {self.pool} past selves per policy, "
-            f"{self.rating_episodes} rating episodes against each"
+            f"a snapshot every {self.snapshot_every} iterations, at most {self.pool} snapshots per policy, "
+            f"{self.rating_episodes} rating episodes against each opponent"
         )

@@ -267,5 +267,6 @@ def _require_needed(due: Sequence[Objective]) -> None:
     for objective in due:
         if missing := [name for name in objective.needs if name not in present]:
             raise ValueError(
-                f"objective {objective.name} needs the results of {missing[0]}, which does not run in this update"
+                f"objective {objective.name} needs the results of objective {missing[0]}, which does not run in this "
+                "update"
             )

@@ -119,11 +119,12 @@ def check_objectives(objectives: Sequence[Objective], parameters: FlatParameters
             giver = before.get(needed)
             if giver is None or giver.loss is None:
                 raise ValueError(
-                    f"objective {name} needs the results of {needed}, but no earlier loss is named {needed}"
+                    f"objective {name} needs the results of objective {needed}, but no objective with a loss has that "
+                    "name and runs earlier"
                 )
             if objective.every % giver.every:
                 raise ValueError(
-                    f"objective {name} needs the results of {needed}, but runs when it does not (every "
+                    f"objective {name} needs the results of objective {needed}, but runs when it does not (every "
                     f"{objective.every} and every {giver.every} minibatches)"
                 )
         for slot in assigned[name]:

@@ -185,7 +185,7 @@ def assigned_values(objective: Objective, loss: Loss) -> list[Tensor]:
         ValueError: The loss assigns other parameters than the objective declares.
     """
     if set(loss.assign) != set(objective.assigns):
-        declared, given = ", ".join(objective.assigns) or "none", ", ".join(loss.assign) or "none"
+        declared, given = ", ".join(objective.assigns) or "nothing", ", ".join(loss.assign) or "nothing"
         raise ValueError(
             f"objective {objective.name} declares that it assigns {declared}, but its loss assigns {given}"
         )

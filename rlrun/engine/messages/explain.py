@@ -24,6 +24,7 @@ Location = tuple[str | int, ...]
 
 _SCALARS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 _PLURALS = {int: "whole numbers", float: "numbers", bool: "true or false values", str: "texts"}
+_NOT_EMPTY = "that is not empty"
 # Booleans of YAML 1.1 that are texts in YAML 1.2.
 _YAML_1_1_BOOLEANS = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
 
@@ -132,12 +133,13 @@ def describe(annotation: Any, constraints: Sequence[Any] = ()) -> str:
     annotation, constraints = _bare(annotation, constraints)
     origin, arguments = get_origin(annotation), get_args(annotation)
     if _is_union(annotation):
-        members = [describe(member, constraints) for member in arguments if member is not types.NoneType]
-        return " or ".join(dict.fromkeys([*members, *(["null"] * (types.NoneType in arguments))]))
+        members = [part for member in arguments for part in _alternatives(member, constraints) if part != "null"]
+        return _either(list(dict.fromkeys([*members, *(["null"] * (types.NoneType in arguments))])))
     if annotation in _SCALARS:
-        return _SCALARS[annotation] + _bounds(constraints)
+        kind = _SCALARS[annotation] + _bounds(constraints)
+        return kind.replace(f"text {_NOT_EMPTY}", "non-empty text")
     if origin is Literal:
-        return " or ".join(shown(choice) for choice in arguments)
+        return _either(_alternatives(annotation, constraints))
     if annotation is types.NoneType or annotation is None:
         return "null"
     if origin in (tuple, list) or annotation in (tuple, list):
@@ -145,6 +147,26 @@ def describe(annotation: Any, constraints: Sequence[Any] = ()) -> str:
     if origin is dict or annotation is dict or is_model(annotation):
         return "a mapping (key: value)"
     return "a valid value"
+
+
+def _alternatives(annotation: Any, constraints: Sequence[Any]) -> list[str]:
+    """Describes the values that a member of a union accepts: each choice of a Literal or bool, else one text."""
+    if get_origin(annotation) is Literal:
+        return [shown(choice) for choice in get_args(annotation)]
+    if annotation is bool:
+        return ["true", "false"]
+    return [describe(annotation, constraints)]
+
+
+def _either(choices: Sequence[str]) -> str:
+    """Joins alternatives with commas and a final "or".
+
+    Examples:
+        >>> _either(["'a'"]), _either(["'a'", "null"]), _either(["'a'", "'b'", "null"])
+        ("'a'", "'a' or null", "'a', 'b' or null")
+    """
+    *first, last = choices
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 def is_model(annotation: Any) -> TypeGuard[type[pydantic.BaseModel]]:
@@ -240,6 +262,9 @@ def _describe_list(arguments: tuple[Any, ...], constraints: Sequence[Any]) -> st
     least = next((c.min_length for c in constraints if isinstance(c, annotated_types.MinLen)), 0)
     item, item_constraints = _bare(arguments[0], ())
     items = f"{_PLURALS[item]}{_bounds(item_constraints)}" if item in _PLURALS else describe(item, item_constraints)
+    items = items.replace(f"texts {_NOT_EMPTY}", "non-empty texts")
+    if items.startswith("["):
+        items = f"pairs {items}" if items.count(", ") == 1 else f"lists {items}"
     return f"a list of {f'at least {least} ' if least else ''}{items}"
 
 
@@ -256,7 +281,7 @@ def _bounds(constraints: Sequence[Any]) -> str:
             case annotated_types.Le(le=bound):
                 high = f"<= {bound}"
             case annotated_types.MinLen(min_length=1):
-                low = "that is not empty"
+                low = _NOT_EMPTY
             case pydantic.StringConstraints(pattern=pattern) if pattern is not None:
                 low = "like package.module:Name"
     return "".join([f" {low}" if low else "", " and" if low and high else "", f" {high}" if high else ""])

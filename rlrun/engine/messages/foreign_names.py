@@ -107,7 +107,8 @@ def counterpart_message(name: str, configs: Sequence[Has], known: Iterable[str],
     near = difflib.get_close_matches(name, {*answered, *ours}, n=1, cutoff=0.9)
     if not near or near[0] not in answered:
         return ""
-    return f"unknown key {name!r} (perhaps {near[0]!r}); {_answer(near[0], configs, path)}"
+    answer = _answer(near[0], configs, path)
+    return f"unknown key {name!r}; did you mean {near[0]!r}? {answer[0].upper()}{answer[1:]}"
 
 
 def setting_for(name: str, has: Has) -> Counterpart | None:
@@ -228,9 +229,9 @@ def _answer(name: str, configs: Sequence[Has], path: str) -> str:
     found = list(dict.fromkeys(ours for has in configs if (ours := setting_for(name, has))))
     places = list(dict.fromkeys(_placed(ours, path) for ours in found))
     if len(places) > 1:
-        return f"rlrun calls it {' or '.join(places)}, depending on the algorithm"
+        return f"in rlrun this is {' or '.join(places)}, depending on the algorithm"
     if places:
-        return f"rlrun calls it {places[0]}" + (f" ({found[0].conversion})" if found[0].conversion else "")
+        return f"in rlrun this is {places[0]}" + (f" ({found[0].conversion})" if found[0].conversion else "")
     absences = [meaning for meaning in settings().get(name, ()) if isinstance(meaning, Absent)]
     absent = next((why for why in absences for has in configs if _is_met(why.needs, has)), None)
     if absent is None:
@@ -244,5 +245,5 @@ def _is_met(needs: str, has: Has) -> bool:
 
 def _placed(ours: Counterpart, path: str) -> str:
     if ours.of_experiment:
-        return f"`{ours.name}`, at the same level as config"
+        return f"`{ours.name}`, next to `config`"
     return f"`{path}.{ours.name}`" if path else f"'{ours.name}'"

@@ -42,7 +42,7 @@ class ObservationConfig(ConfigModel):
     @model_validator(mode="after")
     def _bounds_ascend(self) -> ObservationConfig:
         if self.bounds is not None and self.bounds[0] >= self.bounds[1]:
-            raise ValueError(f"bounds must ascend, not {list(self.bounds)}")
+            raise ValueError(f"the first bound must be less than the second, not {list(self.bounds)}")
         return self
 
     @model_validator(mode="after")
@@ -183,8 +183,8 @@ class ModelConfig(ConfigModel):
             )
         if self.action_embeddings in self.observations or self.action_embeddings in self.encoders:
             raise ValueError(
-                f"{self.action_embeddings!r} is in action_embeddings, and also in observations or encoders; "
-                "action features cannot be encoded in another way, so leave it out there"
+                f"{self.action_embeddings!r} is listed in action_embeddings and also in observations or encoders; "
+                "remove it from observations and encoders, because action features have their own encoding"
             )
         return self
 
@@ -203,7 +203,7 @@ class ModelConfig(ConfigModel):
     @model_validator(mode="after")
     def _views_of_own_layers(self) -> ModelConfig:
         if self.views.any and self.module is not None:
-            raise ValueError("a custom network gets unprocessed observations; leave out views, or module")
+            raise ValueError("a custom network receives unprocessed observations; leave out views or module")
         if self.views.any and self.action_embeddings is not None:
             raise ValueError("views cannot be combined with action_embeddings; leave one out")
         return self
@@ -211,9 +211,9 @@ class ModelConfig(ConfigModel):
     @model_validator(mode="after")
     def _observations_of_own_layers(self) -> ModelConfig:
         if self.observations and self.module is not None:
-            raise ValueError("a custom network gets unprocessed observations; leave out observations, or module")
+            raise ValueError("a custom network receives unprocessed observations; leave out observations or module")
         if self.encoders and self.module is not None:
-            raise ValueError("a custom network encodes observations itself; leave out encoders, or module")
+            raise ValueError("a custom network encodes observations itself; leave out encoders or module")
         if both := sorted(self.observations.keys() & self.encoders.keys()):
             raise ValueError(
                 f"{both[0]!r} is in both observations and encoders; a custom encoder gets unprocessed "
@@ -234,7 +234,8 @@ WHO_IS_RECURRENT = (
 
 
 WHO_HAS_PRIVILEGES = (
-    "only on-policy algorithms, marwil, sac, ddpg, td3 and rlpd support critics that see other parts than the actor"
+    "only on-policy algorithms, marwil, sac, ddpg, td3 and rlpd support critics whose observations differ from the "
+    "actor's"
 )
 
 

@@ -152,29 +152,37 @@ class ObservationLeaf:
             case "entity_mask":
                 return f"mask of {shape} entities"
             case "choices" if len(self.shape) > 1:
-                return f"{shape}, one-hot of {self.width:,} values in total"
+                return f"{shape} choices, one-hot encoded ({self.width:,} values in total)"
+            case "choices" if len(self.sizes) == 1:
+                return f"one choice of {self.sizes[0]} values, one-hot encoded"
             case "choices":
-                return f"one-hot of {', '.join(map(str, self.sizes))} values"
+                return f"choices of {', '.join(map(str, self.sizes))} values, one-hot encoded"
             case "one_hot":
-                return f"{shape}, one-hot of {self._values()}"
+                return f"{shape} {self._values()}, one-hot encoded"
             case "embedding":
-                return f"{shape}, a learned vector of {EMBEDDING_FEATURES} features for each of {self._values()}"
+                return f"{shape} {self._values()}, each embedded as {EMBEDDING_FEATURES} features"
             case "entities":
-                masked = f"those in {self.mask}" if self.mask else "all of them"
-                return f"entities {shape}, {self._scaling()}, {self.pooling} over {masked}, giving {self._features()}"
+                pooled = f"the entities in {self.mask}" if self.mask else "all entities"
+                return (
+                    f"entities {shape}, {self._scaling()}, pooled by {self.pooling} over {pooled} into "
+                    f"{self._features()}"
+                )
             case "image":
-                return f"image {shape} through {self.conv or 'custom convolutions'}, {self._scaling()}"
+                return f"image {shape}, {self._scaling()}, encoded by {self.conv or 'custom convolutions'}"
         if self.own is not None:
-            return f"{shape} through {self.own.path}, giving {self._features()}"
+            return f"shape {shape}, encoded by {self.own.path} into {self._features()}"
+        numbers = "1 number" if shape == "1" else f"{shape} numbers"
         return (
-            f"vector of {shape}, {'normalized by running mean and variance' if self.is_normalized else self._scaling()}"
+            f"vector of {numbers}, "
+            f"{'normalized by running mean and variance' if self.is_normalized else self._scaling()}"
         )
 
     def _features(self) -> str:
         return f"{self.width} {'feature' if self.width == 1 else 'features'}"
 
     def _values(self) -> str:
-        return f"{self.sizes[0]} values ({self.starts[0]} to {self.starts[0] + self.sizes[0] - 1})"
+        values = "values" if self.shape not in ((), (1,)) else "value"
+        return f"{values} from {self.starts[0]} to {self.starts[0] + self.sizes[0] - 1}"
 
     def _scaling(self) -> str:
         if not self.is_scaled:

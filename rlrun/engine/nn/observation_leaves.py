@@ -110,7 +110,7 @@ class _Reading:
                 return tuple(self.leaves(part, _within(path, i)) for i, part in enumerate(space.spaces))
         kind = kind_of(space)
         if kind is None:
-            raise UsageError(f"networks do not support observations in {space}, only {kinds_in_words()}")
+            raise UsageError(f"networks do not support the observation space {space}; supported: {kinds_in_words()}")
         if path in self.encoders:
             return _own_leaf(space, self.encoders[path], path)
         if kind.meaning == "numbers":
@@ -134,7 +134,7 @@ class _Reading:
                 others = [other for other in space.spaces if other != key]
                 told = ", ".join(f"{other!r}" for other in others) or "nothing"
                 raise UsageError(
-                    f"{own} is not a sibling part: {mask!r}; available are {told}{did_you_mean(mask, others)}"
+                    f"{own} is not a sibling part: {mask!r}; available: {told}{did_you_mean(mask, others)}"
                 )
             if not isinstance(space[mask], Box | MultiBinary) or space[mask].shape != part.shape[:1]:
                 raise UsageError(

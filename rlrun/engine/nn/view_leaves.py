@@ -71,8 +71,8 @@ def _stacked(leaf: ObservationLeaf, number: int) -> ObservationLeaf:
             # The padding before an episode's start is none of the values, so it is encoded as zeros.
             return ObservationLeaf("one_hot", shape, (max(leaf.sizes),), leaf.starts[:1])
     raise UsageError(
-        f"model.views.obs: {number}: only vectors, choices that all start at the same number, and unstacked "
-        f"images can be stacked, not {leaf.describe()}"
+        f"model.views.obs: {number}: this observation ({leaf.describe()}) cannot be stacked; only vectors, unstacked "
+        "images, and choices that all start at the same number can"
     )
 
 

@@ -33,7 +33,7 @@ def check_action_embeddings(
         UsageError: If actions are not Discrete, the entry `key` is not a Box [A, F], or nothing else is observed.
     """
     if not isinstance(action_space, Discrete):
-        raise UsageError(f"model.action_embeddings needs Discrete actions, not {action_space}")
+        raise UsageError(f"model.action_embeddings needs a Discrete action space, but this env has {action_space}")
     parts = observation_space.spaces if isinstance(observation_space, Dict) else {}
     space, number = parts.get(key), int(action_space.n)
     if not isinstance(space, Box) or len(space.shape) != 2 or space.shape[0] != number:

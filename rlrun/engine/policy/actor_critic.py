@@ -75,7 +75,7 @@ class ActorCriticPolicy(Policy):
             found = [tuple(part.shape) for part in returned] if isinstance(returned, tuple) else type(returned).__name__
             if found != [(2, num_outputs), (2,)]:
                 raise UsageError(
-                    f"network {model.module} must return outputs [N, {num_outputs}] and values [N]; for N = 2 "
+                    f"network {model.module} must return outputs [N, {num_outputs}] and values [N], but for N = 2 "
                     f"it returned {found}"
                 )
             self.network = TorchNetwork(self.module, custom_heads=("outputs", "value"))

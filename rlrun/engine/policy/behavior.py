@@ -110,7 +110,7 @@ class BehaviorPolicy:
         Raises:
             UsageError: The policy has no game model to search in.
         """
-        raise UsageError("the policy does not use tree search, as alphazero's do: leave out simulations")
+        raise UsageError("the policy does not use tree search; leave out simulations")
 
     @property
     def unmasked_network(self) -> ActingNetwork:

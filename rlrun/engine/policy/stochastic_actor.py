@@ -74,7 +74,7 @@ class StochasticActorPolicy(Policy):
             if found != (2, num_outputs):
                 raise UsageError(
                     f"network {model.module} must return outputs [N, {num_outputs}] for a policy without "
-                    f"values; for N = 2 it returned {found}"
+                    f"values, but for N = 2 it returned {found}"
                 )
             self.network = TorchNetwork(self.module, custom_heads=("outputs",))
         self.parameters = FlatParameters(self.module)

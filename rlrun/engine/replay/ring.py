@@ -112,8 +112,8 @@ class ReplayRing:
         least = length + self.n_step + 2 + self._reach
         if least > self.rows:
             raise UsageError(
-                f"a replay buffer of {self.capacity:,} steps has {self.rows} rows per env, but a fragment of {length} "
-                f"steps with the neighbors that n-step returns and frame stacks read needs {least}: set "
+                f"a replay buffer of {self.capacity:,} steps has {self.rows} rows per env, but {least} are needed for "
+                f"a fragment of {length} steps and the adjacent steps of n-step returns and frame stacks; set "
                 f"replay.capacity to at least {least * self.num_workers * self.num_slots:,}"
             )
         cursor = self.streams.shared(worker)

@@ -153,8 +153,8 @@ class SequenceReplay:
             least = (self._span + self.config.stride) * ring.num_workers * ring.num_slots
             raise UsageError(
                 f"a replay buffer of {ring.capacity:,} steps has {ring.rows} rows per env, but a sequence "
-                f"needs {self._span + self.config.stride} rows, for its burn-in, its length, its n-step return and "
-                f"one stride: set replay.capacity to at least {least:,}"
+                f"needs {self._span + self.config.stride} rows for its burn-in, its length, its n-step return and "
+                f"one stride; set replay.capacity to at least {least:,}"
             )
         shape = (ring.num_workers, -(-ring.rows // self.config.stride), ring.num_slots)
         self._ready, self._recurrent = np.zeros(shape, np.bool_), np.zeros((*shape, width), np.float32)

@@ -76,8 +76,8 @@ class EndlessEpisodes:
         self._looks, self.is_told = False, True
         if self._agents_end:
             self._announce(
-                f"no episode of the world has ended in {env_steps:,} env steps: until one does, reported "
-                "returns are those of its agents' episodes. Set env.max_episode_steps if the world does not "
+                f"no episode of the world has ended in {env_steps:,} env steps; until one does, rlrun "
+                "reports the returns of its agents' own episodes. Set env.max_episode_steps if the world does not "
                 "end episodes itself"
             )
         else:
@@ -120,7 +120,8 @@ class EpisodeWatchdog:
                 raise KeyboardInterrupt
         if length == LONG_EPISODE:
             warnings.warn(
-                f"{self._name}: {_not_ended(LONG_EPISODE)}; it fails after {self._most:,} steps", stacklevel=2
+                f"{self._name}: {_not_ended(LONG_EPISODE)}. Training stops with an error after {self._most:,} steps",
+                stacklevel=2,
             )
         if length > self._most:
             raise EnvError(f"{self._name}: {_not_ended(self._most)}")
@@ -128,8 +129,8 @@ class EpisodeWatchdog:
 
 def _not_ended(steps: int) -> str:
     return (
-        f"waiting for the end of an episode that has not ended after {steps:,} steps: set "
-        "env.max_episode_steps if the env does not end episodes itself"
+        f"still waiting for an episode that has not ended after {steps:,} steps. Set env.max_episode_steps "
+        "if the env does not end episodes itself"
     )
 
 

@@ -135,7 +135,7 @@ class HookInstances:
                 answer = getattr(made.hook, event)(*arguments)
             except (Exception, SystemExit) as error:
                 text = users_traceback(error)
-                raise TrainingFailed(f"hook {made.path} raised in {event} ({where()}):\n{text}") from error
+                raise TrainingFailed(f"hook {made.path} raised an exception in {event} ({where()}):\n{text}") from error
             if answer is None:
                 continue
             if problem := made.problem(answer):

@@ -195,7 +195,7 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
         rlrun.
         """
         if name in cls.refused:
-            return f"{load_internal(EXPLANATIONS['value'])(name)} cannot be set here: {cls.refused[name]}"
+            return f"cannot be set here, because {cls.refused[name]}"
         if name in cls.model_fields:
             return ""
         message: str = load_internal(EXPLANATIONS["counterpart"])(name, [cls.has_setting], cls.model_fields)
@@ -292,7 +292,7 @@ def fixed(reason: str, **values: Any) -> Callable[[type[Model]], type[Model]]:
     section, a mapping fixes only the keys that it names; `{}` or a config fixes the whole section.
 
     Args:
-        reason: Reason, as text that follows "cannot be set here: " in the message.
+        reason: Reason, as text that follows "cannot be set here, because " in the message.
         values: Fixed values by setting.
 
     Raises:

@@ -150,7 +150,7 @@ def load_object(path: str, what: str = "object") -> Any:
     module = path.partition(":")[0]
     if module.partition(".")[0] == "rlrun" and module not in PUBLIC:
         public = public_path(path)
-        where = f"write {public}" if public else f"use a name from {' and '.join(PUBLIC)}"
+        where = f"use {public}" if public else f"use a public name from {' or '.join(PUBLIC)}"
         raise UsageError(f"the {what} '{path}' is in a private module of rlrun: {where}")
     return load_internal(path, what)
 
@@ -303,7 +303,7 @@ def _import(module_name: str, what: str) -> types.ModuleType:
             raise UserCodeError(_import_failure(module_name, what, error)) from error
         near = did_you_mean(error.name.rpartition(".")[2], _sibling_modules(error.name))
         if not near and "." not in error.name:
-            near = f"; run rlrun in the folder of {error.name}.py, or put the spec file there"
+            near = f"; run rlrun in the folder that contains {error.name}.py, or move the spec file there"
         raise UsageError(
             f"the {what}'s module '{module_name}' cannot be imported: no module named '{error.name}'{near}"
         ) from None

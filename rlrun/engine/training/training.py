@@ -165,7 +165,7 @@ class Training:
             UsageError: The algorithm steps no env.
         """
         if clock_unit_of(self.description.algorithm) != "env_steps":
-            raise UsageError(f"{self.description.algorithm.name()} does not step an env: call step() for one iteration")
+            raise UsageError(f"{self.description.algorithm.name()} does not step an env; call step() for one iteration")
         counts, results = self.running.workers.counts, Results()
         while counts.env_steps < env_steps:
             results.append(self.step())

@@ -53,8 +53,8 @@ class Guard:
         if most.token is None:
             if not _is_local_request(headers):
                 return 403, (
-                    "without a token, this server answers only programs on its own machine and its own page: "
-                    "the headers `Host` and `Origin` must name this machine, as in http://127.0.0.1"
+                    "without a token, this server accepts requests only from its own machine: the headers `Host` "
+                    "and `Origin` must name it, as in http://127.0.0.1"
                 )
         elif scope["path"] not in self._open_paths and not hmac.compare_digest(
             headers.get(b"authorization", b""), self._expected
@@ -63,7 +63,7 @@ class Guard:
         if int(headers.get(b"content-length", 0)) > most.most_body_bytes:
             return 413, self._too_long
         if scope["path"] not in self._open_paths and not scope["state"][CONNECTION].admit():
-            return 503, f"all {most.most_connections:,} connections are in use: try again later"
+            return 503, f"no connection is free (limit: {most.most_connections:,}); try again later"
         return None
 
     @property

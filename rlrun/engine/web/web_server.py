@@ -172,7 +172,7 @@ def _tls(cert: str, key: str | None) -> ssl.SSLContext:
     try:
         context.load_cert_chain(cert, key)
     except (OSError, ssl.SSLError) as error:
-        raise UsageError(f"TLS with certificate {cert} and key {key}: {error}") from None
+        raise UsageError(f"cannot use TLS with certificate {cert} and key {key}: {error}") from None
     return context
 
 

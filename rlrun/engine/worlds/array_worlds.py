@@ -150,7 +150,10 @@ class ArrayVectorWorld:
     ) -> None:
         if sorted(policies) != sorted(world.groups) or len(set(policies.values())) < len(policies):
             groups = ", ".join(sorted(world.groups))
-            raise UsageError(f"env {world_id}: each group ({groups}) needs its own policy, not {dict(policies)}")
+            raise UsageError(
+                f"env {world_id}: each group of agents ({groups}) needs its own policy, but the mapping is "
+                f"{dict(policies)}"
+            )
         self.num_worlds = world.num_worlds
         self.possible_agents: Sequence[str] = [
             f"{name}_{agent}" for name, group in world.groups.items() for agent in range(group.num_agents)

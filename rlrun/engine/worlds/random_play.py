@@ -56,7 +56,9 @@ class ShownToPolicy:
         """
         if not self.lengths:
             return ""
-        told = f"{len(self.lengths)} of {min(self.lengths)} to {max(self.lengths)} steps"
+        shortest, longest = min(self.lengths), max(self.lengths)
+        steps = f"{shortest}" if shortest == longest else f"{shortest} to {longest}"
+        told = f"{len(self.lengths)} {'episode' if len(self.lengths) == 1 else 'episodes'} of {steps} steps"
         return f"{told}; {self.terminated} terminated, {self.truncated} truncated"
 
 

@@ -54,7 +54,7 @@ class TaskWorld(World):
 
     def _refuse_options(self) -> None:
         if self._episodes.config.reset_options:
-            raise UsageError("env.tasks: a world's reset takes no options; define tasks by kwargs")
+            raise UsageError("env.tasks: a world's reset() takes no options; define tasks with kwargs instead")
 
     @override
     def spaces(self, agent: str) -> Spaces:

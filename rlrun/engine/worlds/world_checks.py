@@ -86,7 +86,7 @@ def other_spaces(world_id: str, policy: str, agents: Mapping[str, Spaces]) -> En
     """Creates the error for agents that share a policy but have different spaces."""
     told = "; ".join(f"agent '{agent}' has {observation}, {action}" for agent, (observation, action) in agents.items())
     return EnvironmentUnusable(
-        f"env {world_id}: agents of one policy must have equal spaces, but those of policy {policy} differ: "
+        f"env {world_id}: agents of one policy must have equal spaces, but the agents of policy {policy} differ: "
         f"{told}. Map the agents to different policies, or unify their spaces with a wrapper"
     )
 

@@ -120,7 +120,7 @@ class AgentIndicator(WrappedWorld):
                 return Spaces(Box(low, high, dtype=space.dtype), action)
         raise EnvironmentUnusable(
             "AgentIndicator needs observations that are a Box with one axis or a Dict without the key "
-            f"{AGENT!r}; those of {agent} are {space}"
+            f"{AGENT!r}, but agent {agent} has {space}"
         )
 
 
@@ -267,7 +267,7 @@ class Team(WrappedWorld):
         if world.clock != "parallel":
             raise EnvironmentUnusable("Team needs a world in which all agents act simultaneously")
         if unknown := sorted(set(members) - set(world.possible_agents)):
-            raise EnvironmentUnusable(f"Team {name}: not among the world's possible agents: {', '.join(unknown)}")
+            raise EnvironmentUnusable(f"Team {name}: the world has no such agents: {', '.join(unknown)}")
         self.possible_agents = [*(agent for agent in world.possible_agents if agent not in members), name]
         spaces = [world.spaces(member) for member in members]
         self._spaces = Spaces(Tuple([own for own, _ in spaces]), Tuple([own for _, own in spaces]))
@@ -383,7 +383,7 @@ def _padded_action(actions: Sequence[Space[Any]]) -> Space[Any]:
     if all(isinstance(action, Discrete) and action.start == 0 for action in actions):
         return Discrete(max(int(action.n) for action in actions))
     raise EnvironmentUnusable(
-        "PadSpaces needs actions that are all Discrete starting at 0, or all Box; the world's agents have "
+        "PadSpaces needs action spaces that are all Discrete starting at 0, or all Box, but the agents have "
         f"{', '.join(dict.fromkeys(map(str, actions)))}"
     )
 
@@ -416,7 +416,7 @@ def _widest_action(spaces: Sequence[Space[Any]]) -> Box:
         low[_within(box)], high[_within(box)] = box.low, box.high
     if any((low[_within(box)] != box.low).any() or (high[_within(box)] != box.high).any() for box in boxes):
         raise EnvironmentUnusable(
-            "PadSpaces needs actions with the same bounds for all agents; the world's agents have "
+            "PadSpaces needs the same action bounds for all agents, but the agents have "
             f"{', '.join(dict.fromkeys(map(str, boxes)))}"
         )
     return Box(low, high, dtype=widest.dtype)

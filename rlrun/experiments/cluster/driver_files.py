@@ -115,7 +115,7 @@ class DriverFiles:
         with self._lock:
             if self._claims.get(trial, ("", None))[0] != claim:
                 raise TrainingFailed(
-                    f"{trial}: was restarted in another process; this process no longer writes its results"
+                    f"{trial} was restarted in another process, so this process no longer writes its results"
                 )
         for operation in operations:
             _carry_out(self._run / trial, operation)

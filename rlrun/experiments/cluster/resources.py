@@ -71,13 +71,29 @@ class TrialResources:
 
     @override
     def __str__(self) -> str:
-        needs = _amounts(self.total_cpus, self.total_gpus, with_gpus=self.total_gpus > 0)
-        parts = [f"{_number(self.cpus)} for the trial"]
+        return self.text(shares_trial_cpu=False)
+
+    def text(self, *, shares_trial_cpu: bool) -> str:
+        """Formats the requirements for messages: a total, and what it consists of.
+
+        Args:
+            shares_trial_cpu: Whether the trial's own process may share the CPUs of its workers and learners, see
+                `Capacity`; the total is then the larger of the two needs.
+        """
+        parts = []
         if self.num_learners:
             parts.append(f"{self.num_learners} x {_number(self.cpus_per_learner)} for learners")
         if self.num_workers:
             parts.append(f"{self.num_workers} x {_number(self.cpus_per_worker)} for workers")
-        return f"{needs} ({' + '.join(parts)})" if len(parts) > 1 else needs
+        cpus = self.total_cpus
+        if shares_trial_cpu and cpus - self.cpus >= self.cpus:
+            cpus -= self.cpus
+        elif shares_trial_cpu:
+            cpus, parts = self.cpus, []
+        elif parts:
+            parts.insert(0, f"{_number(self.cpus)} for the trial")
+        needs = _amounts(cpus, self.total_gpus, with_gpus=self.total_gpus > 0)
+        return f"{needs} ({' + '.join(parts)})" if parts else needs
 
 
 @dataclass(frozen=True)
@@ -177,8 +193,9 @@ def check_fits(trials: Iterable[TrialSpec], capacity: Capacity, after: str = "")
         return
     needs = TrialResources.of(unfit[0])
     others = f" (and {len(unfit) - 1} more)" if len(unfit) > 1 else ""
+    wanted = needs.text(shares_trial_cpu=capacity.shares_trial_cpu)
     has, advice = capacity.text(with_gpus=needs.total_gpus > 0), _advice(needs, capacity)
-    raise UsageError(f"trial {unfit[0].name}{others} needs {needs}, but {has}. {advice}.{after}")
+    raise UsageError(f"trial {unfit[0].name}{others} needs {wanted}, but {has}. {advice}.{after}")
 
 
 def machine_capacity(needs_gpus: bool) -> Capacity:
@@ -229,20 +246,21 @@ def container_quota(cpu_max: Path) -> float | None:
 
 def _advice(needs: TrialResources, capacity: Capacity) -> str:
     """Advice on the settings to lower, with feasible values, and on more nodes."""
-    setting = _setting_to_lower(needs, capacity)
-    if capacity.shares_trial_cpu:
-        return f"Lower {setting}"
-    return f"Add nodes, wait for them with --wait-for-nodes, or lower {setting}"
+    nodes = [] if capacity.shares_trial_cpu else ["add nodes", "wait for them with --wait-for-nodes"]
+    *first, last = [*nodes, *(f"lower {setting}" for setting in _settings_to_lower(needs, capacity))]
+    comma = "," if len(first) > 1 else ""
+    text = f"{', '.join(first)}{comma} or {last}" if first else last
+    return text[0].upper() + text[1:]
 
 
-def _setting_to_lower(needs: TrialResources, capacity: Capacity) -> str:
+def _settings_to_lower(needs: TrialResources, capacity: Capacity) -> list[str]:
     if needs.gpus > max(capacity.gpus, default=0) or needs.total_gpus > sum(capacity.gpus):
-        return "num_gpus"
+        return ["num_gpus"]
     room = capacity.room_for_workers(needs)
     if room >= 0:
-        return f"num_workers to {room:g}, or num_cpus_per_worker"
+        return [f"num_workers to {room:g}", "num_cpus_per_worker"]
     learners = capacity.room_for_learners(needs)
-    return "resources.cpus" if learners < 0 else f"num_learners to {learners}"
+    return ["resources.cpus" if learners < 0 else f"num_learners to {learners}"]
 
 
 def _bundle(cpus: float, gpus: float) -> dict[str, float]:

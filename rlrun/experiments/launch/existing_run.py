@@ -313,11 +313,11 @@ def found_event(existing: ExistingRun, part: LaunchedExperiment | None) -> RunFo
     run, trials = existing.directory, tuple(existing.directory.results())
     at = f"{'' if run.shard is None else f'shard {run.shard} of '}{shown_path(run.path)} "
     if existing.fetched:
-        aside = f"; its older directory is now {shown_path(existing.set_aside)}" if existing.set_aside else ""
+        aside = f"; the older directory was moved to {shown_path(existing.set_aside)}" if existing.set_aside else ""
         at += f"(fetched from {existing.fetched}{aside}) "
     failed = sum(trial.status == "ERROR" for trial in trials)
     if part is None:
-        left = f"; {failed} of {len(trials)} trials failed, which --retry-failed resumes" if failed else ""
+        left = f"; {failed} of {len(trials)} trials failed (pass --retry-failed to resume them)" if failed else ""
         text = f"{'has ended' if failed else 'is complete'} at {_progress(trials)}: nothing left to run{left}"
     elif existing.changes.longer:
         stop = ", ".join(f"{metric} {value:,g}" for metric, value in existing.changes.extension.items())

@@ -85,7 +85,7 @@ class LaunchedExperiment:
     def continuation(self) -> str:
         """Command that continues the experiment if it has not ended."""
         shard = self.directory.shard
-        return resume_command(self.directory.path) if shard is None else f"the same command (--shard {shard})"
+        return resume_command(self.directory.path) if shard is None else f"the same command with --shard {shard}"
 
     @property
     def uses_ray(self) -> bool:

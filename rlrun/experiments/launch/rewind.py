@@ -73,14 +73,19 @@ def _refuse_dependents(run: RunDirectory) -> None:
     spec = run.spec()[0]
     for key in ("scheduler", "searcher"):
         if spec.get(key):
-            raise UsageError(f"{run.path}: its {key} has used results that --from would undo{_instead()}")
+            raise UsageError(
+                f"{run.path}: cannot go back, because its {key} has used results that --from would undo{_instead()}"
+            )
     if spec.get("output"):
         raise UsageError(
-            f"{run.path}: the steps that --from would undo are in its data set {spec['output']}{_instead()}"
+            f"{run.path}: cannot go back, because its data set {spec['output']} contains steps that --from would undo"
+            f"{_instead()}"
         )
     for later in following(run):
         if any(later.record(name).from_checkpoint for name in later.table.trials):
-            raise UsageError(f"{run.path}: {later.path} has started from its final weights{_instead()}")
+            raise UsageError(
+                f"{run.path}: cannot go back, because {later.path} has started from its final weights{_instead()}"
+            )
 
 
 def _instead() -> str:

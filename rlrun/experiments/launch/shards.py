@@ -52,12 +52,12 @@ def _why_not_in_shards(experiment: Experiment) -> str:
         return "the searcher chooses each trial by the results of the others; leave out --shard"
     if experiment.begins is not None:
         return (
-            f"its trials continue those of {experiment.begins.after}, which other shards may train; leave out --shard"
+            f"its trials continue trials of {experiment.begins.after}, which other shards may train; leave out --shard"
         )
     if experiment.storage is not None:
-        return "only one process can keep the copy in its storage; leave out --shard or storage"
+        return "only one process can update the copy in its storage; leave out --shard or storage"
     if experiment.auto:
-        return f"each shard would measure {', '.join(experiment.auto)} itself; write numbers in place of auto"
+        return f"each shard would measure {', '.join(experiment.auto)} separately; replace auto with numbers"
     return ""
 
 
@@ -97,7 +97,8 @@ def shared_run(
                 write_labels(path, labels)
     if run.table.shards is None:
         raise UsageError(
-            f"{shown_path(path)} began without --shard: leave out --shard to continue it, or choose another --name"
+            f"{shown_path(path)} was started without --shard; leave out --shard to continue it, or choose another "
+            "--name"
         )
     if run.table.shards != shard.count:
         raise UsageError(
@@ -133,7 +134,10 @@ def launched_shard(
         part = remaining_part(run, "local", None, retry_failed=retry_failed, eager=False)
     has_begun = any(run.record(name).status != "PENDING" for name in run.trial_names)
     if not run.trial_names:
-        text = f"shard {run.shard} of {shown_path(run.path)} has no trials: the run has {len(run.table.trials)}"
+        text = (
+            f"shard {run.shard} of {shown_path(run.path)} has no trials, because the run has only "
+            f"{len(run.table.trials)}"
+        )
         watch(RunFound(experiment.name, run.path, text, (), is_over=True))
     elif has_begun:
         watch(found_event(ExistingRun(run, experiment, SpecChanges((), (), ())), part))

@@ -203,7 +203,7 @@ class ActiveRun:
         if not files.is_claimed():
             with self.stopping_when_full():
                 if record.status != "ERROR":
-                    ended_in = ending_in_words("the process ended", stepped_env(files.path), steps_envs=False)
+                    ended_in = ending_in_words("the trial's process died", stepped_env(files.path), steps_envs=False)
                     self.directory.mark(trial, "ERROR", "\n".join([str(error), *([ended_in] if ended_in else [])]))
                 files.write_record(replace(self.directory.record(trial), exit_code=exit_code_of(error)))
         self.tell(TrialEvent(trial, "ERROR", error=str(error)))

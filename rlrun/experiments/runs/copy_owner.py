@@ -258,7 +258,7 @@ class CopyOwner:
             now = self._newest()
             for name, data in now.items():
                 if seen.get(name) != data and not (record := _parsed(data)).is_gone:
-                    raise UsageError(f"the run in storage {self.uri} is already being run by {record}")
+                    raise UsageError(f"the run in storage {self.uri} is already running in {record}")
             seen = now
         return seen
 
@@ -270,8 +270,8 @@ class CopyOwner:
         """
         if (last := self._other(records)) is not None:
             raise UsageError(
-                f"{self._run}: is out of date: {last.host} has continued the run in its copy, {self.uri}, since "
-                f"{last.started}; move this directory away, and continue from the copy: rlrun resume "
+                f"{self._run} is out of date: {last.host} has been running its copy {self.uri} since "
+                f"{last.started}. Move this directory away, and continue from the copy: rlrun resume "
                 f"{shlex.quote(self.uri)}"
             )
 

@@ -52,7 +52,9 @@ class Labels:
         add, remove = tuple(add), tuple(remove)
         for tag in add:
             if not _TAG.fullmatch(tag):
-                raise UsageError(f"tag {tag!r:.80}: must be up to 40 letters, digits and characters of + = . : / @ _ -")
+                raise UsageError(
+                    f"tag {tag!r:.80}: must have at most 40 characters: letters, digits and + = . : / @ _ -"
+                )
         for tag in remove:
             if tag not in self.tags:
                 there = f"its tags: {', '.join(self.tags)}" if self.tags else "it has no tags"

@@ -202,7 +202,7 @@ class RunDirectory:
             table = _TABLE.validate_python(data)
         except (FileNotFoundError, NotADirectoryError):
             if next(path.glob(f"*/{TRIAL_FILE}"), None) is not None:
-                raise RunDamaged(f"{path}: has trials, but its {RUN_FILE} is missing") from None
+                raise RunDamaged(f"{path}: {RUN_FILE} is missing, although the directory contains trials") from None
             raise UsageError(f"{path}: not a run, because it has no {RUN_FILE}") from None
         except ValidationError as error:
             raise RunDamaged(f"{path / RUN_FILE}: cannot parse: {first_mistake(error)}") from error

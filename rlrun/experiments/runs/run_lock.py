@@ -64,10 +64,20 @@ class Driver:
 
 
 def drivers_in_words(drivers: Sequence[Driver]) -> str:
-    """Text that names the processes which execute a run, such as "process 12" or "process 12 (shard 0/4)"."""
+    """Text that names the processes which execute a run.
+
+    Examples:
+        >>> drivers_in_words([Driver(12)])
+        'process 12'
+        >>> drivers_in_words([Driver(12, shard=Shard(0, 4)), Driver(13, shard=Shard(1, 4))])
+        'processes 12 (shard 0/4) and 13 (shard 1/4)'
+    """
     named = [f"{one}{f' (shard {one.shard})' if one.shard is not None else ''}" for one in drivers]
-    more = len(named) - MOST_NAMED
-    return ", ".join(named[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    if len(named) == 1:
+        return named[0]
+    last = [f"{len(named) - MOST_NAMED} more"] if len(named) > MOST_NAMED else [named.pop()]
+    text = f"{', '.join(named[:MOST_NAMED])} and {last[0]}"
+    return f"processes {text.replace('process ', '')}" if all(one.pid for one in drivers) else text
 
 
 def who_runs(drivers: Sequence[Driver], what: str) -> str:
@@ -120,7 +130,7 @@ def _taken(run: Path, shard: Shard | None, locks: ExitStack) -> int:
                 others = [one for one in drivers_of(run) if shard is None or one.shard in (None, shard)]
                 if others or time.monotonic() >= deadline:
                     names = drivers_in_words(others or [Driver()])
-                    raise UsageError(f"{run} is already being run by {names}") from None
+                    raise UsageError(f"{run} is already running in {names}") from None
         time.sleep(0.01)
 
 

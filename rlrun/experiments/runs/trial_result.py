@@ -318,7 +318,7 @@ def _is_claimed(directory: TrialDirectory, record: TrialRecord) -> bool:
 
 def _ended_in(path: Path) -> str:
     """Message on the env and episode that a trial's process was stepping when it ended; "" if none is known."""
-    return ending_in_words("its process ended", stepped_env(path), steps_envs=False)
+    return ending_in_words("the trial's process died", stepped_env(path), steps_envs=False)
 
 
 def _best(path: Path, record: TrialRecord, row: Row, metric: str, recorded: float | None) -> float | None:

@@ -238,7 +238,7 @@ def _env_mistakes(entry: _ParsedEntry) -> list[Mistake]:
     env = entry.env.value
     if evaluation is None or evaluation.env is not None or env is None or env.id != WITHOUT_ENV:
         return entry.env.mistakes
-    message = "needs an env to evaluate in: add evaluation.env, or add env at the same level as config"
+    message = "needs an env to evaluate in: add evaluation.env, or add env next to `config`"
     return [*entry.env.mistakes, Mistake(("evaluation",), message)]
 
 
@@ -397,8 +397,8 @@ def _clients_evaluation_mistakes(env: Any) -> list[Mistake]:
     if not isinstance(env, Mapping) or "external" not in env:
         return []
     message = (
-        "is missing: the clients of env.external run only training episodes. Name an env such as "
-        "CartPole-v1, or a separate server for clients that evaluate, {external: {port: 9950, spaces: ...}}"
+        "is missing: the clients of env.external run only training episodes. Set it to an env such as "
+        "CartPole-v1, or to a second server for evaluation clients: {external: {port: 9950, spaces: ...}}"
     )
     return [Mistake(("evaluation", "env"), message)]
 

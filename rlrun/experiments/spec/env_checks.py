@@ -110,8 +110,8 @@ def action_mistakes(env: EnvConfig, learns: Policies) -> list[Mistake]:
         )
         whose = "" if learns.is_alone else f"policy {policy}: "
         message = (
-            f"{whose}{algorithm.name()} needs actions in {' or '.join(algorithm.acts_in)}, not in "
-            f"{spaces[policy].action}"
+            f"{whose}{algorithm.name()} needs a {' or '.join(algorithm.acts_in)} action space, but "
+            f"{'this env has' if learns.is_alone else 'its agents have'} {spaces[policy].action}"
         )
         mistakes.append(Mistake((env.named_by,), message + instead))
     return mistakes

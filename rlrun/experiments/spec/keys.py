@@ -30,7 +30,7 @@ POLICY_KEYS = tuple(PolicySpec.model_fields)
 MANY_OTHERS = 3
 """Maximum number of algorithms that an error message lists for a misplaced setting."""
 
-SHARED = "the policies of a world share envs and workers, so this setting belongs under the experiment's `config`"
+SHARED = "the policies of a world share envs and workers; set it under the experiment's `config`"
 """Reason, for messages, why sampling settings cannot be set for a single policy."""
 
 
@@ -70,7 +70,7 @@ def unknown_policy_keys(
         if key in POLICY_KEYS:
             continue
         if key in SAMPLING:
-            message = f"'{key}' belongs under the experiment's `config`: {SHARED.partition(',')[0]}"
+            message = f"'{key}' belongs under the experiment's `config`, because {SHARED.partition(';')[0]}"
         else:
             message = _place_of(key, models, f"{dotted(place)}.config") or unknown_key(key, POLICY_KEYS)
         mistakes.append(Mistake((*place, key), message, at_key=True))
@@ -90,7 +90,7 @@ def in_policies(mistake: Mistake, models: Mapping[str, type[AlgorithmConfig]]) -
         whose = " or ".join(place for place in places if place)
         return replace(mistake, message=f"'{key}' is a setting of a policy; it belongs under {whose}")
     if mistake.at_key and key in ENTRY_KEYS:
-        return replace(mistake, message=f"'{key}' belongs at the same level as config, not inside it")
+        return replace(mistake, message=f"'{key}' belongs next to `config`, not inside it")
     return mistake
 
 
@@ -112,7 +112,7 @@ def with_key_location(
     if (name or in_section) and not message.startswith("unknown key"):
         return replace(mistake, message=message.replace(" set here", f" set for {name}", 1) if name else message)
     if key in ENTRY_KEYS:
-        return replace(mistake, message=f"'{key}' belongs at the same level as config, not inside it")
+        return replace(mistake, message=f"'{key}' belongs next to `config`, not inside it")
     if answer := _foreign(key, models, path if in_section else ""):
         return replace(mistake, message=answer)
     if holder := _first_holder(key, models, path):

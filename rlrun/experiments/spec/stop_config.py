@@ -86,7 +86,7 @@ def with_run_length(config: Any, stop: Any, unit: str, where: Location = ("confi
         if len(value) == 2 and value[0] == END and not isinstance(value[1], str):
             if known:
                 return [length, value[1]]
-            message = f"'{END}' stands for the length of the run: set stop.{unit} to a number"
+            message = f"'{END}' means the length of the run, so stop.{unit} must be a number"
             mistakes.append(Mistake((*where, *location, 0), message))
             return [2**53, value[1]]  # after every other point, so that this is its only mistake
         return [resolved(item, (*location, index)) for index, item in enumerate(value)]

@@ -104,7 +104,7 @@ def read_document(path: Path) -> Document:
     except FileNotFoundError:
         raise  # the caller can suggest other names
     except IsADirectoryError:
-        raise SpecError([Problem("", "is a folder without .yaml files", file)]) from None
+        raise SpecError([Problem("", "this folder contains no .yaml files", file)]) from None
     except OSError as error:
         raise SpecError([Problem("", f"cannot read: {error.strerror}", file)]) from None
     if len(content) > MAX_BYTES:

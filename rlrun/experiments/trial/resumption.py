@@ -9,10 +9,10 @@ from rlrun.engine.checkpoint.store import SkippedCheckpoint
 from rlrun.engine.envs.step_marks import SteppedEnv
 
 _IN_TRAINING = (
-    "with `num_workers: 1`, an env that crashes (segmentation fault) ends only its worker, which is "
+    "If the env crashed (segmentation fault), set `num_workers: 1`: the env then runs in a worker process, which is "
     "restarted up to `max_worker_restarts` times"
 )
-_IN_EVALUATION = "evaluations run in the trial's own process, regardless of `num_workers`"
+_IN_EVALUATION = "Evaluations always run in the trial's own process, regardless of `num_workers`"
 
 
 def ending_in_words(who: str, stepped: SteppedEnv | None, *, steps_envs: bool) -> str:
@@ -27,8 +27,9 @@ def ending_in_words(who: str, stepped: SteppedEnv | None, *, steps_envs: bool) -
         The message, "" if no env can be the cause.
     """
     if stepped is not None:
-        return f"{who} in {stepped}; {_IN_TRAINING if stepped.in_training else _IN_EVALUATION}"
-    return f"{who}; {_IN_TRAINING}" if steps_envs else ""
+        when, advice = ("while stepping", _IN_TRAINING) if stepped.in_training else ("during", _IN_EVALUATION)
+        return f"{who} {when} {stepped}. {advice}"
+    return f"{who}. {_IN_TRAINING}" if steps_envs else ""
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,9 @@ class Resumption:
         if self.other_kernels:
             reasons.append("the update kernels, the processor or its BLAS have changed")
         reasons += self.unsaved
-        inexact = f"; not exactly, because {'; '.join(reasons)}" if reasons else ""
+        inexact = (
+            f". Results will differ from an uninterrupted run, because {', and '.join(reasons)}" if reasons else ""
+        )
         skipped = [f"skipped {checkpoint.reason}" for checkpoint in self.skipped]
         return "\n".join(
             [

@@ -78,8 +78,10 @@ class Plateau:
         self._waited += 1
         if self._waited >= config.patience:
             of = "evaluations" if self._evaluates else "results"
-            moved = "fallen" if self._falls else "grown"
-            self.reason = f"{PLATEAU}: {config.metric} was {self._best:g} and has not {moved} in {self._waited} {of}"
+            moved, bound = ("fallen below", -config.min_delta) if self._falls else ("risen above", config.min_delta)
+            self.reason = (
+                f"{PLATEAU}: {config.metric} has not {moved} {self._best + bound:g} in the last {self._waited} {of}"
+            )
 
     def _improvement(self, value: float, best: float) -> float:
         return best - value if self._falls else value - best

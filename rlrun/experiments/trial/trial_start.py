@@ -245,7 +245,7 @@ class StartingPoint:
         try:
             return _data_of(EvaluationConfig.parse(written) if written else None)
         except UsageError as error:
-            raise CheckpointError(f"{self.path}: its spec is not valid for a checkpoint: {error}") from error
+            raise CheckpointError(f"{self.path}: the checkpoint's spec is invalid: {error}") from error
 
     def _refuse_other_settings(self, before: Policies, now: Policies) -> None:
         """Raises an error if settings in a trial's spec.yaml differ from those in the checkpoint.

@@ -92,11 +92,11 @@ def has_diverged(trial: TrialResult) -> bool:
 def _failed(one: Evidence) -> Finding:
     reason = "training ended at this error; metrics from before it were not analyzed"
     if has_diverged(one.trial):
-        smaller = [Remedy(rate, "{} ten times smaller") for rate in ("lr", "critic_lr")]
+        smaller = [Remedy(rate, "{} divided by ten") for rate in ("lr", "critic_lr")]
         advice = advised(one.config, *smaller, CLIPPED_GRADIENTS, *SCALED_REWARDS, *SCALED_OBSERVATIONS)
     else:
         command = resume_command(one.trial.directory.parent, retry_failed=True)
-        advice = f"fixing the cause (`rlrun show` prints the whole error), then: {command}"
+        advice = f"fixing the cause (`rlrun show` prints the full error), then running: {command}"
     return Finding("failed", one.trial.short_error, reason, advice)
 
 

@@ -249,10 +249,11 @@ def _values_grow(one: Evidence) -> Finding | None:
             return None
         last = number_text(float(one.values(metric)[-1]))
         found = (
-            f"{name} rose in each of the last {GROWING} results, from {number_text(begin)} to {last} while returns fell"
+            f"{name} rose in each of the last {GROWING} results, from {number_text(begin)} to {last}, while returns "
+            "fell"
         )
     else:
-        found = f"{name} {number_text(end)}; the returns so far allow "
+        found = f"{name} is {number_text(end)}, but the returns so far allow "
         found += f"at most {number_text(high)}" if end > 0 else f"at least {number_text(low)}"
     reason = (
         "values bootstrap from overestimated values, so they diverge; if episodes are truncated, no reward "
@@ -260,12 +261,12 @@ def _values_grow(one: Evidence) -> Finding | None:
     )
     advice = advised(
         one.config,
-        Remedy("critic_lr" if "critic_lr" in one.config else "lr", "{} ten times smaller"),
+        Remedy("critic_lr" if "critic_lr" in one.config else "lr", "{} divided by ten"),
         Remedy("target_update_interval", "a larger {}"),
         Remedy("tau", "a smaller {}"),
         Remedy("double", "{}: true", True),
-        "terminating episodes at a time limit instead of truncating them, if observations or the world's state "
-        "show the time (else hiding the time)",
+        "terminating episodes at a time limit instead of truncating them (if observations or the world's state "
+        "include the time), or removing the time from observations",
     )
     return Finding("values grow", found, reason, advice)
 
@@ -274,7 +275,7 @@ def _errors_beyond_huber(one: Evidence) -> Finding | None:
     beyond = one.end(*ERRORS_BEYOND_HUBER)
     if one.is_healthy or not beyond > MOSTLY_BEYOND:
         return None
-    found = f"{beyond:.0%} of the TD errors exceed huber ({one.config.get('huber')})"
+    found = f"{beyond:.0%} of the TD errors exceed config.huber ({one.config.get('huber')})"
     reason = "if most errors are in its linear part, a Huber loss learns the median of the targets instead of the mean"
     bound = Remedy("huber", "{}: null (a squared error)")
     advice = advised(one.config, bound, Remedy("clip_rewards", "{}: 1", 1.0), "scaled rewards")

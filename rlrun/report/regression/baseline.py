@@ -174,7 +174,7 @@ def compare(verdicts: Sequence[Verdict], baseline: Baseline, *, holds_speed: boo
 def difference_of_machines(now: Machine, before: Machine) -> str:
     """Differences between two machines as text, "" if speeds on them are comparable."""
     fields = [name for name in Machine.model_fields if getattr(now, name) != getattr(before, name)]
-    return ", ".join(f"{name} {getattr(now, name)}, then {getattr(before, name)}" for name in fields)
+    return "; ".join(f"{name} was {getattr(before, name)}, now {getattr(now, name)}" for name in fields)
 
 
 def this_machine() -> Machine:
@@ -199,7 +199,7 @@ def _compare_areas(now: ExperimentRecord, before: ExperimentRecord | None) -> Ju
     if end <= begin:
         return JudgedValue("not judged", note="the curves have no steps in common")
     changed = [key for key in _COMPARED_KEYS if now.spec.get(key) != before.spec.get(key)]
-    note = f"{' and '.join(changed)} of the spec changed since then" if changed else ""
+    note = f"the spec's {' and '.join(changed)} changed after the baseline was recorded" if changed else ""
     return compare_differences(_areas(now, begin, end), _areas(before, begin, end), note=note)
 
 
@@ -211,7 +211,7 @@ def _compare_speeds(now: Baseline, before: Baseline, name: str) -> JudgedValue:
     if elsewhere:
         return JudgedValue("not judged", is_ratio=True, note=f"measured on another machine: {elsewhere}")
     if mine.executor != theirs.executor:
-        return JudgedValue("not judged", is_ratio=True, note=f"executor {mine.executor} now, {theirs.executor} then")
+        return JudgedValue("not judged", is_ratio=True, note=f"executor {theirs.executor} before, {mine.executor} now")
     return compare_ratios(_speeds(mine), _speeds(theirs), tolerance=SPEED_TOLERANCE)
 
 

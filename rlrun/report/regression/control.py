@@ -154,7 +154,9 @@ def _gate(experiment: Experiment, expect: ExpectConfig, seeds: int | None, *, co
         expect = expect.replace(seeds=seeds, passes=-(-expect.passes * seeds // own))
     needed = expect.required_passes(number)
     if needed > number:
-        raise UsageError(f"{experiment.name} runs {number} seeds but expects {needed} passes: add `seeds` to `expect`")
+        raise UsageError(
+            f"{experiment.name} has fewer seeds ({number}) than must pass ({needed}); add `seeds` to `expect`"
+        )
     stop = experiment.stop.bounds
     limits: dict[str, float | None] = {**expect.within_steps, "time_total_s": expect.within_seconds}
     for metric, limit in limits.items():

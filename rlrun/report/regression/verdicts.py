@@ -226,8 +226,8 @@ class Verdict:
         low = [mean for mean in means if mean is not None and mean < bound]
         if not low:
             return ""
-        room = f" by more than {ROOM:.0%} of its distance to {least:g}" if bound < self.floor else ""
-        return f"the seeds' interquartile mean is {min(low):g}, below the regression floor {self.floor:g}{room}"
+        room = f" (tolerance: {ROOM:.0%} of the distance to the target {least:g})" if bound < self.floor else ""
+        return f"the interquartile mean over seeds is {min(low):g}, below the regression floor of {self.floor:g}{room}"
 
     @property
     def reached(self) -> bool:
@@ -257,7 +257,7 @@ class Verdict:
         if self.is_too_weak:
             return f"the gate is too weak: policies that do not learn pass it ({self.summary})"
         if not self.control and not self.reached:
-            return f"below the target of the spec ({self.summary})"
+            return f"missed the target of the spec ({self.summary})"
         if self.area is not None and self.area.judgement == "worse":
             return f"learns worse than the baseline ({self.area})"
         if self.holds_speed and self.speed is not None and self.speed.judgement == "worse":
@@ -271,8 +271,8 @@ class Verdict:
         for cases in self._by_configuration():
             seeds = f"{len(cases)} {'frozen ' if self.control else ''}seed{'s' if len(cases) != 1 else ''}"
             of = f" with {cases[0].configuration}" if cases[0].configuration else ""
-            enough = f"{self.needed} {'would be enough' if self.control else 'must'}"
-            parts.append(f"{sum(case.reached for case in cases)} of {seeds}{of} reached it, {enough}")
+            reached = sum(case.reached for case in cases)
+            parts.append(f"{reached} of {seeds}{of} reached the target, {self.needed} needed")
         return "; ".join(parts)
 
     def _by_configuration(self) -> list[list[Case]]:

@@ -249,7 +249,7 @@ def test_a_constraint_of_a_column_that_the_env_does_not_name_is_refused(tmp_path
         "bounded: {algorithm: ppo, env: CartPole-v1, stop: {env_steps: 10}, "
         "config: {constraint: {column: cost, limit: 1}}}"
     )
-    with pytest.raises(SpecError, match=r"env\.columns.*must name 'cost'"):
+    with pytest.raises(SpecError, match=r"env\.columns.*must include 'cost'"):
         load_experiments([spec])
 
 

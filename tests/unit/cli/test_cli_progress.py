@@ -136,9 +136,9 @@ def test_settings_that_a_population_changes_are_the_ones_shown() -> None:
 def test_what_is_stopped_says_what_it_waits_for_and_how_long_that_took_before(wording) -> None:
     alone = trial_with({}, iteration=3, time_this_iter_s=27.3)
     waiting = TrialProgress("waits", {})
-    assert run_of(waiting).stopping_text() == "will stop"
+    assert run_of(waiting).stopping_text() == "the run will stop"
     alone.status = "RUNNING"
-    told = "will save and stop at the end of this iteration (the previous one took 27 s)"
+    told = "the trial will save and stop at the end of this iteration (the previous one took 27 s)"
     assert run_of(alone, waiting).stopping_text() == told
     first = TrialProgress("first", {}, status="RUNNING")
     assert run_of(first).stopping_text() == wording()

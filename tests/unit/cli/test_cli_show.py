@@ -71,7 +71,7 @@ def test_a_run_is_shown_with_its_seeds_taken_together(runs: Path, wording) -> No
     assert lines[0] == wording("CartPole-v1")
     assert "  stop        env_steps 200" in lines
     assert "    lr: 0.1, 0.2" in lines
-    table = lines[lines.index("episode_return_mean at the end, over seeds") :]
+    table = lines[lines.index("final episode_return_mean across seeds") :]
     assert table[2].split() == ["lr=0.2", "2", "terminated", "200", "7", "6", "to", "8", "7", "8"]
     assert [line.split()[0] for line in table[6:10]] == [
         "002-lr=0.2-seed=0", "003-lr=0.2-seed=1", "001-lr=0.1-seed=1", "000-lr=0.1-seed=0",
@@ -115,7 +115,7 @@ def test_what_failed_was_stopped_or_cannot_be_read_is_shown_and_damage_ends_with
 
 def test_a_long_list_is_cut_unless_all_is_asked_for(tmp_path: Path) -> None:
     make_run(tmp_path, "long", {n / 100: [[1.0 * n]] for n in range(23)})
-    assert "3 more: --all" in rlrun("show", "long", "--runs-dir", tmp_path).stdout
+    assert "3 more; list" in rlrun("show", "long", "--runs-dir", tmp_path).stdout
     assert "more: --all" not in rlrun("show", "long", "--all", "--runs-dir", tmp_path).stdout
 
 
@@ -159,8 +159,8 @@ def test_a_report_is_written_and_says_what_it_left_out(runs: Path, tmp_path: Pat
     done = rlrun("report", "sweep", "other", "-o", page, "--runs-dir", runs)
     assert done.exit_code == 0, done.output
     assert page.read_text().startswith("<!doctype html>")
-    assert done.stdout.startswith(f"Written: {page}")
-    assert "left out: " in done.stderr
+    assert done.stdout.startswith(f"Wrote {page}")
+    assert "ignored: " in done.stderr
     assert done.stderr == wording("trial.json")
 
 

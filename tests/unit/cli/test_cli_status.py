@@ -74,7 +74,7 @@ def test_a_run_that_is_over_has_nothing_to_go_on_with(run: RunDirectory) -> None
     for number in (1, 2):
         write(run, number, "TERMINATED")
     stdout = status(run).stdout
-    assert stdout.startswith("pole: over, last change ")
+    assert stdout.startswith("pole: ended, last change ")
     assert "000-seed=0: ValueError: too deep\n" in stdout
     assert "rlrun resume" not in stdout
 

@@ -32,7 +32,7 @@ def test_a_parsed_config_will_do_in_their_place() -> None:
     ("settings", "message"),
     [
         ({"lrr": 1e-3}, "config.lrr: unknown key 'lrr'; did you mean 'lr'?"),
-        ({"learning_rate": 1e-3}, "config.learning_rate: unknown setting 'learning_rate'; rlrun calls it 'lr'"),
+        ({"learning_rate": 1e-3}, "config.learning_rate: unknown setting 'learning_rate'; in rlrun this is 'lr'"),
         ({"gamma": 2}, "config.gamma: must be a number >= 0 and <= 1, not 2"),
         ({"config": {"lr": 1e-3}}, "config.config: unknown key 'config'"),
     ],

@@ -49,41 +49,41 @@ def test_a_spec_of_known_parts_asks_for_nothing() -> None:
 @pytest.mark.parametrize(
     ("part", "said"),
     [
-        ({"env": {"external": CLIENTS}}, "env.external opens port 9901 on 0.0.0.0"),
-        ({"evaluation": {"env": {"external": CLIENTS}}}, "evaluation.env.external opens port 9901"),
-        ({"algorithm": "my_lab.awr:AWR"}, "it runs the code of algorithm my_lab.awr:AWR"),
+        ({"env": {"external": CLIENTS}}, "`env.external` opens port 9901 on 0.0.0.0"),
+        ({"evaluation": {"env": {"external": CLIENTS}}}, "`evaluation.env.external` opens port 9901"),
+        ({"algorithm": "my_lab.awr:AWR"}, "`algorithm` runs custom code (my_lab.awr:AWR)"),
         (
             {"config": {"model": {"module": "rlrun.engine.nn.encoders:Encoder"}}},
-            "config.model.module is 'rlrun.engine.nn.encoders:",
+            "`config.model.module` is 'rlrun.engine.nn.encoders:",
         ),
         (
             {"config": {"model": {"encoders": {"front": "os:system"}}}},
-            "config.model.encoders.front is 'os:system', which",
+            "`config.model.encoders.front` is 'os:system', which",
         ),
         (
             {"config": {"replay": {"sampling": {"my_lab.emphasized:EmphasizedRecent": {}}}}},
-            "it runs the code of my_lab.emphasized:EmphasizedRecent, named by config.replay.sampling",
+            "`config.replay.sampling` runs custom code (my_lab.emphasized:EmphasizedRecent)",
         ),
         (
             {"config": {"exploration": "my_lab.ez_greedy:EZGreedy"}},
-            "config.exploration is 'my_lab.ez_greedy:EZGreedy', wh",
+            "`config.exploration` is 'my_lab.ez_greedy:EZGreedy', wh",
         ),
         (
             {"config": {"demonstrations": "/home/me/x.npz"}},
-            "config.demonstrations is '/home/me/x.npz', which may refer to",
+            "`config.demonstrations` is '/home/me/x.npz', which may refer to",
         ),
-        ({"config": {"expert": "expert"}}, "it reads from config.expert"),
-        ({"config": {"before_learning": [{"my_lab.hooks:Op": {}}]}}, "it runs the code of config.before_learning"),
+        ({"config": {"expert": "expert"}}, "`config.expert` reads files"),
+        ({"config": {"before_learning": [{"my_lab.hooks:Op": {}}]}}, "`config.before_learning` runs custom code"),
         (
             {"hooks": [{"my_lab.hooks:Plateau": {"patience": 3}}]},
-            "it runs the code of hooks [{'my_lab.hooks:Plateau': {'patience': 3}}]",
+            "`hooks` runs custom code ([{'my_lab.hooks:Plateau': {'patience': 3}}])",
         ),
-        ({"hooks": [{}]}, "it runs the code of hooks [{}]"),
-        ({"config": {"input": "expert"}}, "it reads from config.input"),
-        ({"evaluation": {"env": "my_lab.room:Room"}}, "evaluation.env my_lab.room:Room, which is not a known env"),
-        ({"storage": "/mnt/x"}, "it writes to storage /mnt/x"),
-        ({"output": "/mnt/x"}, "it writes to output /mnt/x"),
-        ({"loggers": {"mlflow": {}}}, "its loggers send results to services"),
+        ({"hooks": [{}]}, "`hooks` runs custom code ([{}])"),
+        ({"config": {"input": "expert"}}, "`config.input` reads files"),
+        ({"evaluation": {"env": "my_lab.room:Room"}}, "`evaluation.env` runs custom code (my_lab.room:Room)"),
+        ({"storage": "/mnt/x"}, "`storage` writes to /mnt/x"),
+        ({"output": "/mnt/x"}, "`output` writes to /mnt/x"),
+        ({"loggers": {"mlflow": {}}}, "`loggers` sends results to services"),
     ],
 )
 def test_what_a_spec_asks_for_is_named(part: dict[str, Any], said: str) -> None:
@@ -143,9 +143,9 @@ def test_what_policies_and_their_mapping_ask_for_is_named() -> None:
         "b": {"algorithm": "dqn", "config": {"model": {"module": "os:x"}}},
     }
     assert spec_risks({**WORLD, "policies": policies, "mapping": "my_lab.roles:of"}) == [
-        "it runs the code of algorithm my_lab.awr:AWR",
-        "policies.b.config.model.module is 'os:x', which may refer to a file or code",
-        "it runs the code of mapping my_lab.roles:of",
+        "`algorithm` runs custom code (my_lab.awr:AWR)",
+        "`policies.b.config.model.module` is 'os:x', which may refer to a file or code",
+        "`mapping` runs custom code (my_lab.roles:of)",
     ]
 
 
@@ -173,16 +173,16 @@ def test_known_envs_with_plain_arguments_ask_for_nothing(env: Any) -> None:
 @pytest.mark.parametrize(
     ("env", "said"),
     [
-        ("my_lab.room:Room", "it runs the code of env my_lab.room:Room, which is not a known env"),
-        ("my_lab:Room-v0", "it runs the code of env my_lab:Room-v0, which is not a known env"),
-        ("os:system", "env os:system, which is"),
-        ("gymnasium:make", "env gymnasium:make, which is"),
-        ("rlrun.plugin:make_env", "env rlrun.plugin:make_env, which is"),
-        ("rlrun.toys:Crashing", "env rlrun.toys:Crashing, which is"),
-        ("rlrun.toys.known_optimum:gymnasium.make", "which is not a known env"),
+        ("my_lab.room:Room", "`env` runs custom code (my_lab.room:Room)"),
+        ("my_lab:Room-v0", "`env` runs custom code (my_lab:Room-v0)"),
+        ("os:system", "`env` runs custom code (os:system)"),
+        ("gymnasium:make", "`env` runs custom code (gymnasium:make)"),
+        ("rlrun.plugin:make_env", "`env` runs custom code (rlrun.plugin:make_env)"),
+        ("rlrun.toys:Crashing", "`env` runs custom code (rlrun.toys:Crashing)"),
+        ("rlrun.toys.known_optimum:gymnasium.make", "`env` runs custom code"),
         (
             {"id": "CartPole-v1", "wrappers": [{"id": "RecordVideo", "kwargs": {"video_folder": "/tmp/x"}}]},
-            "env.wrappers contains RecordVideo, which may run code or write files",
+            "`env.wrappers` contains RecordVideo, which may run code or write files",
         ),
         (
             {"id": "CartPole-v1", "wrappers": ["gymnasium.wrappers:TimeLimit"]},
@@ -190,9 +190,9 @@ def test_known_envs_with_plain_arguments_ask_for_nothing(env: Any) -> None:
         ),
         (
             {"id": "Ant-v5", "kwargs": {"xml_file": "/etc/passwd"}},
-            "env.kwargs.xml_file is '/etc/passwd', which may refer to a file or code",
+            "`env.kwargs.xml_file` is '/etc/passwd', which may refer to a file or code",
         ),
-        ({"id": "CartPole-v1", "reset_options": {"maps": [1, "a.txt"]}}, "env.reset_options.maps[1] is 'a.txt'"),
+        ({"id": "CartPole-v1", "reset_options": {"maps": [1, "a.txt"]}}, "`env.reset_options.maps[1]` is 'a.txt'"),
     ],
 )
 def test_what_is_not_known_to_be_harmless_is_named_with_the_reason(env: Any, said: str) -> None:
@@ -249,34 +249,34 @@ def test_own_worlds_and_wrappers_and_those_of_pettingzoo_ask_for_nothing() -> No
 @pytest.mark.parametrize(
     ("world", "said"),
     [
-        ({"world": "my_lab.room:Room"}, "it runs the code of env my_lab.room:Room, which is not a known world"),
-        ({"world": "rlrun.toys.cartpoles:CartPole"}, "which is not a known world"),
-        ({"world": "rlrun.engine.worlds.make:load_object"}, "which is not a known world"),
-        ({"world": "rlrun.engine.worlds.make:importlib.import_module"}, "which is not a known world"),
+        ({"world": "my_lab.room:Room"}, "`env` runs custom code (my_lab.room:Room)"),
+        ({"world": "rlrun.toys.cartpoles:CartPole"}, "`env` runs custom code"),
+        ({"world": "rlrun.engine.worlds.make:load_object"}, "`env` runs custom code"),
+        ({"world": "rlrun.engine.worlds.make:importlib.import_module"}, "`env` runs custom code"),
         (
             {"world": "rlrun.plugin:SearchedEnv", "kwargs": {"env": "my_lab.room:Room"}},
-            "env.kwargs.env is 'my_lab.room:Room', which may refer to a file or code",
+            "`env.kwargs.env` is 'my_lab.room:Room', which may refer to a file or code",
         ),
-        ({"pettingzoo": "my_lab.room"}, "env my_lab.room, which is not a known world"),
+        ({"pettingzoo": "my_lab.room"}, "`env` runs custom code (my_lab.room)"),
         (
             {"pettingzoo": "mpe2.simple_spread_v3", "kwargs": {"f": "../x"}},
-            "env.kwargs.f is '../x', which may refer to",
+            "`env.kwargs.f` is '../x', which may refer to",
         ),
         (
             {"pettingzoo": "mpe2.simple_spread_v3", "wrappers": ["my_lab.room:Wrapper"]},
-            "env.wrappers contains my_lab.room:Wrapper, which may run code or write files",
+            "`env.wrappers` contains my_lab.room:Wrapper, which may run code or write files",
         ),
         (
             {"pettingzoo": "mpe2.simple_spread_v3", "tasks": "my_lab.room:task"},
-            "it runs the code of env.tasks my_lab.room:task",
+            "`env.tasks` runs custom code (my_lab.room:task)",
         ),
         (
             {"pettingzoo": "mpe2.simple_spread_v3", "tasks": [{"kwargs": {"map": "../x"}}]},
-            "env.tasks[0].kwargs.map is '../x', which may refer to",
+            "`env.tasks[0].kwargs.map` is '../x', which may refer to",
         ),
         (
             {"pettingzoo": "mpe2.simple_spread_v3", "curriculum": "my_lab.room:harder"},
-            "it runs the code of env.curriculum my_lab.room:harder",
+            "`env.curriculum` runs custom code (my_lab.room:harder)",
         ),
     ],
 )
@@ -331,9 +331,9 @@ def test_a_stranger_s_run_imports_nothing_before_it_is_refused(tmp_path: Path) -
     with pytest.raises(CheckpointRefused) as refused:
         rlrun.resume(run.path, trust=False)
     for said in (
-        "it runs the code of algorithm trap:PPO",
-        "it writes to its copy /mnt/copy",
-        "it reads the file from_checkpoint /home/me/x",
+        "`algorithm` runs custom code (trap:PPO)",
+        "`copy` writes to /mnt/copy",
+        "`from_checkpoint` reads files in /home/me/x",
         "out is a link to another location",
         "--trust",
     ):

@@ -82,7 +82,7 @@ def normalized_data(foreign: ForeignSettings, key: str, value: Any) -> Any:
         foreign.put("env.wrappers", [{"id": "RescaleAction", "kwargs": {"min_action": -1.0, "max_action": 1.0}}], key)
         foreign.tell(key, "a wrapper scales the env's actions to -1..1, as in the data")
     elif value:
-        foreign.tell(key, "continuous actions in the data are scaled to -1..1: wrap the env in RescaleAction")
+        foreign.tell(key, "continuous actions in the data are scaled to [-1, 1]; wrap the env in RescaleAction")
     return OMIT
 
 
@@ -129,7 +129,7 @@ def warm_start(foreign: ForeignSettings, key: str, value: Any) -> Any:
     elif value:
         foreign.tell(
             key,
-            f"rlrun's actor learns from the critics from the start; RLlib's first cloned the data for {value:,} "
+            f"rlrun's actor learns from the critics from the start; RLlib's actor first clones the data for {value:,} "
             "SGD steps",
         )
     return OMIT

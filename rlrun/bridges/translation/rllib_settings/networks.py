@@ -89,7 +89,7 @@ def networks(foreign: ForeignSettings, key: str, value: Any) -> Any:
             foreign.tell(key, "rlrun uses the policy's layers for the critics too")
         return OMIT
     if own.get("custom_model"):
-        foreign.tell(key, "name the custom network as model.module", Impact.LEARNING)
+        foreign.tell(key, "set model.module to the custom network", Impact.LEARNING)
     widths = own.get("hidden_layer_sizes", own["fcnet_hiddens"])
     foreign.put("config.model.hiddens", widths, key)
     foreign.put("config.model.activation", activation(foreign, key, own.get("fcnet_activation", "relu")), key)

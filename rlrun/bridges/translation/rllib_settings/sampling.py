@@ -42,7 +42,7 @@ def clipped_rewards(foreign: ForeignSettings, key: str, value: Any) -> Any:
     if value is None or (foreign.is_atari and value is True):
         return OMIT  # the preset of Atari clips
     if value is True:
-        foreign.tell(key, "rlrun clips rewards to -1..1; RLlib used their sign")
+        foreign.tell(key, "rlrun clips rewards to [-1, 1]; RLlib uses their sign")
         return 1.0
     return float(value) if value else None
 

@@ -59,7 +59,7 @@ def minibatches_of_games(foreign: ForeignSettings, key: str, value: Any) -> floa
 def network_of_games(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Converts AlphaZero's `DenseModel`, one linear map, to no hidden layers; adds a remark on other networks."""
     if str(value).rpartition(".")[2] != "DenseModel":
-        foreign.tell(key, "name the custom network as model.module", Impact.LEARNING)
+        foreign.tell(key, "set model.module to the custom network", Impact.LEARNING)
         return OMIT
     foreign.tell(
         key,

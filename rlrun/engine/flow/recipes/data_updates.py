@@ -103,8 +103,8 @@ def rows_of_data(config: MinibatchSettings) -> int:
     own = round(config.minibatch_size * total_share(tuple(config.input or ())))
     if not 0 < own < config.minibatch_size:
         raise UsageError(
-            f"config.input: its shares amount to {own} of the {config.minibatch_size} rows of a minibatch; change "
-            "the shares or minibatch_size"
+            f"config.input: the data sets' shares make up {own} of the {config.minibatch_size} rows of a minibatch, "
+            "but both data and replay need at least one row; change the shares or minibatch_size"
         )
     return own
 

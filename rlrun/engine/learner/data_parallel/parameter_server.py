@@ -179,7 +179,7 @@ class ParameterShard:
 
     def _wait_for(self, condition: Callable[[], bool]) -> None:
         if not self._changed.wait_for(condition, self._config.timeout_s):
-            raise PeerLost(f"a parameter server waited {self._config.timeout_s:g} s for a learner")
+            raise PeerLost(f"a parameter server timed out after waiting {self._config.timeout_s:g} s for a learner")
 
     def load_flat(self, flat: Floats) -> None:
         """Copies this server's slice from the flat vector of all parameters."""

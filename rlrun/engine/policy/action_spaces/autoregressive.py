@@ -47,8 +47,8 @@ def chain_parts(actions: AnyActions) -> tuple[Part, ...]:
         parts += _choices_of(part) if isinstance(part.actions, MultiDiscreteActions) else [part]
     if len(parts) < 2:
         raise UsageError(
-            "model.autoregressive needs MultiDiscrete, Tuple or Dict actions with several parts, but this "
-            "action has only one; leave it out"
+            "model.autoregressive needs MultiDiscrete, Tuple or Dict actions with several parts, but this env's "
+            "actions have only one; leave it out"
         )
     return tuple(parts)
 

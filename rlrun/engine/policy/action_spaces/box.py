@@ -67,13 +67,13 @@ def bounded_box(space: gymnasium.Space[Any], family: str) -> BoxScale:
         UsageError: If the space is not a Box of floats with finite bounds.
     """
     if not isinstance(space, gymnasium.spaces.Box) or not np.issubdtype(space.dtype, np.floating):
-        raise UsageError(f"{family} needs actions in a Box of floats, not in {space}")
+        raise UsageError(f"{family} needs a Box action space of floats, but this env has {space}")
     scale = BoxScale(space)
     if not scale.bounded.all():
         raise UsageError(
-            f"{family} needs finite bounds for every action, but {space} has none for "
-            f"{int((~scale.bounded).sum())} of {scale.size} numbers: declare bounds in the env, or use an "
-            "algorithm that supports unbounded actions, such as ppo"
+            f"{family} needs finite bounds for all actions, but {int((~scale.bounded).sum())} of {scale.size} entries "
+            f"of {space} are unbounded. Declare bounds in the env, or use an algorithm that supports unbounded "
+            "actions, such as ppo"
         )
     return scale
 

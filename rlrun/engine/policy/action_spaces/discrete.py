@@ -123,5 +123,5 @@ def discrete_actions(space: gymnasium.Space[Any]) -> DiscreteActions:
         UsageError: If the env's action space is not Discrete.
     """
     if not isinstance(space, gymnasium.spaces.Discrete):
-        raise UsageError(f"a Q policy needs a finite number of actions (Discrete), not {space}")
+        raise UsageError(f"a Q policy needs a Discrete action space, but this env has {space}")
     return DiscreteActions(space)

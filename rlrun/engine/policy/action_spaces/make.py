@@ -57,6 +57,6 @@ def _kind(space: gymnasium.Space[Any]) -> str:
         case gymnasium.spaces.Box() if np.issubdtype(space.dtype, np.floating):
             return "Box"
     raise UsageError(
-        f"no policy supports the action space {space}; supported are Discrete, MultiDiscrete, MultiBinary, "
+        f"no policy supports the action space {space}; supported: Discrete, MultiDiscrete, MultiBinary, "
         "float Box, and Tuple and Dict of these"
     )

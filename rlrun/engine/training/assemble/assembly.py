@@ -199,7 +199,7 @@ def _refuse_misfits(env: EnvConfig, policies: Policies, *, for_plan: bool) -> No
     """
     if not env.has_many_agents and (len(policies.acting) > 1 or policies.slots or policies.mapping):
         raise UsageError(
-            f"env {env.id} has a single agent, so it takes a single policy: for a multi-agent world, write "
+            f"env {env.id} has a single agent, so it needs exactly one policy; for a multi-agent world, write "
             "`env: {world: ...}` or `env: {pettingzoo: ...}`"
         )
     policies.check_input()

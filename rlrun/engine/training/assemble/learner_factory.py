@@ -52,7 +52,7 @@ COMPILED_ELSEWHERE = (
     "or minutes for recurrent networks)"
 )
 
-CONTINUE_PLAINLY = "or continue with uncompiled updates (--eager; results will differ in the last digits)"
+CONTINUE_PLAINLY = "or continue without compilation (--eager; results will differ in the last digits)"
 
 
 def silent(message: str) -> None:
@@ -211,12 +211,13 @@ def chosen_update_executor(
     if may_have_kernels(algorithm):
         why_not = load_internal(PARTS["kernels"])() if why_no_kernels is None else why_no_kernels
         if why_not and is_demanded:
-            raise CompilerMissing(f"config.compile is true, but {why_not}: fix this, or set it to auto")
+            raise CompilerMissing(f"config.compile is true, but {why_not}; fix this, or set config.compile: auto")
         return "numpy" if why_not else "c"
     compiler = load_internal(PARTS["compiler"])
     if is_demanded and compiler() is None:
         raise CompilerMissing(
-            "config.compile is true, but this machine has no C++ compiler: install g++ or clang++, or set it to auto"
+            "config.compile is true, but this machine has no C++ compiler: install g++ or clang++, or set "
+            "config.compile: auto"
         )
     sgd_steps = 0 if total_env_steps is None else total_env_steps * config.sgd_steps_per_env_step
     is_long = sgd_steps >= COMPILE_PAYS_FROM_SGD_STEPS and compiler() is not None

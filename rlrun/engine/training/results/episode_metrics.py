@@ -72,8 +72,8 @@ class EpisodeMetrics:
         if bad := [name for name in episode.info if not is_name(name)]:
             self._announce_once(
                 "name",
-                f"the info of an episode's last step contains a number named {bad[0][:40]!r}, which is left "
-                f"out of the results: metric names must be 1 to {MOST_NAME_CHARACTERS} printable characters "
+                f"the info of an episode's last step contains a number with the name {bad[0][:40]!r}, which is left "
+                f"out of the results; metric names must be 1 to {MOST_NAME_CHARACTERS} printable characters "
                 "on one line",
             )
             kept = {name: number for name, number in episode.info.items() if is_name(name)}

@@ -320,7 +320,7 @@ def saved_training(
         actions = action_kind_of(content.manifest)
     except (KeyError, TypeError, ValueError, AttributeError, UsageError) as error:
         missing = f"the key {error} is missing" if isinstance(error, KeyError) else str(error)
-        raise CheckpointError(f"{path}: its spec is not valid for a checkpoint: {missing}") from error
+        raise CheckpointError(f"{path}: the checkpoint's spec is invalid: {missing}") from error
     if not all(isinstance(algorithm, trained_by) for algorithm in policies.algorithms.values()):
         found = policies.title if len(policies.algorithms) > 1 else type(policies.first).__name__
         raise CheckpointError(f"{path}: is a checkpoint of {found}, not of {trained_by.__name__}")

@@ -113,7 +113,7 @@ class Asha:
         share = SHARES.get(self._reduction_factor, f"{100 / self._reduction_factor:.3g}%")
         return (
             f"asha: {measure.value(mine)} at {measure.moment(time)} is {measure.worse_than} "
-            f"{measure.value(needed)}, the cutoff of the best {share}"
+            f"{measure.value(needed)}, the cutoff for the best {share}"
         )
 
 

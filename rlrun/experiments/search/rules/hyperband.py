@@ -83,7 +83,7 @@ class HyperBand:
         if trial in self._bracket_of:
             return
         if len(self._bracket_of) == self._trials:
-            raise ValueError(f"{trial} exceeds the {self._trials} expected trials")
+            raise ValueError(f"trial {trial} exceeds the expected number of trials, {self._trials}")
         if not self._brackets or self._brackets[-1].is_full:
             plan = self.plans[len(self._brackets) % len(self.plans)]
             size = min(plan.places[0], self._trials - len(self._bracket_of))

@@ -120,10 +120,10 @@ class Measure:
 
         Examples:
             >>> Measure().value(12.375), Measure(mode="min").value(-1234.5), Measure().value(-math.inf)
-            ('12.38', '1,234', 'no episode_return_mean')
+            ('12.38', '1,234', 'a missing episode_return_mean')
         """
         if score == -math.inf:
-            return f"no {self.metric}"
+            return f"a missing {self.metric}"
         number = score if self.mode == "max" else -score
         return f"{number:,.0f}" if 1000 <= abs(number) < math.inf else f"{number:.4g}"
 
@@ -135,7 +135,8 @@ class Measure:
             ('10,000 env steps', '7.5 s')
         """
         number = f"{time:,.0f}" if time == round(time) or time >= 1000 else f"{time:.4g}"
-        return UNITS.get(self.time_attr, f"{self.time_attr} {{}}").format(number)
+        text = UNITS.get(self.time_attr, f"{self.time_attr} {{}}").format(number)
+        return text.removesuffix("s") if time == 1 and text.endswith("steps") else text
 
 
 def comparable(score: float | None) -> float:

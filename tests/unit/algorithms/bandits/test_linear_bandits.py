@@ -126,7 +126,7 @@ def test_regret_is_small_and_grows_slowly(name: str, bound: float) -> None:
 
 def test_what_are_no_arms_and_no_contexts_is_refused() -> None:
     for env, message in (
-        ("Pendulum-v1", r"finite number of arms \(Discrete actions\), not Box"),
+        ("Pendulum-v1", r"a Discrete action space \(one action per arm\), but this env has Box"),
         (
             "rlrun.toys:DictCartPole",
             r"features of each of its 2 arms \(a Box \[2, features\]\), not Dict",

@@ -97,15 +97,15 @@ def test_a_change_of_schedules_reaches_the_learner_beside_the_worker():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"asynchronous": True}, "'asynchronous' cannot be set here: its rollout workers learn in lockstep"),
-        ({"num_gpus": 1}, "'num_gpus' cannot be set here: its rollout workers do the learning themselves, on CPUs"),
+        ({"asynchronous": True}, "cannot be set here, because the rollout workers learn in lockstep"),
+        ({"num_gpus": 1}, "cannot be set here, because the rollout workers do the learning themselves, on CPUs"),
         (
             {"num_learners": 2},
-            "'num_learners' cannot be set here: its rollout workers do the learning themselves, on CPUs",
+            "cannot be set here, because the rollout workers do the learning themselves, on CPUs",
         ),
         (
             {"max_worker_restarts": 1},
-            ("'max_worker_restarts' cannot be set here: if a worker dies, the others cannot continue"),
+            ("cannot be set here, because the other workers cannot continue if one dies"),
         ),
         ({"num_workers": 70}, r"minibatch_size \(64\) must be at least num_workers"),
         ({"rollout_fragment_length": 10, "num_workers": 2}, "leave out rollout_fragment_length, or .* to 160"),

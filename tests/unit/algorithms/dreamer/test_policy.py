@@ -181,7 +181,7 @@ def test_imagination_begins_with_the_given_states_and_needs_no_gradient() -> Non
         (
             VECTOR,
             gymnasium.spaces.MultiDiscrete([2, 2]),
-            "dreamer needs actions in Discrete or a Box with finite bounds, not in",
+            "dreamer needs a Discrete or bounded Box action space, but this env has",
         ),
         (VECTOR, gymnasium.spaces.Box(-np.inf, np.inf, (1,)), "finite bounds"),
         (gymnasium.spaces.Box(0, 255, (84, 84, 3), np.uint8), CHOICES, "multiples of 16.*not 84x84"),

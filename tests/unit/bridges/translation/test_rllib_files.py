@@ -107,8 +107,8 @@ def test_a_wrong_value_is_told_at_its_place_in_the_file(wording) -> None:
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ("model: {custom_model: mine}", "name the custom network as model.module"),
-        ("callbacks: lab.Callbacks", "custom code is not translated"),
+        ("model: {custom_model: mine}", "set model.module to the custom network"),
+        ("callbacks: lab.Callbacks", "cannot be translated (custom code)"),
         ("input: /data/*.json", "rlrun's PPO learns in an env, not from recorded experience"),
         ("lamda: 0.9", "unknown; did you mean 'lambda'?"),
     ],

@@ -126,7 +126,7 @@ def test_recurrent_policies_have_sequences_that_divide_a_minibatch_and_envs_with
     [
         ("ppo", "CartPol-v1", "has no settings for 'CartPol-v1'; did you mean 'CartPole-v1'?"),
         ("ppo", "Acrobot-v1", "neither a literal nor dict(...)"),
-        ("ppo", "MountainCar-v0", "ppo.yml:14:33: MountainCar-v0.callback: affects learning"),
+        ("ppo", "MountainCar-v0", "ppo.yml:14:33: MountainCar-v0.callback: cannot be translated"),
         ("mystery", "Pendulum-v1", "settings of 'mystery' (the file's name) cannot be translated"),
     ],
 )

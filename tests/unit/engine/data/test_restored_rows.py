@@ -31,10 +31,10 @@ def test_rows_of_any_length_along_the_free_axis_are_taken() -> None:
 @pytest.mark.parametrize(
     ("held", "said"),
     [
-        (rows_of_zeros(5, width=4), r"obs/a is float32 \[1, 2, 4\] in the checkpoint and float32 \[1, 2, 3\]"),
-        (rows_of_zeros(5, slots=3), r"history is float32 \[4, 3\] in the checkpoint and float32 \[4, 2\]"),
+        (rows_of_zeros(5, width=4), r"obs/a is float32 \[1, 2, 4\] in the checkpoint, but float32 \[1, 2, 3\]"),
+        (rows_of_zeros(5, slots=3), r"history is float32 \[4, 3\] in the checkpoint, but float32 \[4, 2\]"),
         ({**rows_of_zeros(5), "more": np.zeros((5, 2))}, r"more is float64 \[0, 2\] in the"),
-        ({name: rows_of_zeros(5)[name] for name in ("valid", "history")}, "rows do not match"),
+        ({name: rows_of_zeros(5)[name] for name in ("valid", "history")}, "do not match the env"),
         ({**rows_of_zeros(5), "valid": np.ones((5, 2))}, r"valid is float64 \[0, 2\] in"),
         ({**rows_of_zeros(5), "obs": "text"}, "rows are invalid: .*'str' object"),
         ({}, "rows are invalid: .*'valid'"),

@@ -24,14 +24,14 @@ def test_wrappers_are_strings_or_mappings() -> None:
     ("data", "said"),
     [
         ({"id": "x", "max_episode_steps": 0}, "env.max_episode_steps: must be a whole number > 0 or null, not 0"),
-        ({"id": "x", "backend": "lop"}, "env.backend: must be 'auto' or 'vector' or 'loop' or 'envpool', not 'lop'"),
+        ({"id": "x", "backend": "lop"}, "env.backend: must be 'auto', 'vector', 'loop' or 'envpool', not 'lop'"),
         ({"id": "x", "kwarg": {}}, "env.kwarg: unknown key 'kwarg'; did you mean 'kwargs'?"),
         ({"kwargs": {}}, "env.id: is missing"),
-        ({"id": "x", "wrappers": ["a"], "backend": "envpool"}, "env: wrappers apply only to single environments"),
-        ({"id": "x", "reset_options": {"a": 1}, "backend": "vector"}, "env: reset_options apply only to"),
+        ({"id": "x", "wrappers": ["a"], "backend": "envpool"}, "env: wrappers are not supported with backend: envpool"),
+        ({"id": "x", "reset_options": {"a": 1}, "backend": "vector"}, "env: reset_options are not supported with"),
         (
             {"id": "x", "reset_options": {"a": 1}, "backend": "envpool"},
-            "env: reset_options apply only to",
+            "env: reset_options are not supported with",
         ),
         ({"id": "x", "wrappers": [3]}, "env.wrappers.0: must be a mapping"),
     ],

@@ -48,7 +48,7 @@ def test_the_best_return_within_the_time_limit_is_the_known_one(env: dict[str, A
 @pytest.mark.parametrize(
     ("env", "message"),
     [
-        ({"id": "CartPole-v1"}, "need Discrete observations and actions, not Box"),
+        ({"id": "CartPole-v1"}, "need Discrete observation and action spaces, but this env has Box"),
         (
             {"id": "rlrun.toys:BernoulliBandit"},
             "because the env does not define its model",

@@ -192,7 +192,7 @@ def test_an_env_that_exits_is_an_error_of_the_env(where: str, monkeypatch: pytes
         vector.reset()
         vector.step(np.array([0]))
 
-    with pytest.raises(EnvError, match=rf"raised in {where}\(\)") as raised:
+    with pytest.raises(EnvError, match=rf"exception in {where}\(\)") as raised:
         run()
     assert "SystemExit: 0" in str(raised.value)
     assert "raise SystemExit(0)" in str(raised.value)

@@ -317,7 +317,7 @@ def test_an_error_while_a_users_module_is_imported_is_the_users(lab: Any) -> Non
     said = refused("lab_broken:make", UserCodeError)
     assert "No module named 'a_module_of_the_users'" in said
     gymnasium.register("lab/Broken-v0", entry_point="lab_broken:World")
-    with pytest.raises(EnvError, match=r"env lab/Broken-v0 raised in the import of lab_broken:World"):
+    with pytest.raises(EnvError, match=r"env lab/Broken-v0 raised an exception in the import of lab_broken:World"):
         make_vector_env(EnvConfig(id="lab/Broken-v0"), 1, SEEDS)
     del gymnasium.registry["lab/Broken-v0"]
 

@@ -49,7 +49,7 @@ def test_the_numbers_of_each_step_are_kept_by_name() -> None:
 @pytest.mark.parametrize(
     ("second", "told"),
     [
-        ("nothing", "it is missing; the info has []"),
+        ("nothing", "it is missing (entries: [])"),
         (float("nan"), "nan"),
         ("much", "'much'"),
         (None, "None"),
@@ -66,7 +66,7 @@ def test_a_step_without_the_number_is_refused_with_env_key_and_step(second: Any,
     assert f"env {__name__}:Tells" in message
     assert "worker 2, env 0, episode 0" in message
     assert "step 2" in message
-    assert "env.columns names 'cost', which must be a finite number in every step's info" in message
+    assert "env.columns needs a finite number 'cost' in every step's info" in message
     assert message.endswith(told)
 
 

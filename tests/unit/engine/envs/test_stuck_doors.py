@@ -95,7 +95,7 @@ def test_training_evaluating_and_validating_end_well_and_the_error_is_shown(env:
     runs = ["--runs-dir", str(tmp_path / "runs")]
     commands = [["validate", "--env", str(file)], ["train", "-f", str(file), *runs], ["evaluate", "stuck", *runs]]
     for command in commands:
-        with pytest.warns(UserWarning, match=r"raised in close\(\) (.|\n)*the door is stuck"):
+        with pytest.warns(UserWarning, match=r"raised an exception in close\(\) (.|\n)*the door is stuck"):
             done = CliRunner().invoke(cli, command)
         assert done.exit_code == 0, done.output
 
@@ -103,7 +103,7 @@ def test_training_evaluating_and_validating_end_well_and_the_error_is_shown(env:
 @pytest.mark.usefixtures("vector_id")
 @pytest.mark.parametrize("env", [STUCK["single env"], STUCK["vector env"]])
 def test_a_check_of_the_env_ends_well(env: str) -> None:
-    with pytest.warns(UserWarning, match=r"raised in close\(\) (.|\n)*the door is stuck"):
+    with pytest.warns(UserWarning, match=r"raised an exception in close\(\) (.|\n)*the door is stuck"):
         done = CliRunner().invoke(cli, ["env", "check", env, "--steps", "200"])
     assert done.exit_code == 0, done.output
 

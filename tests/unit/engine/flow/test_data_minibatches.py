@@ -138,7 +138,7 @@ def test_a_resume_goes_on_within_the_window_of_a_remote_set_bit_for_bit(
         started.step()
         expected = started.running.trainee.learner.flat()
     assert len(list(tmp_path.glob("cache/datasets/*/*.arrow"))) <= 2
-    with pytest.raises(CheckpointRefused, match="it reads from config"):
+    with pytest.raises(CheckpointRefused, match=r"`config.input` reads files"):
         Training.restore(saved)
     monkeypatch.setenv("RLRUN_CACHE_GB", "1")  # the whole set would fit now
     with Training.restore(saved, trust=True) as resumed:

@@ -39,7 +39,7 @@ def test_a_name_that_means_nothing_is_refused(wording) -> None:
         ("minimax(3)", r"': write settings as in minimax\(depth=5\)"),
         ("minimax(depth=print)", r"': write settings as in minimax\(depth=5\)"),
         ("minimax(depth=3", r"'minimax\(depth=3'; must be one of: mcts, minimax.*; did you mean 'minimax'"),
-        ("minimax(depth=-1)", "depth must not be negative"),
+        ("minimax(depth=-1)", "depth must be at least 0"),
         ("mcts(simulations='many')", "not supported between"),
         ("random(seed=1)", "has no setting 'seed', and no settings at all"),
     ],

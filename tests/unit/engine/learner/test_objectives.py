@@ -351,17 +351,23 @@ MODEL, ACTOR = objectives()
     ("given", "said"),
     [
         ([MODEL, MODEL], "two objectives are named model"),
-        ([ACTOR, MODEL], "objective actor needs the results of model, but no earlier loss is named model"),
+        (
+            [ACTOR, MODEL],
+            "objective actor needs the results of objective model, but no objective with a loss has that name",
+        ),
         (
             [Objective("model", None, parameters="model"), ACTOR],
-            "objective actor needs the results of model, but no earlier loss is named model",
+            "objective actor needs the results of objective model, but no objective with a loss has that name",
         ),
         (
             [
                 Objective("model", model_loss, parameters="model", every=2, assigns=("running",)),
                 Objective("actor", actor_loss, parameters="actor", every=3, needs=("model",)),
             ],
-            ("objective actor needs the results of model, but runs when it does not (every 3 and every 2 minibatches)"),
+            (
+                "objective actor needs the results of objective model, but runs when it does not (every 3 and "
+                "every 2 minibatches)"
+            ),
         ),
         (
             [MODEL, Objective("all", model_loss, parameters="r")],

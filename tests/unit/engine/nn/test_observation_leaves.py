@@ -36,83 +36,87 @@ def both_sides(tree, observations):
         (
             Box(-1, 1, (4,)),
             None,
-            "vector of 4, unscaled",
+            "vector of 4 numbers, unscaled",
         ),
-        (Box(-1, 1, (4,)), {"bounds": [-2, 2]}, "vector of 4, -2 subtracted, scaled by 1/4"),
-        (Box(0, 10, (7, 7, 3), np.uint8), None, "7x7x3, one-hot of 11 values (0 to 10)"),
-        (Box(0, 15, (7,), np.int64), None, "7, one-hot of 16 values (0 to 15)"),
-        (Box(-1, 1, (3, 3), np.int8), None, "3x3, one-hot of 3 values (-1 to 1)"),
-        (Box(0, 16, (7,), np.int64), None, "vector of 7, scaled by 1/16"),
+        (Box(-1, 1, (4,)), {"bounds": [-2, 2]}, "vector of 4 numbers, -2 subtracted, scaled by 1/4"),
+        (Box(0, 10, (7, 7, 3), np.uint8), None, "7x7x3 values from 0 to 10, one-hot encoded"),
+        (Box(0, 15, (7,), np.int64), None, "7 values from 0 to 15, one-hot encoded"),
+        (Box(-1, 1, (3, 3), np.int8), None, "3x3 values from -1 to 1, one-hot encoded"),
+        (Box(0, 16, (7,), np.int64), None, "vector of 7 numbers, scaled by 1/16"),
         (
             Box(0, 1, (8, 8), np.int8),
             None,
-            ("vector of 8x8, unscaled"),
+            ("vector of 8x8 numbers, unscaled"),
         ),
-        (Box(0, 255, (7, 7, 3), np.uint8), None, "vector of 7x7x3, scaled by 1/255"),
-        (Box(0, 255, (7, 7, 3), np.uint8), {"bounds": [0, 10]}, "7x7x3, one-hot of 11 values (0 to 10)"),
-        (Box(0, 255, (7,), np.uint8), {"encode_as": "vector", "bounds": [0, 10]}, "vector of 7, scaled by 1/10"),
-        (Box(0, 24, (7,), np.uint8), {"encode_as": "one_hot"}, "7, one-hot of 25 values (0 to 24)"),
-        (Box(0, 10, (7,), np.uint8), {"encode_as": "vector"}, "vector of 7, scaled by 1/10"),
+        (Box(0, 255, (7, 7, 3), np.uint8), None, "vector of 7x7x3 numbers, scaled by 1/255"),
+        (Box(0, 255, (7, 7, 3), np.uint8), {"bounds": [0, 10]}, "7x7x3 values from 0 to 10, one-hot encoded"),
+        (
+            Box(0, 255, (7,), np.uint8),
+            {"encode_as": "vector", "bounds": [0, 10]},
+            "vector of 7 numbers, scaled by 1/10",
+        ),
+        (Box(0, 24, (7,), np.uint8), {"encode_as": "one_hot"}, "7 values from 0 to 24, one-hot encoded"),
+        (Box(0, 10, (7,), np.uint8), {"encode_as": "vector"}, "vector of 7 numbers, scaled by 1/10"),
         (
             Box(-(2**63), 2**63 - 1, (2,), np.int64),
             None,
-            "vector of 2, unscaled",
+            "vector of 2 numbers, unscaled",
         ),
-        (Box(0, 255, (84, 84, 4), np.uint8), None, "image 84x84x4 through nature, scaled by 1/255"),
+        (Box(0, 255, (84, 84, 4), np.uint8), None, "image 84x84x4, scaled by 1/255, encoded by nature"),
         (
             Box(0, 1, (36, 36, 3), np.uint8),
             None,
-            "image 36x36x3 through nature, unscaled",
+            "image 36x36x3, unscaled, encoded by nature",
         ),
-        (Box(0, 10, (36, 36, 3), np.uint8), None, "image 36x36x3 through nature, scaled by 1/10"),
-        (Box(0, 1, (36, 36, 3)), None, "image 36x36x3 through nature, unscaled"),
-        (Box(0, 255, (36, 36, 3)), None, "image 36x36x3 through nature, scaled by 1/255"),
+        (Box(0, 10, (36, 36, 3), np.uint8), None, "image 36x36x3, scaled by 1/10, encoded by nature"),
+        (Box(0, 1, (36, 36, 3)), None, "image 36x36x3, unscaled, encoded by nature"),
+        (Box(0, 255, (36, 36, 3)), None, "image 36x36x3, scaled by 1/255, encoded by nature"),
         (
             Box(-np.inf, np.inf, (36, 36, 3)),
             None,
-            "image 36x36x3 through nature, unscaled",
+            "image 36x36x3, unscaled, encoded by nature",
         ),
-        (Box(0, 255, (36, 36), np.uint8), None, "image 36x36 through nature, scaled by 1/255"),
+        (Box(0, 255, (36, 36), np.uint8), None, "image 36x36, scaled by 1/255, encoded by nature"),
         (
             Box(0, 1, (36, 36)),
             None,
-            ("vector of 36x36, unscaled"),
+            ("vector of 36x36 numbers, unscaled"),
         ),
         (
             Box(0, 1, (36, 36)),
             {"encode_as": "image"},
-            "image 36x36 through nature, unscaled",
+            "image 36x36, unscaled, encoded by nature",
         ),
-        (Box(0, 255, (4, 84, 84, 3), np.uint8), None, "image 4x84x84x3 through nature, scaled by 1/255"),
-        (Box(0, 255, (84, 84, 4), np.uint8), {"encode_as": "vector"}, "vector of 84x84x4, scaled by 1/255"),
-        (Box(0, 255, (24, 40, 3), np.uint8), None, "image 24x40x3 through small, scaled by 1/255"),
+        (Box(0, 255, (4, 84, 84, 3), np.uint8), None, "image 4x84x84x3, scaled by 1/255, encoded by nature"),
+        (Box(0, 255, (84, 84, 4), np.uint8), {"encode_as": "vector"}, "vector of 84x84x4 numbers, scaled by 1/255"),
+        (Box(0, 255, (24, 40, 3), np.uint8), None, "image 24x40x3, scaled by 1/255, encoded by small"),
         (
             Box(0, 24, (7,), np.uint8),
             {"encode_as": "embedding"},
-            "7, a learned vector of 8 features for each of 25 values (0 to 24)",
+            "7 values from 0 to 24, each embedded as 8 features",
         ),
         (
             Box(-1, 1, (5, 3)),
             {"encode_as": "entities"},
-            "entities 5x3, unscaled, attention over all of them, giving 64 features",
+            "entities 5x3, unscaled, pooled by attention over all entities into 64 features",
         ),
         (
             Box(0, 9, (5, 3), np.int8),
             {"encode_as": "entities", "pooling": "mean"},
-            "entities 5x3, scaled by 1/9, mean over all of them, giving 64 features",
+            "entities 5x3, scaled by 1/9, pooled by mean over all entities into 64 features",
         ),
-        (Discrete(5, start=2), None, "one-hot of 5 values"),
+        (Discrete(5, start=2), None, "one choice of 5 values, one-hot encoded"),
         (
             Discrete(5, start=2),
             {"encode_as": "embedding"},
-            "1, a learned vector of 8 features for each of 5 values (2 to 6)",
+            "1 value from 2 to 6, each embedded as 8 features",
         ),
-        (MultiDiscrete([[3, 4], [3, 4]]), None, "2x2, one-hot of 14 values in total"),
-        (MultiDiscrete([2, 3]), None, "one-hot of 2, 3 values"),
+        (MultiDiscrete([[3, 4], [3, 4]]), None, "2x2 choices, one-hot encoded (14 values in total)"),
+        (MultiDiscrete([2, 3]), None, "choices of 2, 3 values, one-hot encoded"),
         (
             MultiBinary(3),
             None,
-            "vector of 3, unscaled",
+            "vector of 3 numbers, unscaled",
         ),
     ],
 )
@@ -186,7 +190,7 @@ def test_nested_parts_are_set_by_their_paths(wording):
         (
             SET,
             {"others": {"encode_as": "entities", "mask": "maks"}},
-            "'maks'; available are 'mask'.*; did you mean 'mask'",
+            "'maks'; available: 'mask'.*; did you mean 'mask'",
         ),
         (SET, {"others": {"encode_as": "entities", "mask": "others"}}, "is not a sibling part: 'others'"),
         (SET, {"others": {"encode_as": "entities", "mask": "wide"}}, r"must be a Box or MultiBinary of shape \(4,\)"),
@@ -234,7 +238,7 @@ def test_integers_are_normalised_where_they_are_a_vector_and_no_bounds_are_set(w
     tree = observation_leaves(space, {"memory": ObservationConfig(bounds=(0, 255))}, normalize=True)
     assert dict(described_leaves(tree)) == {
         "counts": wording(),
-        "grid": wording("11", "10"),
+        "grid": wording("0", "10"),
         "memory": wording("255"),
         "speed": wording(),
     }
@@ -275,7 +279,7 @@ def test_an_image_s_bounds_are_its_own():
 
 
 def test_spaces_of_other_kinds_are_refused():
-    with pytest.raises(UsageError, match="networks do not support observations in"):
+    with pytest.raises(UsageError, match="networks do not support the observation space Text"):
         leaf_of(gymnasium.spaces.Text(3))
 
 

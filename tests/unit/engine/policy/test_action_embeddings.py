@@ -138,7 +138,7 @@ def test_a_list_needs_no_mask():
 @pytest.mark.parametrize(
     ("space", "actions", "reason"),
     [
-        (SEEN, MultiDiscrete([2, 3]), "needs Discrete actions, not MultiDiscrete"),
+        (SEEN, MultiDiscrete([2, 3]), "needs a Discrete action space, but this env has MultiDiscrete"),
         (SEEN, Discrete(6), r"part 'actions' is Box.* needs a Box of shape \(6, F\)"),
         (Dict({"state": Box(-1, 1, (4,))}), ACTIONS, "part 'actions' is missing"),
         (

@@ -108,7 +108,7 @@ def test_an_observation_of_an_evaluation_that_is_no_number_is_named_with_its_pla
 
 def test_a_world_that_exits_is_an_error_of_the_world() -> None:
     wrong = {"clock": "parallel", "wrong": "exit", "agent": "a_0", "step": 3, "seed": SEEDS.seed(1, 1)}
-    told = rf"raised in step\(\) \(worker 0, world 1, episode 1 with seed {wrong['seed']}, step 2\)"
+    told = rf"raised an exception in step\(\) \(worker 0, world 1, episode 1 with seed {wrong['seed']}, step 2\)"
     with pytest.raises(EnvError, match=told):
         train(wrong)
 

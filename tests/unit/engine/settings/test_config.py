@@ -25,7 +25,7 @@ class Net(ConfigModel):
     hiddens: tuple[PositiveInt, ...] = (64, 64)
     """Units of each hidden layer."""
     activation: Literal["relu", "tanh"] = "tanh"
-    """What stands between the layers."""
+    """Activation between the layers."""
 
 
 class Settings(ConfigModel):
@@ -96,8 +96,8 @@ MISTAKES = [
             "net, normalize, size, weights"
         ),
     ),
-    ({"lr": True}, "lr: must be a number >= 0 or a list of [a whole number >= 0, a number >= 0], not true"),
-    ({"lr": "3"}, "lr: must be a number >= 0 or a list of [a whole number >= 0, a number >= 0], not '3'"),
+    ({"lr": True}, "lr: must be a number >= 0 or a list of pairs [a whole number >= 0, a number >= 0], not true"),
+    ({"lr": "3"}, "lr: must be a number >= 0 or a list of pairs [a whole number >= 0, a number >= 0], not '3'"),
     ({"lr": -1}, "lr: must be a number >= 0, not -1"),
     ({"lr": math.nan}, "lr: must be a finite number >= 0, not nan"),
     ({"lr": math.inf}, "lr: must be a finite number >= 0, not inf"),
@@ -112,14 +112,14 @@ MISTAKES = [
     ({"env_steps": 0}, "env_steps: must be a whole number > 0, not 0"),
     ({"env_steps": None}, "env_steps: must be a whole number > 0, not null"),
     ({"gamma": 1.01}, "gamma: must be a number >= 0 and <= 1, not 1.01"),
-    ({"compile": "aut"}, "compile: must be 'auto' or true or false, not 'aut'; did you mean 'auto'?"),
-    ({"compile": 1}, "compile: must be 'auto' or true or false, not 1"),
+    ({"compile": "aut"}, "compile: must be 'auto', true or false, not 'aut'; did you mean 'auto'?"),
+    ({"compile": 1}, "compile: must be 'auto', true or false, not 1"),
     ({"clip": 0}, "clip: must be a number > 0 or null, not 0"),
     ({"normalize": "yes"}, "normalize: must be true or false, not 'yes'; did you mean true?"),
     ({"normalize": "Off"}, "normalize: must be true or false, not 'Off'; did you mean false?"),
     ({"size": [84]}, "size: must be [a whole number, a whole number], not [84]"),
     ({"size": 84}, "size: must be [a whole number, a whole number], not 84"),
-    ({"label": ""}, "label: must be text that is not empty, not ''"),
+    ({"label": ""}, "label: must be non-empty text, not ''"),
     ({"net": 3}, "net: must be a mapping (key: value), not 3"),
     ({"net": {"hiddens": 64}}, "net.hiddens: must be a list of whole numbers > 0, not 64"),
     ({"net": {"hiddens": [64, -1]}}, "net.hiddens.1: must be a whole number > 0, not -1"),
@@ -313,7 +313,7 @@ def test_sections_in_sections_say_what_differs_as_well() -> None:
     assert Deep.parse({"inner": {"hiddens": [5]}}).inner == Net(hiddens=(5,), activation="relu")
 
 
-@fixed("it runs as long as it runs", env_steps=7, normalize=True)
+@fixed("its length is fixed", env_steps=7, normalize=True)
 class Endless(Settings):
     pass
 
@@ -374,7 +374,7 @@ class ShallowToo(Shallow):
     """One more."""
 
 
-@fixed("nothing else was tried", net={"activation": "relu"})
+@fixed("only relu has been tested", net={"activation": "relu"})
 class Bounded(Shallow):
     pass
 
@@ -413,7 +413,7 @@ outer:
     # Units of each hidden layer.
     # (a list of whole numbers > 0)
     hiddens: [3]
-    # What stands between the layers.
+    # Activation between the layers.
     # ('relu' or 'tanh')
     activation: tanh
   # How wide.

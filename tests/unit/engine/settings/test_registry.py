@@ -199,10 +199,10 @@ def test_installed_algorithms_are_told_from_code_that_only_a_file_names() -> Non
 @pytest.mark.parametrize(
     ("path", "advice"),
     [
-        ("rlrun.engine.envs.partial_view:PartialView", "write rlrun.plugin:PartialView"),
-        ("rlrun.toys.tabular_mdps:DeepSea", "write rlrun.toys:DeepSea"),
-        ("rlrun.envs.deep_sea:DeepSea", "write rlrun.toys:DeepSea"),
-        ("rlrun.engine.learner.learner:Learner", "use a name from rlrun.plugin and rlrun.toys"),
+        ("rlrun.engine.envs.partial_view:PartialView", "use rlrun.plugin:PartialView"),
+        ("rlrun.toys.tabular_mdps:DeepSea", "use rlrun.toys:DeepSea"),
+        ("rlrun.envs.deep_sea:DeepSea", "use rlrun.toys:DeepSea"),
+        ("rlrun.engine.learner.learner:Learner", "use a public name from rlrun.plugin or rlrun.toys"),
     ],
 )
 def test_a_private_path_is_refused_with_its_public_name(path: str, advice: str, wording) -> None:

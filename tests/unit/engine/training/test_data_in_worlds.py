@@ -147,7 +147,7 @@ def test_the_end_of_a_policys_schedule_is_its_part_of_the_runs_sgd_steps(sets: t
         ({"output": "new"}, "output: bc does not collect env steps"),
         ({"env": None}, "env"),
         ({"policies": "other"}, "policies: policy left learns only from data, but policy right does not"),
-        ({"policies": "missing"}, r"poles\.policies\.right\.config\.input: no data set at nowhere"),
+        ({"policies": "missing"}, r"poles\.policies\.right\.config\.input: there is no data set nowhere"),
     ],
 )
 def test_specs_name_what_is_wrong_with_data_in_worlds(

@@ -232,7 +232,7 @@ def _fails() -> Any:
     [
         (3, SpecError, "^env: must be an env id, a mapping, or an env class, instance or function, not an object"),
         (dict, SpecError, r"^env: the class dict is not an env: derive it from gymnasium\.Env"),
-        (_fails, EnvError, r"raised in its factory \(to inspect its env\):"),
+        (_fails, EnvError, r"raised an exception in its factory \(to inspect its env\):"),
         ({"id": Walk, "kwargs": {"size": object()}}, SpecError, "^env: must be plain data that checkpoints can store"),
     ],
 )

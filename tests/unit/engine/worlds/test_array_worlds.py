@@ -205,7 +205,8 @@ def test_an_error_in_a_world_names_the_episodes_it_may_be_about() -> None:
     vector = make()
     vector.reset()
     with pytest.raises(
-        EnvError, match=r"env poles raised in step\(\) \(worker 1, world 0, episode 0 with seed \d+, step 0; "
+        EnvError,
+        match=r"env poles raised an exception in step\(\) \(worker 1, world 0, episode 0 with seed \d+, step 0; ",
     ):
         vector.step({"balancer": np.array(["left"] * W * K)})
 

@@ -154,7 +154,7 @@ def test_an_observation_that_cannot_be_learned_from_is_wrong(monkeypatch: pytest
 
 
 def test_an_env_that_hangs_is_given_up_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = r"raised in step\(\) \(worker 0, env 0, episode 0 .*, step 4\):\n(.|\n)*check: took no step within 0.5 s"
+    told = r"exception in step\(\) \(worker 0, env 0, .*, step 4\):\n(.|\n)*check: no step finished within 0.5 s"
     with hangs_fail_after(0.5), pytest.raises(EnvError, match=told):
         findings(monkeypatch, "hangs")
 

@@ -110,8 +110,8 @@ def test_possible_agents_act_in_slots_of_their_own_of_their_own_world() -> None:
 @pytest.mark.parametrize(
     ("info", "found"),
     [
-        ({}, r"it is missing; the info has \[\]"),
-        ({"cots": 1.0}, r"it is missing; the info has \['cots'\]"),
+        ({}, r"it is missing \(entries: \[\]\)"),
+        ({"cots": 1.0}, r"it is missing \(entries: \['cots'\]\)"),
         ({"cost": np.nan}, "nan"),
         ({"cost": "dear"}, "'dear'"),
     ],
@@ -364,7 +364,7 @@ def test_what_a_world_raises_is_told_with_its_own_traceback() -> None:
     worlds = looped(Scripted(seen(a=1)))
     worlds.reset()
     with pytest.raises(
-        EnvError, match=r"(?s)env my_lab:make raised in step\(\) \(worker 4, world 0.*IndexError"
+        EnvError, match=r"(?s)env my_lab:make raised an exception in step\(\) \(worker 4, world 0.*IndexError"
     ) as raised:
         acted(worlds, 0, 0)
     assert "running_world" not in str(raised.value)

@@ -164,7 +164,9 @@ def test_a_factory_must_return_a_world(world: str, said: str) -> None:
 
 
 def test_a_factory_that_raises_is_told_with_its_traceback() -> None:
-    with pytest.raises(EnvError, match=r"(?s)env meadows:broken raised in its factory.*RuntimeError: no grass"):
+    with pytest.raises(
+        EnvError, match=r"(?s)env meadows:broken raised an exception in its factory.*RuntimeError: no grass"
+    ):
         make_world(EnvConfig(world="meadows:broken"))
 
 

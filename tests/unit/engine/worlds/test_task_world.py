@@ -220,7 +220,7 @@ def test_a_task_may_change_which_agents_there_are() -> None:
     [
         ({"tasks": []}, "name at least one"),
         ({"tasks": [{"kwarg": {}}]}, "did you mean 'kwargs'"),
-        ({"tasks": [{"reset_options": {"a": 1}}]}, "a world's reset takes no options"),
+        ({"tasks": [{"reset_options": {"a": 1}}]}, "takes no options"),
         ({"task_in_observation": True}, "there are no tasks to show"),
     ],
 )

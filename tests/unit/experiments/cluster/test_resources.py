@@ -1,5 +1,6 @@
 """What a trial needs, whether it fits, and what the refusal says."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,35 @@ def test_the_refusal_has_the_numbers_and_the_way_out(
     with wording.raised(UsageError, "000-seed=0", setting, capacity.place) as refused:
         check_fits([trial(), spec], capacity)
     assert refused.value.exit_code == 2
+
+
+def stated_cpus(spec: TrialSpec, capacity: Capacity) -> float:
+    """The CPUs that a refusal says a trial needs."""
+    return float(TrialResources.of(spec).text(shares_trial_cpu=capacity.shares_trial_cpu).split()[0])
+
+
+@pytest.mark.parametrize(
+    ("settings", "capacity"),
+    [
+        ({"num_workers": 8}, machine(2)),
+        ({"num_learners": 1, "num_workers": 2}, machine(2)),
+        ({"num_workers": 5, "num_cpus_per_worker": 0.5}, machine(2)),
+        ({"num_workers": 4}, cluster(4)),
+        ({"num_workers": 9, "num_learners": 1}, cluster(4)),
+    ],
+)
+def test_the_stated_numbers_agree_with_the_advised_number_of_workers(
+    settings: dict[str, float], capacity: Capacity
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        check_fits([trial(**settings)], capacity)
+    (advised,) = map(int, re.findall(r"ower num_workers to (\d+)", str(refused.value)))
+    followed, one_more = (trial(**{**settings, "num_workers": advised + more}) for more in (0, 1))
+    check_fits([followed], capacity)
+    with pytest.raises(UsageError):
+        check_fits([one_more], capacity)
+    assert stated_cpus(followed, capacity) <= capacity.cpus[0] < stated_cpus(one_more, capacity)
+    assert f"needs {stated_cpus(trial(**settings), capacity):g} CPUs" in str(refused.value)
 
 
 def test_what_fits_is_not_refused() -> None:

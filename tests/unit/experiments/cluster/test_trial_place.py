@@ -337,7 +337,7 @@ def test_the_run_hears_of_its_own_paths_only(tmp_path: Path, run: Path, disk: Dr
     place.push()
     assert (run / TRIAL / "error.txt").read_text() == f"{ELSEWHERE}/{TRIAL}/failed"
     assert (run / TRIAL / "trial.json").read_text() == f'{{"error": "see {ELSEWHERE}/{TRIAL}/failed"}}'
-    assert place.with_driver_paths(f"goes on from {place.directory}") == wording(ELSEWHERE, TRIAL)
+    assert place.with_driver_paths(f"continuing from {place.directory}") == wording(ELSEWHERE, TRIAL)
     place.close()
 
 

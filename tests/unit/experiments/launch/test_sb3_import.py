@@ -306,7 +306,10 @@ BAD: dict[str, tuple[Callable[[Path], Any], str]] = {
     "no dict": (lambda path: zipped(path, torch.zeros(2)), "contains objects other than tensors"),
     "spread": (changed(action_net__weight=torch.zeros(1).expand(2, 10**9)), "larger than the file"),
     "large": (lambda path: zipped(path, {}, " " * 2_000_000), "bytes unpacked"),
-    "wide": (changed(mlp_extractor__policy_net__2__weight=torch.zeros(900, 3)), "which is not that of a dense layer"),
+    "wide": (
+        changed(mlp_extractor__policy_net__2__weight=torch.zeros(900, 3)),
+        "which is not the shape of a dense layer",
+    ),
     "NaN": (changed(action_net__bias=torch.full((2,), np.nan)), "contains NaN or infinite numbers"),
     "missing": (changed(value_net__weight=None), "policy.pth lacks value_net.weight"),
     "nothing": (lambda path: zipped(path, {}), "so this is not a policy of PPO, A2C, DQN, SAC or TD3"),

@@ -81,7 +81,7 @@ def test_a_copy_whose_owner_renews_its_record_is_refused(
         with wording.raised(UsageError, *names.values(), uri=path, **names), CopyOwner(path, run):
             pass
         RunUpload(run, path).synchronize()
-        with pytest.raises(UsageError, match="already being run"):
+        with pytest.raises(UsageError, match="already running in"):
             fetch_run(path, tmp_path / "elsewhere")
     assert owner_of(path) is None
     assert not (run / copy_owner.SEEN_FILE).exists()

@@ -83,7 +83,7 @@ EXTERNAL = {"external": {"port": 9900, "spaces": SPACES}}
         ({"algorithm": "impala"}, "what impala learns depends on the number of workers, because they do not wait"),
         ({"algorithm": "a3c"}, "what a3c learns depends on the number of workers"),
         ({"config": {**BOTH, "asynchronous": True}}, "what ppo learns depends on the number of workers"),
-        ({"algorithm": "bc"}, r"a\.config\.num_workers: 'num_workers' cannot be set for bc: the"),
+        ({"algorithm": "bc"}, r"a\.config\.num_workers: cannot be set for bc, because the"),
         ({"config": {"num_workers": {"grid_search": ["auto", 2]}}}, "auto cannot be in a search space"),
         ({"config": {**BOTH, "train_batch_size": {"grid_search": [512, 1024]}}}, "train_batch_size varies"),
         ({"algorithm": "a2c"}, r"train_batch_size \(40\) into whole fragments of at least 32 steps"),

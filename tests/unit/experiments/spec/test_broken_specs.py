@@ -320,8 +320,8 @@ ENTRIES = [
         [
             (
                 "spec.yaml:2:14: try.algorithm: the algorithm's module 'no_such_lab' cannot be imported: "
-                "no module named 'no_such_lab'; run rlrun in the folder of no_such_lab.py, or put the "
-                "spec file there"
+                "no module named 'no_such_lab'; run rlrun in the folder that contains no_such_lab.py, or "
+                "move the spec file there"
             )
         ],
     ),
@@ -386,7 +386,7 @@ ENTRIES = [
         env("{id: CartPole-v1, backend: vectr}"),
         [
             (
-                "spec.yaml:3:35: try.env.backend: must be 'auto' or 'vector' or 'loop' or 'envpool', not "
+                "spec.yaml:3:35: try.env.backend: must be 'auto', 'vector', 'loop' or 'envpool', not "
                 "'vectr'; did you mean 'vector'?"
             )
         ],
@@ -394,12 +394,7 @@ ENTRIES = [
     Case(
         "env rule",
         env("{id: CartPole-v1, backend: vector, wrappers: [NormalizeReward]}"),
-        [
-            (
-                "spec.yaml:3:8: try.env: wrappers apply only to single environments, not with backend: "
-                "vector; use backend: loop or auto"
-            )
-        ],
+        [("spec.yaml:3:8: try.env: wrappers are not supported with backend: vector; use backend: loop or auto")],
     ),
     Case(
         "env factory missing",
@@ -504,8 +499,8 @@ ENTRIES = [
         algorithm("r2d3"),
         [
             (
-                "spec.yaml:1:1: try.config.demonstrations: must name demonstrations written by `rlrun "
-                "demonstrate`; r2d3 learns from them"
+                "spec.yaml:1:1: try.config.demonstrations: must name demonstrations to learn from; "
+                "record them with `rlrun demonstrate`"
             )
         ],
     ),
@@ -519,7 +514,7 @@ ENTRIES = [
         "try: {algorithm: bc, config: {input: nowhere, num_workers: 1}, stop: {sgd_steps: 10}}",
         [
             (
-                "spec.yaml:1:47: try.config.num_workers: 'num_workers' cannot be set for bc: the algorithm "
+                "spec.yaml:1:47: try.config.num_workers: cannot be set for bc, because the algorithm "
                 "does not step an env"
             ),
         ],
@@ -642,7 +637,7 @@ CONFIGS = [
     Case(
         "entry key in config",
         config("seeds: 3"),
-        ["spec.yaml:6:5: try.config.seeds: 'seeds' belongs at the same level as config, not inside it"],
+        ["spec.yaml:6:5: try.config.seeds: 'seeds' belongs next to `config`, not inside it"],
     ),
     Case(
         "model key in config",
@@ -654,7 +649,7 @@ CONFIGS = [
         config("lr: true"),
         [
             (
-                "spec.yaml:6:9: try.config.lr: must be a number >= 0 or a list of [a whole number >= 0, "
+                "spec.yaml:6:9: try.config.lr: must be a number >= 0 or a list of pairs [a whole number >= 0, "
                 "a number >= 0], not true"
             )
         ],
@@ -710,7 +705,7 @@ CONFIGS = [
         config("model: {activation: rellu}"),
         [
             (
-                "spec.yaml:6:25: try.config.model.activation: must be 'tanh' or 'relu' or 'elu' or "
+                "spec.yaml:6:25: try.config.model.activation: must be 'tanh', 'relu', 'elu' or "
                 "'silu', not 'rellu'; did you mean 'relu'?"
             )
         ],
@@ -778,7 +773,7 @@ SPACES = [
         config("lr: {grid_search: [1e-3, fast]}"),
         [
             (
-                "spec.yaml:6:30: try.config.lr.grid_search.1: must be a number >= 0 or a list of [a "
+                "spec.yaml:6:30: try.config.lr.grid_search.1: must be a number >= 0 or a list of pairs [a "
                 "whole number >= 0, a number >= 0], not 'fast'"
             )
         ],
@@ -977,7 +972,7 @@ SEVERAL = [
             "spec.yaml:9:11: two.seeds.0: must be a whole number >= 0, not -1",
             "spec.yaml:10:3: two.lr: 'lr' belongs under config",
             (
-                "spec.yaml:12:9: two.config.lr: must be a number >= 0 or a list of [a whole number >= 0, "
+                "spec.yaml:12:9: two.config.lr: must be a number >= 0 or a list of pairs [a whole number >= 0, "
                 "a number >= 0], not 'fast'"
             ),
             "spec.yaml:13:5: two.config: the key 'lr' appears twice, first on line 12, column 5",
@@ -1068,17 +1063,14 @@ def test_keys_of_hooks_logging_and_exploration_elsewhere_get_an_answer(folder: P
     (folder / "spec.yaml").write_text(entry("\n  ".join([*keys, "config: {exploration_enabled: true}"])))
     told = [line.partition(" ")[2] for line in validate("spec.yaml").stderr.splitlines()]
     answers = [
-        (
-            "try.callbacks: unknown setting 'callbacks'; rlrun calls it `hooks`, at the same level as config "
-            "(a list of classes"
-        ),
-        "try.wandb: unknown setting 'wandb'; rlrun calls it `loggers`, at the same level as config (a list of services",
+        ("try.callbacks: unknown setting 'callbacks'; in rlrun this is `hooks`, next to `config` (a list of classes"),
+        "try.wandb: unknown setting 'wandb'; in rlrun this is `loggers`, next to `config` (a list of services",
         (
             "try.tensorboard_log: unknown setting 'tensorboard_log'; rlrun has no counterpart: each trial writes "
             "TensorBoard"
         ),
         "try.verbose: unknown setting 'verbose'; rlrun has no counterpart: `rlrun train --quiet` and `--progress`",
-        "try.steps: unknown setting 'steps'; rlrun calls it `stop.env_steps`, at the same level as config",
+        "try.steps: unknown setting 'steps'; in rlrun this is `stop.env_steps`, next to `config`",
         "try.config.exploration_enabled: unknown setting 'exploration_enabled'; rlrun has no counterpart: set `config",
     ]
     assert len(told) == len(answers)

@@ -44,7 +44,7 @@ SCHEDULERS = [
         [
             "7:30: try.scheduler.asha.metric: unknown metric 'episode_reward'; did you mean 'episode_return_mean'?",
             "7:52: try.scheduler.asha.mode: must be 'max' or 'min', not 'maximum'; did you mean 'max'?",
-            "7:72: try.scheduler.asha.time_attr: must be 'env_steps' or 'agent_steps' or 'sgd_steps' or 'iteration' or "
+            "7:72: try.scheduler.asha.time_attr: must be 'env_steps', 'agent_steps', 'sgd_steps', 'iteration', "
             "'episodes' or 'time_total_s', not 'steps'; did you mean 'sgd_steps'?",
             "7:97: try.scheduler.asha.reduction_factor: must be a number > 1, not 1",
             "7:110: try.scheduler.asha.brackets: must be a whole number > 0, not 0",
@@ -222,7 +222,7 @@ POPULATIONS = [
             f"7:132: {IN_MUTATIONS}.num_epochs: uniform draws values such as 5.944, but each must be a whole "
             "number > 0; "
             "use randint",
-            f"7:185: {IN_MUTATIONS}.model.activation.choice.1: must be 'tanh' or 'relu' or 'elu' or 'silu', not "
+            f"7:185: {IN_MUTATIONS}.model.activation.choice.1: must be 'tanh', 'relu', 'elu' or 'silu', not "
             "'rellu'; "
             "did you mean 'relu'?",
         ],
@@ -322,7 +322,7 @@ OTHERS = [
         "failure: {max_restarts: -1}\n  storage: ''\n  loggers: [wandv]",
         [
             "7:27: try.failure.max_restarts: must be a whole number >= 0, not -1",
-            "8:12: try.storage: must be text that is not empty or null, not ''",
+            "8:12: try.storage: must be non-empty text or null, not ''",
             "9:12: try.loggers: unknown logger 'wandv'; did you mean 'wandb'?",
         ],
     ),

@@ -75,60 +75,60 @@ def test_there_are_about_eighty_and_none_is_a_name_that_every_algorithm_has() ->
         (
             "ppo",
             "n_steps",
-            "rlrun calls it 'rollout_fragment_length' (steps per env; train_batch_size is that number times",
+            "in rlrun this is 'rollout_fragment_length' (steps per env; train_batch_size is this times",
         ),
-        ("dqn", "n_steps", "rlrun calls it 'n_step'"),
-        ("dqn", "train_freq", "rlrun calls it 'training_intensity'"),
-        ("ppo", "batch_size", "rlrun calls it 'minibatch_size'"),
-        ("a2c", "batch_size", "rlrun calls it 'train_batch_size'"),
-        ("ppo", "num_env_runners", "rlrun calls it 'num_workers'"),
-        ("sac", "buffer_size", "rlrun calls it 'replay.capacity'"),
-        ("sac", "ent_coef", "rlrun calls it 'initial_alpha' (with learn_alpha: false for a fixed value"),
-        ("sac", "alpha", "rlrun calls it 'initial_alpha' (with learn_alpha: false for a fixed value"),
-        ("dqn", "alpha", "rlrun calls it 'replay.priority_alpha'"),
-        ("dqn", "beta", "rlrun calls it 'replay.priority_beta'"),
-        ("dqn", "num_steps", "rlrun calls it 'rollout_fragment_length' (steps per env)"),
+        ("dqn", "n_steps", "in rlrun this is 'n_step'"),
+        ("dqn", "train_freq", "in rlrun this is 'training_intensity'"),
+        ("ppo", "batch_size", "in rlrun this is 'minibatch_size'"),
+        ("a2c", "batch_size", "in rlrun this is 'train_batch_size'"),
+        ("ppo", "num_env_runners", "in rlrun this is 'num_workers'"),
+        ("sac", "buffer_size", "in rlrun this is 'replay.capacity'"),
+        ("sac", "ent_coef", "in rlrun this is 'initial_alpha' (with learn_alpha: false for a fixed value"),
+        ("sac", "alpha", "in rlrun this is 'initial_alpha' (with learn_alpha: false for a fixed value"),
+        ("dqn", "alpha", "in rlrun this is 'replay.priority_alpha'"),
+        ("dqn", "beta", "in rlrun this is 'replay.priority_beta'"),
+        ("dqn", "num_steps", "in rlrun this is 'rollout_fragment_length' (steps per env)"),
         (
             "dqn",
             "target_network_update_freq",
-            "rlrun calls it 'target_update_interval' (in minibatches, which is env steps",
+            "in rlrun this is 'target_update_interval' (in minibatches: multiply env steps",
         ),
-        ("appo", "target_network_update_freq", "rlrun calls it 'target_update_interval' (in batches)"),
-        ("ppo", "vf_coef", "rlrun calls it 'vf_loss_coeff' (the same value as in SB3; half of CleanRL's"),
-        ("ppo", "reward_normalization", "rlrun calls it 'normalize_rewards'"),
-        ("ppo", "vf_loss_clip", "rlrun calls it 'vf_clip_param'"),
-        ("ppo", "num_gpus_per_learner", "rlrun calls it 'num_gpus' (the total of all learners)"),
+        ("appo", "target_network_update_freq", "in rlrun this is 'target_update_interval' (in batches)"),
+        ("ppo", "vf_coef", "in rlrun this is 'vf_loss_coeff' (the same value as in SB3; half of CleanRL's"),
+        ("ppo", "reward_normalization", "in rlrun this is 'normalize_rewards'"),
+        ("ppo", "vf_loss_clip", "in rlrun this is 'vf_clip_param'"),
+        ("ppo", "num_gpus_per_learner", "in rlrun this is 'num_gpus' (the total for all learners)"),
         (
             "ppo",
             "max_epoch",
-            "rlrun calls it `stop.env_steps`, at the same level as config (the number of epochs",
+            "in rlrun this is `stop.env_steps`, next to `config` (number of epochs",
         ),
-        ("ppo", "frame_stack", "rlrun calls it 'model.views.obs'"),
-        ("ppo", "device", "rlrun calls it 'num_gpus'"),
-        ("ppo", "policy", "rlrun calls it 'model'"),
-        ("ppo", "test_num", "rlrun calls it `evaluation.episodes`, at the same level as config"),
-        ("ppo", "conv_filters", "rlrun calls it 'model.conv'"),
-        ("ppo", "env_id", "rlrun calls it `env`, at the same level as config"),
-        ("ppo", "run", "rlrun calls it `algorithm`, at the same level as config"),
-        ("pg", "advantage_normalization", "rlrun calls it 'standardize_advantages'"),
-        ("dqn", "final_epsilon", "rlrun calls it 'epsilon'"),
-        ("dqn", "sample_batch_size", "rlrun calls it 'rollout_fragment_length'"),
-        ("dqn", "prioritized_replay_eps", "rlrun calls it 'replay.priority_epsilon'"),
-        ("dqn", "store_buffer_in_checkpoints", "rlrun calls it 'replay.save_in_checkpoints'"),
-        ("sac", "entropy_learning_rate", "rlrun calls it 'alpha_lr'"),
-        ("td3", "noise_type", "rlrun calls it 'exploration'"),
-        ("td3", "update_actor_freq", "rlrun calls it 'policy_delay'"),
-        ("td3", "critic_hiddens", "rlrun calls it 'model.hiddens' (the layers of all networks)"),
-        ("crossq", "critic_hiddens", "rlrun calls it 'model.critic_hiddens'"),
-        ("sac", "n_critics", "rlrun calls it 'num_critics'"),
-        ("td3", "twin_q", "rlrun calls it 'num_critics'"),
-        ("es", "noise_stdev", "rlrun calls it 'sigma'"),
-        ("es", "stepsize", "rlrun calls it 'lr'"),
-        ("es", "l2_coeff", "rlrun calls it 'weight_decay'"),
-        ("ppo", "ent_coef", "rlrun calls it 'entropy_coeff'"),
-        ("ppo", "sde_sample_freq", "rlrun calls it 'model.sde_sample_freq'"),
-        ("ppo", "log_std_init", "rlrun calls it 'model.log_std_init'"),
-        ("ppo", "total_timesteps", "rlrun calls it `stop.env_steps`, at the same level as config"),
+        ("ppo", "frame_stack", "in rlrun this is 'model.views.obs'"),
+        ("ppo", "device", "in rlrun this is 'num_gpus'"),
+        ("ppo", "policy", "in rlrun this is 'model'"),
+        ("ppo", "test_num", "in rlrun this is `evaluation.episodes`, next to `config`"),
+        ("ppo", "conv_filters", "in rlrun this is 'model.conv'"),
+        ("ppo", "env_id", "in rlrun this is `env`, next to `config`"),
+        ("ppo", "run", "in rlrun this is `algorithm`, next to `config`"),
+        ("pg", "advantage_normalization", "in rlrun this is 'standardize_advantages'"),
+        ("dqn", "final_epsilon", "in rlrun this is 'epsilon'"),
+        ("dqn", "sample_batch_size", "in rlrun this is 'rollout_fragment_length'"),
+        ("dqn", "prioritized_replay_eps", "in rlrun this is 'replay.priority_epsilon'"),
+        ("dqn", "store_buffer_in_checkpoints", "in rlrun this is 'replay.save_in_checkpoints'"),
+        ("sac", "entropy_learning_rate", "in rlrun this is 'alpha_lr'"),
+        ("td3", "noise_type", "in rlrun this is 'exploration'"),
+        ("td3", "update_actor_freq", "in rlrun this is 'policy_delay'"),
+        ("td3", "critic_hiddens", "in rlrun this is 'model.hiddens' (the layers of all networks)"),
+        ("crossq", "critic_hiddens", "in rlrun this is 'model.critic_hiddens'"),
+        ("sac", "n_critics", "in rlrun this is 'num_critics'"),
+        ("td3", "twin_q", "in rlrun this is 'num_critics'"),
+        ("es", "noise_stdev", "in rlrun this is 'sigma'"),
+        ("es", "stepsize", "in rlrun this is 'lr'"),
+        ("es", "l2_coeff", "in rlrun this is 'weight_decay'"),
+        ("ppo", "ent_coef", "in rlrun this is 'entropy_coeff'"),
+        ("ppo", "sde_sample_freq", "in rlrun this is 'model.sde_sample_freq'"),
+        ("ppo", "log_std_init", "in rlrun this is 'model.log_std_init'"),
+        ("ppo", "total_timesteps", "in rlrun this is `stop.env_steps`, next to `config`"),
     ],
 )
 def test_a_foreign_key_is_answered_for_the_algorithm_that_it_was_written_for(
@@ -192,9 +192,9 @@ def test_what_an_algorithm_does_not_have_is_answered_with_what_there_is_instead_
 @pytest.mark.parametrize(
     ("algorithm", "section", "said"),
     [
-        ("ppo", "model: {max_seq_len: 4}", "unknown setting 'max_seq_len'; rlrun calls it `config.seq_len`"),
-        ("dqn", "replay: {alpha: 0.6}", "unknown setting 'alpha'; rlrun calls it 'priority_alpha'"),
-        ("ppo", "model: {n_steps: 4}", "unknown setting 'n_steps'; rlrun calls it `config.rollout_fragment_length`"),
+        ("ppo", "model: {max_seq_len: 4}", "unknown setting 'max_seq_len'; in rlrun this is `config.seq_len`"),
+        ("dqn", "replay: {alpha: 0.6}", "unknown setting 'alpha'; in rlrun this is 'priority_alpha'"),
+        ("ppo", "model: {n_steps: 4}", "unknown setting 'n_steps'; in rlrun this is `config.rollout_fragment_length`"),
     ],
 )
 def test_a_foreign_key_in_a_section_is_answered_for_the_section_or_else_the_config(
@@ -208,8 +208,8 @@ def test_a_foreign_key_in_a_section_is_answered_for_the_section_or_else_the_conf
 @pytest.mark.parametrize(
     ("key", "said"),
     [
-        ("leraning_rate", "rlrun calls it 'lr'"),
-        ("num_env_runner", "rlrun calls it 'num_workers'"),
+        ("leraning_rate", "In rlrun this is 'lr'"),
+        ("num_env_runner", "In rlrun this is 'num_workers'"),
         ("num_worker", "did you mean 'num_workers'?"),
         ("lrr", "did you mean 'lr'?"),
         ("minibatch_siz", "did you mean 'minibatch_size'?"),
@@ -252,17 +252,17 @@ def test_an_algorithm_is_known_in_any_case(written: str, known: str) -> None:
 @pytest.mark.parametrize(
     ("key", "said"),
     [
-        ("learning_rate", "unknown setting 'learning_rate'; rlrun calls it `config.lr`"),
-        ("n_envs", "unknown setting 'n_envs'; rlrun calls it `config.num_envs_per_worker`"),
-        ("net_arch", "unknown setting 'net_arch'; rlrun calls it `config.model.hiddens`"),
-        ("batch_size", "unknown setting 'batch_size'; rlrun calls it `config.minibatch_size`"),
-        ("clip_range", "unknown setting 'clip_range'; rlrun calls it `config.clip_param`"),
+        ("learning_rate", "unknown setting 'learning_rate'; in rlrun this is `config.lr`"),
+        ("n_envs", "unknown setting 'n_envs'; in rlrun this is `config.num_envs_per_worker`"),
+        ("net_arch", "unknown setting 'net_arch'; in rlrun this is `config.model.hiddens`"),
+        ("batch_size", "unknown setting 'batch_size'; in rlrun this is `config.minibatch_size`"),
+        ("clip_range", "unknown setting 'clip_range'; in rlrun this is `config.clip_param`"),
         ("lr", "'lr' belongs under config"),
-        ("learning_rat", "unknown key 'learning_rat' (perhaps 'learning_rate'); rlrun calls it `config.lr`"),
+        ("learning_rat", "unknown key 'learning_rat'; did you mean 'learning_rate'? In rlrun this is `config.lr`"),
         (
             "explore",
             (
-                "unknown setting 'explore'; rlrun calls it `evaluation.actions`, at the same level as config (sampled "
+                "unknown setting 'explore'; in rlrun this is `evaluation.actions`, next to `config` (sampled "
                 "for true, greedy for false)"
             ),
         ),
@@ -296,9 +296,9 @@ def test_all_mistakes_are_told_at_once_also_where_the_algorithm_is_not_known(alg
         "try.config.model.max_seq_len",
     }
     assert told["try.stop.env_step"] == wording("env_steps")
-    assert told["try.learning_rate"] == "unknown setting 'learning_rate'; rlrun calls it `config.lr`"
+    assert told["try.learning_rate"] == "unknown setting 'learning_rate'; in rlrun this is `config.lr`"
     assert told["try.config.n_steps"] == wording("n_steps", "rollout_fragment_length")
-    assert told["try.config.num_env_runners"] == "unknown setting 'num_env_runners'; rlrun calls it 'num_workers'"
+    assert told["try.config.num_env_runners"] == "unknown setting 'num_env_runners'; in rlrun this is 'num_workers'"
     assert told["try.config.whatever"] == "unknown key 'whatever'"
     assert told["try.config.model.net_arch"] == wording("net_arch", "hiddens")
     assert told["try.config.model.max_seq_len"] == wording("max_seq_len", "config.seq_len")
@@ -329,8 +329,8 @@ def test_settings_of_a_policy_whose_algorithm_is_not_known_are_told_as_well(word
         "try.policies.a.config.num_workers",
     }
     assert told["try.policies.a.net_arch"] == wording("net_arch", "policies.a.config.model.hiddens")
-    assert told["try.policies.a.config.learning_rate"] == "unknown setting 'learning_rate'; rlrun calls it 'lr'"
-    assert told["try.policies.a.config.num_workers"] == wording("num_workers")
+    assert told["try.policies.a.config.learning_rate"] == "unknown setting 'learning_rate'; in rlrun this is 'lr'"
+    assert told["try.policies.a.config.num_workers"].startswith("cannot be set")
 
 
 def test_a_spec_without_mistakes_reads_no_names_of_others() -> None:
@@ -342,11 +342,11 @@ def test_a_spec_without_mistakes_reads_no_names_of_others() -> None:
 
 
 def told_of(text: str) -> dict[str, list[str]]:
-    """Returns what is told of a spec, by path below the experiment."""
+    """Returns what is told of a spec with its path, by path below the experiment."""
     told: dict[str, list[str]] = {}
     for problem in problems(text):
         _, path, message = problem.split(": ", 2)
-        told.setdefault(path.partition(".")[2], []).append(message)
+        told.setdefault(path.partition(".")[2], []).append(f"{path}: {message}")
     return told
 
 
@@ -362,7 +362,8 @@ def test_run_counts_as_algorithm_and_values_under_other_names_are_checked_in_the
         "stop.training_iteration": wording("training_iteration"),
         "checkpoint_freq": wording("checkpoint_freq", "checkpoint.every"),
         "config.kl_coeff": [
-            "unknown setting 'kl_coeff'; rlrun has no counterpart: clipping bounds each update, and kl_target "
+            "cartpole-ppo.config.kl_coeff: unknown setting 'kl_coeff'; rlrun has no counterpart: clipping bounds each "
+            "update, and kl_target "
             "ends its epochs early"
         ],
         "config.num_sgd_iter": wording("num_sgd_iter", "num_epochs"),

@@ -127,7 +127,7 @@ def test_pb2_explores_and_searchers_choose_settings_of_policies() -> None:
     assert searched.trial(values, index=0, configuration=0, seed=0).policies["a"].config.gamma == 0.95
 
 
-SAMPLING = "the policies of a world share envs and workers, so this setting belongs under the experiment's `config`"
+SAMPLING = "the policies of a world share envs and workers; set it under the experiment's `config`"
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ SAMPLING = "the policies of a world share envs and workers, so this setting belo
         ),
         (
             "policies: {a: {algorithm: ppo, config: {num_workers: 2}}}",
-            [f"4:43: policies.a.config.num_workers: 'num_workers' cannot be set for ppo: {SAMPLING}"],
+            [f"4:43: policies.a.config.num_workers: cannot be set for ppo, because {SAMPLING}"],
         ),
         (
             "policies: {a: {algorithm: ppo}}\nconfig: {lr: 0.1}",
@@ -221,7 +221,7 @@ SAMPLING = "the policies of a world share envs and workers, so this setting belo
             "      policies.a.config.lrr: {uniform: [0, 1]}\n"
             "      policies.a.config.model.hiddens: {choice: [[8], [9]]}",
             [
-                f"10:9: {MUTATIONS}.lr: 'lr' cannot be set here: it controls how a policy learns, so it belongs under "
+                f"10:9: {MUTATIONS}.lr: cannot be set here, because it controls how a policy learns; set it under "
                 "policies.NAME.config",
                 f"11:9: {MUTATIONS}.policies.b.config.lr: must be a setting of a policy, such as "
                 "policies.a.config.lr; did you mean 'policies.a.config.lr'?",

@@ -55,7 +55,7 @@ def test_a_custom_logger_is_named_by_its_import_path_with_or_without_settings() 
         ([1], "loggers: each logger must be a name or a mapping, not 1"),
         ({"wandb": None}, "loggers: wandb must not be null: write wandb: {} for its defaults, or leave it out"),
         ({"wandb": {"projct": "x"}}, "loggers.wandb.projct: unknown key 'projct'; did you mean 'project'?"),
-        ([{"wandb": {"mode": "of"}}], "loggers.wandb.mode: must be 'online' or 'offline' or null, not 'of'"),
+        ([{"wandb": {"mode": "of"}}], "loggers.wandb.mode: must be 'online', 'offline' or null, not 'of'"),
         (3, "loggers: must be a mapping (key: value), not 3"),
     ],
 )

@@ -25,10 +25,10 @@ REFUSED = [
     ("async_dqn", "normalize_observations: true", "workers learn from unnormalized observations"),
     ("async_dqn", "train_batch_size: 8", "each fragment yields one gradient; set rollout_fragment_length"),
     ("gorila", "noisy: true", "workers compute gradients without parameter noise"),
-    ("ddppo", "num_learners: 2", "its rollout workers do the learning themselves, on CPUs"),
-    ("ddppo", "asynchronous: true", "its rollout workers learn in lockstep"),
+    ("ddppo", "num_learners: 2", "the rollout workers do the learning themselves, on CPUs"),
+    ("ddppo", "asynchronous: true", "the rollout workers learn in lockstep"),
     ("impala", "seq_len: 8", "gradients flow through whole fragments; set rollout_fragment_length"),
-    ("ddppo", "max_worker_restarts: 3", "if a worker dies, the others cannot continue"),
+    ("ddppo", "max_worker_restarts: 3", "the other workers cannot continue if one dies"),
 ]
 POPULATION = "  num_samples: 2\n  scheduler: {pbt: {interval_env_steps: 1e4, mutations: {%s: {choice: [1, 2]}}}}\n"
 WITHOUT_NETWORK = {"linucb", "lints", "q_learning", "random", "value_iteration"}
@@ -54,7 +54,7 @@ def test_a_setting_that_could_have_one_value_is_refused_with_the_reason(
 
 
 def test_a_refused_setting_of_a_section_and_of_a_population_is_told_with_the_reason_too(wording) -> None:
-    reason = "'sampling' cannot be set for gorila: gradients from workers carry no priorities"
+    reason = "cannot be set for gorila, because gradients from workers carry no priorities"
     assert problems("gorila", "replay: {sampling: prioritized}") == [
         f"spec.yaml:5:21: try.config.replay.sampling: {reason}"
     ]

@@ -112,7 +112,7 @@ def test_a_trial_stops_at_its_plateau_and_where_it_would_have_without_an_interru
     assert records[0] is not None
     assert records[1] is not None
     assert records[0].stop_reason == records[1].stop_reason
-    assert records[1].stop_reason.startswith("plateau: episode_return_mean was ")
+    assert records[1].stop_reason.startswith("plateau: episode_return_mean has")
     assert records[0].iteration == records[1].iteration == len(rows)
 
 

@@ -132,7 +132,7 @@ def test_gaps_to_exact_values_are_told_where_they_are_asked_for(is_last: bool) -
 
 
 def test_exact_values_are_refused_where_the_env_has_none_before_anything_starts(wording) -> None:
-    with pytest.raises(SpecError, match="need Discrete observations and actions"):
+    with pytest.raises(SpecError, match="need Discrete observation and action spaces"):
         parse_experiments({"try": {**ICE, "env": "CartPole-v1"}})
     with wording.raised(SpecError):
         parse_experiments({"try": {**ICE, "evaluation": {}, "stop": {"evaluation/oracle/policy_gap": 1.0}}})

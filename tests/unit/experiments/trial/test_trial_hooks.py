@@ -181,7 +181,10 @@ class Fails(Hook):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({}, r"raised in on_episode_step \(env CartPole-v1: worker 0, env 0, seed \d+, step 7\):\n.*my own mistake"),
+        (
+            {},
+            r"raised an exception in on_episode_step \(env CartPole-v1: worker 0, env 0, seed \d+, step 7\):\n.*my own",
+        ),
         ({"answer": {"an\ngle": 1}}, r"on_episode_step \(env .*step 1\): returned 'an\\ngle', which is not a"),
         ({"answer": {"angle": "x"}}, "returned angle, which must be a finite number, not 'x'"),
         ({"answer": [1]}, r"must return a dict of metrics, a Stop or None, not \[1\]"),
@@ -254,7 +257,7 @@ class Idle(Hook):
     [
         ({"hooks": [f"{__name__}:Measured"]}, "hooks.0: the hook .* has no 'Measured'; did you mean 'Measures'"),
         ({"hooks": [{f"{__name__}:Measures": {"scal": 1}}]}, "hooks.0: .*'scal'; did you mean 'scale'"),
-        ({"hooks": [f"{__name__}:Misspelt"]}, "there is no event 'on_episode_stop'; did you mean 'on_episode_st"),
+        ({"hooks": [f"{__name__}:Misspelt"]}, "unknown event 'on_episode_stop'; did you mean 'on_episode_st"),
         ({"hooks": [f"{__name__}:Idle"]}, "does nothing: define at least one of on_episode_start"),
         (
             {"hooks": ["rlrun.plugin:Metric"]},

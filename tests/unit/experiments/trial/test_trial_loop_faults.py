@@ -147,7 +147,7 @@ def test_of_an_exception_text_of_megabytes_trial_json_keeps_both_ends_and_error_
     assert record is not None
     assert record.error == str(caught.value)
     assert len(record.error) <= LONGEST_TEXT
-    assert record.error.startswith(f"env {__name__}:Verbose raised in step() (worker 0, env 0, ")
+    assert record.error.startswith(f"env {__name__}:Verbose raised an exception in step() (worker 0, env 0, ")
     assert "characters omitted ...\n" in record.error
     assert record.error.endswith("xz")
     assert 3_000_000 * "x" in (tmp_path / "error.txt").read_text()

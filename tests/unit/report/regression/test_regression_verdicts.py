@@ -44,7 +44,9 @@ def test_as_many_seeds_must_reach_it_as_the_gate_says(needed: int, passed: bool,
     verdict = Verdict("pole", cases(11.0, 3.0, 12.0), needed)
     assert verdict.passed is passed
     assert verdict.summary == wording(needed)
-    assert verdict.message == ("" if passed else "below the target of the spec (2 of 3 seeds reached it, 3 must)")
+    assert verdict.message == (
+        "" if passed else "missed the target of the spec (2 of 3 seeds reached the target, 3 needed)"
+    )
 
 
 def test_every_configuration_must_reach_it(wording) -> None:

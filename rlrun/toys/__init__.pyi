@@ -55,6 +55,11 @@ from rlrun.toys.tabular_mdps import DeepSea as DeepSea
 from rlrun.toys.tabular_mdps import RandomMDP as RandomMDP
 from rlrun.toys.tabular_mdps import TwoLanes as TwoLanes
 from rlrun.toys.tabular_mdps import random_mdp as random_mdp
+from rlrun.toys.telltale_envs import Apprenticeship as Apprenticeship
+from rlrun.toys.telltale_envs import Cadence as Cadence
+from rlrun.toys.telltale_envs import DistantSigns as DistantSigns
+from rlrun.toys.telltale_envs import ForcedMoves as ForcedMoves
+from rlrun.toys.telltale_envs import RareJackpot as RareJackpot
 from rlrun.toys.tribes import Tribes as Tribes
 from rlrun.toys.twenty_questions import RandomQuestioner as RandomQuestioner
 from rlrun.toys.twenty_questions import TwentyQuestions as TwentyQuestions

@@ -5,10 +5,10 @@
     python -m scripts.plant_faults unchanged --first 1000 --number 20  # the gates on other seeds, without any mistake
     python -m scripts.plant_faults write                        # the table in docs/regress.md, from what was recorded
 
-The mistakes are the entries of benchmarks/faults/code/*.yaml. Each replaces one line of a file (`old`, which must occur
-exactly once) by another (`new`), and names the `tests` of its room. Results are kept in benchmarks/faults/code/records/;
-a new result of a mistake and gate replaces the old one, and unchanged seeds are added up. Mistakes are planted in
-temporary copies, so the checkout is never changed.
+The mistakes are the entries of benchmarks/faults/code/*.yaml. Each replaces one line of a file (`old`, which occurs
+exactly once) by another (`new`), and names the `tests` of its room. Mistakes are planted in temporary copies, so the
+checkout is never changed. Results are kept in benchmarks/faults/code/records/: a new result of a mistake and gate
+replaces the old one, and unchanged seeds are added up.
 """
 
 from __future__ import annotations
@@ -204,14 +204,15 @@ def false_red(rate: float, seeds: int, passes: int) -> float:
 def lines_of_page() -> list[str]:
     """Formats the records as Markdown: a table of mistakes, and one of the gates on unchanged code."""
     faults, gates = read_faults(), sorted((ROOT / "configs" / "regression").glob("*.yaml"))
-    lines = ["| mistake | red gates | failing tests |", "|---|---|---|"]
+    lines = ["| mistake | red gates | gates that ran | failing tests |", "|---|---|---|---|"]
     for fault in faults.values():
         found = recorded(fault.name)
         verdicts = found.get("gates", {})
-        red = [f"`{gate}`" for gate, verdict in verdicts.items() if verdict["red"]]
-        tests = found.get("tests", [])
-        number = f"{len(tests)}, such as `{tests[0].split('::')[-1]}`" if tests else "none"
-        lines.append(f"| {sentence(fault)} | {', '.join(red) or 'none'} of {len(verdicts)} | {number} |")
+        red = ", ".join(f"`{gate}`" for gate in red_gates(fault.name)) or "none"
+        tests = found.get("tests")
+        failing = "not run" if tests is None else f"`{tests[0].split('::')[-1]}`" if tests else "none"
+        more = f" and {len(tests) - 1} more" if tests and len(tests) > 1 else ""
+        lines.append(f"| {sentence(fault)} | {red} | {len(verdicts)} of {len(gates)} | {failing}{more} |")
     lines += ["", "| gate | seeds that pass | false alarms | mistakes that only it finds |", "|---|---|---|---|"]
     finds = {name: red_gates(name) for name in faults}
     for path in gates:

@@ -1,0 +1,69 @@
+"""The script that plants mistakes: each entry still fits the code, and what pytest and gates say is read right."""
+
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+
+import pytest
+
+from rlrun.experiments.spec.load import load_experiments
+from rlrun.report.regression.control import gates_of
+from scripts import plant_faults
+from scripts.plant_faults import ROOT, Fault
+
+FAULTS = plant_faults.read_faults()
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+def test_a_mistake_changes_one_line_of_today_s_code_and_names_tests_that_exist(fault: Fault) -> None:
+    before = (ROOT / fault.file).read_text()
+    after = fault.planted(before)
+    ast.parse(after)
+    pairs = zip(before.splitlines(), after.splitlines(), strict=True)
+    assert sum(old != new for old, new in pairs) == 1
+    assert fault.tests
+    assert all((ROOT / path).exists() for path in fault.tests)
+
+
+def test_a_line_that_is_gone_or_there_twice_is_refused(wording) -> None:
+    fault = Fault("absent", "first", "Never.", "a.py", "x = 1", "x = 2", ())
+    for text in ("y = 1\n", "x = 1\nx = 1\n"):
+        with wording.raised(ValueError):
+            fault.planted(text)
+
+
+def test_failed_tests_are_listed_once_without_parameters() -> None:
+    report = (
+        "FAILED tests/a.py::test_b[1 - x] - assert 1\nFAILED tests/a.py::test_b[2]\nERROR tests/c.py - ImportError\n"
+        "2 failed, 3 passed\n"
+    )
+    assert plant_faults.failures_in(report) == ["tests/a.py::test_b", "tests/c.py"]
+
+
+@pytest.mark.parametrize(
+    ("rate", "seeds", "passes", "expected"), [(1.0, 3, 3, 0.0), (0.9, 3, 3, 1 - 0.9**3), (0.5, 3, 2, 0.5)]
+)
+def test_false_alarms_are_too_few_passes_by_chance(rate: float, seeds: int, passes: int, expected: float) -> None:
+    assert plant_faults.false_red(rate, seeds, passes) == pytest.approx(expected)
+
+
+def test_results_of_gates_and_seeds_are_added_to_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plant_faults, "RECORDS", tmp_path / "records")
+    assert plant_faults.recorded("some") == {}
+    plant_faults.record("some", {"tests": ["a"], "gates": {}})
+    plant_faults.record("some", {"tests": ["b"]})
+    assert plant_faults.recorded("some") == {"tests": ["b"], "gates": {}}
+    assert json.loads((tmp_path / "records" / "some.json").read_text()) == {"tests": ["b"], "gates": {}}
+
+
+def test_the_page_shows_what_is_recorded() -> None:
+    page = plant_faults.PAGE.read_text()
+    block = page.partition(plant_faults.BEGIN)[2].partition(plant_faults.END)[0]
+    assert block.strip().splitlines() == plant_faults.lines_of_page()
+
+
+def test_quick_gates_expect_their_seeds_and_passes_in_writing() -> None:
+    gates = gates_of(load_experiments(sorted((ROOT / "configs" / "regression").glob("*.yaml"))), None, control=False)
+    assert all(gate.expect.seeds and gate.expect.passes for gate in gates)

@@ -1,0 +1,98 @@
+"""The envs in which mistakes show pay what their docstrings say, and the mistaken policy gets less."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count, cycle
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from rlrun.engine.data.action_masks import ACTION_MASK
+from rlrun.engine.envs.spaces import mismatch
+from rlrun.toys.telltale_envs import Apprenticeship, Cadence, DistantSigns, ForcedMoves, RareJackpot
+
+Policy = Callable[[Any], Any]
+
+
+def returns(env: gymnasium.Env[Any, Any], policy: Policy, episodes: int = 1) -> Iterator[tuple[float, bool]]:
+    """Plays episodes; yields the return of each, and whether it was truncated."""
+    for seed in range(episodes):
+        observation, _ = env.reset(seed=seed)
+        total, terminated, truncated = 0.0, False, False
+        while not (terminated or truncated):
+            assert mismatch(env.observation_space, observation) is None
+            observation, reward, terminated, truncated, _ = env.step(policy(observation))
+            total += reward
+        assert mismatch(env.observation_space, observation) is None
+        yield total, truncated
+
+
+@pytest.mark.parametrize(
+    ("env", "best", "mistaken", "pays"),
+    [
+        (Apprenticeship(50), lambda studied: int(studied < 2), lambda _: 0, (144.0, 50.0)),
+        (Apprenticeship(50, wage=0.5), lambda studied: int(studied < 2), lambda _: 0, (72.0, 25.0)),
+        (ForcedMoves(), lambda seen: int(not seen[ACTION_MASK][0]), lambda _: 1, (45.0, 40.0)),
+    ],
+)
+def test_the_best_policy_and_the_mistaken_one_get_what_the_docstring_says(
+    env: gymnasium.Env[Any, Any], best: Policy, mistaken: Policy, pays: tuple[float, float]
+) -> None:
+    assert [*returns(env, best), *returns(env, mistaken)] == [(pays[0], True), (pays[1], True)]
+
+
+def test_studies_pay_after_the_end_of_a_short_episode_only_and_from_a_discount_of_the_root_of_a_third_on() -> None:
+    work, study = [*returns(Apprenticeship(), lambda _: 0)], [*returns(Apprenticeship(), lambda n: int(n < 2))]
+    assert work == study == [(3.0, True)]  # undiscounted; discounted, the early reward is worth more
+    for gamma, is_better in ((0.7, True), (0.7**2, False)):
+        assert (3 * gamma**2 / (1 - gamma) > 1 / (1 - gamma)) == is_better
+
+
+def test_the_jackpot_is_worth_less_than_the_sure_reward_and_looks_better_without_importance_weights() -> None:
+    sure = [found for found, _ in returns(RareJackpot(), lambda _: 0, 3)]
+    drawn = [found for found, _ in returns(RareJackpot(), lambda _: 1, 200)]
+    assert sure == pytest.approx([17.0] * 3)
+    assert np.mean(drawn) == pytest.approx(10.0, abs=1.0)  # its standard deviation is 0.21
+    value = 0.25
+    assert 0.1 * (1 - value) ** 2 == pytest.approx(0.9 * value**2)
+    assert 0.1 < 0.17 < value
+
+
+def test_a_forbidden_move_is_refused(wording) -> None:
+    env = ForcedMoves()
+    seen, _ = env.reset(seed=0)
+    assert seen[ACTION_MASK].tolist() == [0, 1]
+    with wording.raised(ValueError):
+        env.step(0)
+
+
+def test_the_cadence_begins_anew_with_each_episode_of_1_to_20_steps() -> None:
+    env, lengths = Cadence(), []
+    for seed in range(300):
+        env.reset(seed=seed)
+        paid = 0.0
+        for steps in count(1):
+            _, reward, ended, truncated, _ = env.step(steps % 2)
+            assert not truncated
+            paid += reward
+            if ended:
+                break
+        assert paid == pytest.approx(1.0)
+        lengths.append(steps)
+    assert (min(lengths), max(lengths)) == (1, 20)
+
+
+def test_a_clock_that_is_not_cleared_is_right_half_of_the_time() -> None:
+    clock = cycle([1, 0])
+    found = [total for total, _ in returns(Cadence(), lambda _: next(clock), 400)]
+    assert set(np.round(found, 9)) == {0.0, 1.0}
+    assert np.mean(found) == pytest.approx(0.5, abs=0.1)
+
+
+def test_signs_far_from_zero_are_told_by_comparing_with_1000() -> None:
+    assert [*returns(DistantSigns(), lambda seen: int(seen[0] > 1000), 3)] == [(10.0, False)] * 3
+    assert next(returns(DistantSigns(prize=0.02), lambda seen: int(seen[0] > 1000)))[0] == pytest.approx(0.2)
+    assert next(returns(DistantSigns(), lambda seen: int(seen[0] < 1000)))[0] == 0.0

@@ -1,12 +1,12 @@
 """Plants mistakes in copies of rlrun, and records which tests and regression gates find them.
 
-    python -m scripts.plant_faults tests inverted_ratio         # the tests of the room that the mistake is in
+    python -m scripts.plant_faults tests inverted_ratio         # the tests of the code that the mistake is in
     python -m scripts.plant_faults regress --gate ppo_cartpole  # the gates in configs/regression/, on every mistake
     python -m scripts.plant_faults unchanged --first 1000 --number 20  # the gates on other seeds, without any mistake
     python -m scripts.plant_faults write                        # the table in docs/regress.md, from what was recorded
 
 The mistakes are the entries of benchmarks/faults/code/*.yaml. Each replaces one line of a file (`old`, which occurs
-exactly once) by another (`new`), and names the `tests` of its room. Mistakes are planted in temporary copies, so the
+exactly once) by another (`new`), and names the `tests` of its code. Mistakes are planted in temporary copies, so the
 checkout is never changed. Results are kept in benchmarks/faults/code/records/: a new result of a mistake and gate
 replaces the old one, and unchanged seeds are added up.
 """
@@ -48,7 +48,7 @@ class Fault:
         file: The file, relative to the checkout.
         old: The text to replace, which occurs exactly once in the file.
         new: The text that replaces it.
-        tests: Test files and folders of the room that the line is in, relative to the checkout.
+        tests: Test files and folders of the code that the line is in, relative to the checkout.
     """
 
     name: str

@@ -2,7 +2,8 @@
 
    Compiled once per machine. Each step is an elementwise loop, a reduction, a product or a copy by index, with the
    semantics of the NumPy call of the same name. Sums add in LANES partial sums, so that results do not depend on what
-   the compiler makes of a loop. */
+   the compiler makes of a loop, and where more than LONG numbers would follow each other, in halves of their own: the
+   error grows with the logarithm of the length. */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -28,7 +29,7 @@ typedef void (*Gemm)(int, int, int, int64_t, int64_t, int64_t, float, const floa
                      float, float *, int64_t);
 typedef void (*Gemm32)(int, int, int, int, int, int, float, const float *, int, const float *, int, float, float *, int);
 
-enum { LANES = 16, BLOCK = 2048, ROW_MAJOR = 101, PLAIN = 111, TRANSPOSED = 112 };
+enum { LANES = 16, BLOCK = 2048, LONG = 1024, WIDE = 64, ROW_MAJOR = 101, PLAIN = 111, TRANSPOSED = 112 };
 
 /* --- Functions of one number */
 
@@ -38,10 +39,11 @@ enum { LANES = 16, BLOCK = 2048, ROW_MAJOR = 101, PLAIN = 111, TRANSPOSED = 112 
 #define FMA(a, b, c) ((a) * (b) + (c))
 #endif
 
+#define INLINE static inline __attribute__((always_inline)) /* a call would keep the loop around it from vectorizing */
 #define ROUNDER 12582912.0f /* 1.5 * 2^23: a small number added to it is rounded to an integer, in its lowest bits */
 
 /* exp(x) - 1 for |x| <= ln(2) / 2, x being `high` - n ln(2) in two parts. */
-static inline float reduced_expm1_f32(float high, float n) {
+INLINE float reduced_expm1_f32(float high, float n) {
     float r = FMA(n, 2.12194440e-4f, FMA(n, -0.693359375f, high)), p = 1.9875691500e-4f;
     p = FMA(p, r, 1.3981999507e-3f);
     p = FMA(p, r, 8.3334519073e-3f);
@@ -51,21 +53,22 @@ static inline float reduced_expm1_f32(float high, float n) {
     return FMA(p * r, r, r);
 }
 
-static inline float exp_f32(float x) {
+INLINE float exp_f32(float x) {
     x = x > 89.0f ? 89.0f : x;
     x = x < -104.0f ? -104.0f : x;
-    float n = FMA(x, 1.44269504088896341f, ROUNDER) - ROUNDER;
-    int32_t whole = (int32_t)n, half = whole >> 1; /* two factors, so that subnormal and infinite results are right */
-    union { int32_t i; float f; } first = {(half + 127) << 23}, second = {(whole - half + 127) << 23};
-    return (reduced_expm1_f32(x, n) + 1.0f) * first.f * second.f;
+    union { float f; uint32_t u; } rounded = {FMA(x, 1.44269504088896341f, ROUNDER)}, first, second;
+    uint32_t n = rounded.u - 0x4b400000u; /* the bits above those of ROUNDER; NaN stays NaN whatever they are */
+    uint32_t half = (uint32_t)((int32_t)n >> 1); /* two factors, so that subnormal and infinite results are right */
+    first.u = (half + 127u) << 23, second.u = (n - half + 127u) << 23;
+    return (reduced_expm1_f32(x, rounded.f - ROUNDER) + 1.0f) * first.f * second.f;
 }
 
-static inline float log_f32(float x) {
+INLINE float log_f32(float x) {
     int tiny = x < 1.17549435e-38f;
-    union { float f; int32_t i; } bits = {tiny ? x * 8388608.0f : x};
-    int32_t shifted = bits.i - 0x3f3504f3; /* the mantissa comes to lie between sqrt(1/2) and sqrt(2) */
-    float e = (float)(shifted >> 23) - (tiny ? 23.0f : 0.0f);
-    bits.i = (shifted & 0x007fffff) + 0x3f3504f3;
+    union { float f; uint32_t u; } bits = {tiny ? x * 8388608.0f : x};
+    uint32_t shifted = bits.u - 0x3f3504f3u; /* the mantissa comes to lie between sqrt(1/2) and sqrt(2) */
+    float e = (float)((int32_t)shifted >> 23) - (tiny ? 23.0f : 0.0f);
+    bits.u = (shifted & 0x007fffffu) + 0x3f3504f3u;
     float m = bits.f - 1.0f, z = m * m, y = 7.0376836292e-2f;
     y = FMA(y, m, -1.1514610310e-1f);
     y = FMA(y, m, 1.1676998740e-1f);
@@ -83,31 +86,31 @@ static inline float log_f32(float x) {
 }
 
 /* exp(x) - 1 where 2^n of exp(x) = 2^n exp(r) is a normal number. */
-static inline float moderate_expm1_f32(float x) {
-    union { float f; int32_t i; } rounded = {FMA(x, 1.44269504088896341f, ROUNDER)}, power = {0};
-    power.i = (int32_t)((uint32_t)rounded.i << 23) + 0x3f800000;
+INLINE float moderate_expm1_f32(float x) {
+    union { float f; uint32_t u; } rounded = {FMA(x, 1.44269504088896341f, ROUNDER)}, power;
+    power.u = (rounded.u << 23) + 0x3f800000u;
     return FMA(power.f, reduced_expm1_f32(x, rounded.f - ROUNDER), power.f - 1.0f);
 }
 
 /* With e = exp(2 |x|) - 1: e / (e + 2). */
-static inline float tanh_f32(float x) {
+INLINE float tanh_f32(float x) {
     float w = __builtin_fabsf(x);
     float e = moderate_expm1_f32(2.0f * (w > 9.1f ? 9.1f : w)); /* from 9.1 on the result is 1 */
     return __builtin_copysignf(e / (e + 2.0f), x);
 }
 
-static inline float log1p_f32(float x) {
+INLINE float log1p_f32(float x) {
     float u = 1.0f + x, d = u - 1.0f;
     return d == 0.0f || u == INFINITY ? (u == INFINITY ? u : x) : log_f32(u) * (x / d);
 }
 
-static inline float expm1_f32(float x) {
+INLINE float expm1_f32(float x) {
     float near = moderate_expm1_f32(x < -30.0f ? -30.0f : x);
     return x > 1.0f ? exp_f32(x) - 1.0f : near;
 }
 
-static inline float sqrt_f32(float x) { return __builtin_sqrtf(x); }
-static inline float pow_f32(float x, float y) { return (float)pow(x, y); }
+INLINE float sqrt_f32(float x) { return __builtin_sqrtf(x); }
+INLINE float pow_f32(float x, float y) { return (float)pow(x, y); }
 #define exp_f64 exp
 #define log_f64 log
 #define tanh_f64 tanh
@@ -240,31 +243,53 @@ CHANGE(add_square_f32, o + a * a * b)
 
 /* --- Steps that are taken as a whole */
 
+/* The length of the first half of a long sum. */
+static inline int64_t half_of(int64_t n) { return n / 2 / LANES * LANES; }
+
 /* Reduction of an operand [kept, kept, reduced] to an output [kept, kept]; one kept column at a time, or all columns of
    a row together where these are next to each other. */
 #define REDUCE(NAME, T, EXPRESSION)                                                                                   \
+    static void NAME##_columns(T *restrict o, const char *x, int64_t columns, int64_t n, int64_t by) {                \
+        if (n > LONG && columns > WIDE) {                                                                             \
+            for (int64_t c = 0; c < columns; c += WIDE)                                                               \
+                NAME##_columns(o + c, x + c * sizeof(T), columns - c < WIDE ? columns - c : WIDE, n, by);             \
+        } else if (n > LONG) {                                                                                        \
+            T rest[WIDE];                                                                                             \
+            NAME##_columns(o, x, columns, half_of(n), by);                                                            \
+            NAME##_columns(rest, x + half_of(n) * by, columns, n - half_of(n), by);                                   \
+            for (int64_t c = 0; c < columns; c++) {                                                                   \
+                const T a = o[c], b = rest[c];                                                                        \
+                o[c] = EXPRESSION;                                                                                    \
+            }                                                                                                         \
+        } else {                                                                                                      \
+            memcpy(o, x, columns * sizeof(T));                                                                        \
+            for (int64_t r = 1; r < n; r++) {                                                                         \
+                const T *restrict y = (const T *)(x + r * by);                                                        \
+                for (int64_t c = 0; c < columns; c++) {                                                               \
+                    const T a = o[c], b = y[c];                                                                       \
+                    o[c] = EXPRESSION;                                                                                \
+                }                                                                                                     \
+            }                                                                                                         \
+        }                                                                                                             \
+    }                                                                                                                 \
     void NAME(const Step *s) {                                                                                        \
         const int64_t columns = s->shape[1], n = s->shape[2], by = s->stride[1][2];                                   \
         for (int64_t row = 0; row < s->shape[0]; row++) {                                                             \
             char *out = s->at[0] + row * s->stride[0][0];                                                             \
             const char *x = s->at[1] + row * s->stride[1][0];                                                         \
-            if (columns > 1 && s->stride[1][1] == sizeof(T) && s->stride[0][1] == sizeof(T)) {                        \
-                T *restrict o = (T *)out;                                                                             \
-                memcpy(o, x, columns * sizeof(T));                                                                    \
-                for (int64_t r = 1; r < n; r++) {                                                                     \
-                    const T *restrict y = (const T *)(x + r * by);                                                    \
-                    for (int64_t c = 0; c < columns; c++) {                                                           \
-                        const T a = o[c], b = y[c];                                                                   \
-                        o[c] = EXPRESSION;                                                                            \
-                    }                                                                                                 \
-                }                                                                                                     \
-            } else                                                                                                    \
+            if (columns > 1 && s->stride[1][1] == sizeof(T) && s->stride[0][1] == sizeof(T))                          \
+                NAME##_columns((T *)out, x, columns, n, by);                                                          \
+            else                                                                                                      \
                 for (int64_t c = 0; c < columns; c++)                                                                 \
                     *(T *)(out + c * s->stride[0][1]) = NAME##_of(x + c * s->stride[1][1], n, by);                    \
         }                                                                                                             \
     }
 #define REDUCE_ONE(NAME, T, EXPRESSION)                                                                               \
     static T NAME##_of(const char *x, int64_t n, int64_t by) {                                                        \
+        if (n > LONG * LANES) {                                                                                       \
+            const T a = NAME##_of(x, half_of(n), by), b = NAME##_of(x + half_of(n) * by, n - half_of(n), by);         \
+            return EXPRESSION;                                                                                        \
+        }                                                                                                             \
         T lanes[LANES];                                                                                               \
         int64_t r = n < LANES ? n : LANES;                                                                            \
         for (int64_t l = 0; l < r; l++) lanes[l] = *(const T *)(x + l * by);                                          \
@@ -370,41 +395,58 @@ void matmul_f32(const Step *s) {
                         s->at[2] + batch * s->stride[2][0]);
 }
 
-/* Products with a vector's sums where the columns of b are next to each other: row by row of b. */
-void matmul_rows_f32(const Step *s) {
-    const int64_t m = s->shape[1], n = s->shape[2], k = s->shape[3];
-    for (int64_t batch = 0; batch < s->shape[0]; batch++)
-        for (int64_t row = 0; row < m; row++) {
-            f32 *restrict c = (f32 *)(s->at[0] + batch * s->stride[0][0] + row * s->stride[0][1]);
-            const char *a = s->at[1] + batch * s->stride[1][0] + row * s->stride[1][1];
-            const char *b = s->at[2] + batch * s->stride[2][0];
-            memset(c, 0, n * sizeof(f32));
-            for (int64_t r = 0; r < k; r++) {
-                const f32 factor = *(const f32 *)(a + r * s->stride[1][2]);
-                const f32 *restrict y = (const f32 *)(b + r * s->stride[2][1]);
-                for (int64_t column = 0; column < n; column++) c[column] += factor * y[column];
-            }
+/* The row c [n] of a product a [k] @ b [k, n], row by row of b, whose columns are next to each other. */
+static void add_rows(f32 *restrict c, const char *a, const char *b, int64_t n, int64_t k, int64_t by_a, int64_t by_b) {
+    if (k > LONG && n > WIDE) {
+        for (int64_t at = 0; at < n; at += WIDE)
+            add_rows(c + at, a, b + at * sizeof(f32), n - at < WIDE ? n - at : WIDE, k, by_a, by_b);
+    } else if (k > LONG) {
+        f32 rest[WIDE];
+        add_rows(c, a, b, n, half_of(k), by_a, by_b);
+        add_rows(rest, a + half_of(k) * by_a, b + half_of(k) * by_b, n, k - half_of(k), by_a, by_b);
+        for (int64_t column = 0; column < n; column++) c[column] += rest[column];
+    } else {
+        memset(c, 0, n * sizeof(f32));
+        for (int64_t r = 0; r < k; r++) {
+            const f32 factor = *(const f32 *)(a + r * by_a);
+            const f32 *restrict y = (const f32 *)(b + r * by_b);
+            for (int64_t column = 0; column < n; column++) c[column] += factor * y[column];
         }
+    }
+}
+
+void matmul_rows_f32(const Step *s) {
+    for (int64_t batch = 0; batch < s->shape[0]; batch++)
+        for (int64_t row = 0; row < s->shape[1]; row++)
+            add_rows((f32 *)(s->at[0] + batch * s->stride[0][0] + row * s->stride[0][1]),
+                     s->at[1] + batch * s->stride[1][0] + row * s->stride[1][1], s->at[2] + batch * s->stride[2][0],
+                     s->shape[2], s->shape[3], s->stride[1][2], s->stride[2][1]);
+}
+
+/* The product of two vectors [k]. */
+static f32 dot(const char *a, const char *b, int64_t k, int64_t by_a, int64_t by_b) {
+    if (k > LONG * LANES)
+        return dot(a, b, half_of(k), by_a, by_b) +
+               dot(a + half_of(k) * by_a, b + half_of(k) * by_b, k - half_of(k), by_a, by_b);
+    f32 lanes[LANES] = {0};
+    int64_t r = 0;
+    if (by_a == sizeof(f32) && by_b == sizeof(f32))
+        for (; r + LANES <= k; r += LANES)
+            for (int64_t l = 0; l < LANES; l++) lanes[l] += ((const f32 *)a)[r + l] * ((const f32 *)b)[r + l];
+    for (; r < k; r++) lanes[r % LANES] += *(const f32 *)(a + r * by_a) * *(const f32 *)(b + r * by_b);
+    for (int64_t width = LANES / 2; width > 0; width /= 2)
+        for (int64_t l = 0; l < width; l++) lanes[l] += lanes[l + width];
+    return lanes[0];
 }
 
 /* Products with a vector [k] where the rows of the matrix are next to each other in k: the sum of each column of b. */
 void matmul_dots_f32(const Step *s) {
-    const int64_t n = s->shape[2], k = s->shape[3], by_a = s->stride[1][2], by_b = s->stride[2][1];
-    const int is_dense = by_a == sizeof(f32) && by_b == sizeof(f32);
     for (int64_t batch = 0; batch < s->shape[0]; batch++)
-        for (int64_t column = 0; column < n; column++) {
-            const char *a = s->at[1] + batch * s->stride[1][0];
-            const char *b = s->at[2] + batch * s->stride[2][0] + column * s->stride[2][2];
-            f32 lanes[LANES] = {0};
-            int64_t r = 0;
-            if (is_dense)
-                for (; r + LANES <= k; r += LANES)
-                    for (int64_t l = 0; l < LANES; l++) lanes[l] += ((const f32 *)a)[r + l] * ((const f32 *)b)[r + l];
-            for (; r < k; r++) lanes[r % LANES] += *(const f32 *)(a + r * by_a) * *(const f32 *)(b + r * by_b);
-            for (int64_t width = LANES / 2; width > 0; width /= 2)
-                for (int64_t l = 0; l < width; l++) lanes[l] += lanes[l + width];
-            *(f32 *)(s->at[0] + batch * s->stride[0][0] + column * s->stride[0][2]) = lanes[0];
-        }
+        for (int64_t column = 0; column < s->shape[2]; column++)
+            *(f32 *)(s->at[0] + batch * s->stride[0][0] + column * s->stride[0][2]) =
+                dot(s->at[1] + batch * s->stride[1][0],
+                    s->at[2] + batch * s->stride[2][0] + column * s->stride[2][2], s->shape[3], s->stride[1][2],
+                    s->stride[2][1]);
 }
 
 /* --- Running */

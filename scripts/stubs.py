@@ -1,10 +1,12 @@
-"""Writes the stubs of `rlrun`, `rlrun.plugin` and `rlrun.toys`, which import names at their first use.
+"""Writes what is known of the code without importing it: stubs of names, and the catalog of built-in algorithms.
 
     python -m scripts.stubs
 
-Type checkers and editors read the stubs. At runtime an algorithm's class takes any settings by name and validates them.
-The package's stub says the same in signatures: `PPO(lr=1e-3)` completes, and a wrong name or type is an error. A class
-of this stub derives from the real one, so that both fit wherever an algorithm is expected.
+`rlrun`, `rlrun.plugin` and `rlrun.toys` import names at their first use. Type checkers and editors read their stubs. At
+runtime an algorithm's class takes any settings by name and validates them. The package's stub says the same in
+signatures: `PPO(lr=1e-3)` completes, and a wrong name or type is an error. A class of this stub derives from the real
+one, so that both fit wherever an algorithm is expected. `rlrun algorithms` reads the catalog, since it would take a
+second to import all algorithms.
 """
 
 from __future__ import annotations
@@ -31,6 +33,8 @@ STUB = ROOT / "rlrun" / "__init__.pyi"
 """The stub of the package, with signatures of algorithms."""
 LAZY = {ROOT / "rlrun" / "plugin.pyi": rlrun.plugin, ROOT / "rlrun" / "toys" / "__init__.pyi": rlrun.toys}
 """Stubs of other modules whose names are imported at their first use."""
+CATALOG = ROOT / "rlrun" / "algorithms" / "catalog.py"
+"""The catalog of built-in algorithms."""
 WIDTH = 120
 
 SHORT_FORMS = {tuple[InputConfig, ...]: "str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]"}
@@ -38,8 +42,12 @@ SHORT_FORMS = {tuple[InputConfig, ...]: "str | Mapping[str, Any] | Sequence[str 
 
 
 def main() -> None:
-    """Writes the stubs."""
-    for path, text in ((STUB, stub()), *((path, stub_of_names(module)) for path, module in LAZY.items())):
+    """Writes the stubs and the catalog."""
+    for path, text in (
+        (STUB, stub()),
+        (CATALOG, catalog()),
+        *((path, stub_of_names(module)) for path, module in LAZY.items()),
+    ):
         path.write_text(text)
         print(path.relative_to(ROOT))
 
@@ -52,6 +60,36 @@ def stub_of_names(module: types.ModuleType) -> str:
         "_PLACES: dict[str, str]",
     ]
     return _formatted("\n".join(lines) + "\n")
+
+
+def catalog() -> str:
+    """Returns the formatted text of the catalog of built-in algorithms."""
+    lines = [
+        '"""What `rlrun algorithms` lists of built-in algorithms; written by `python -m scripts.stubs`."""',
+        "# ruff: noqa: E501",
+        "from typing import NamedTuple",
+        "class Listed(NamedTuple):",
+        '    """An algorithm: name of its class, supported kinds of action spaces, first line of its docstring."""',
+        "    name: str",
+        "    acts_in: tuple[str, ...]",
+        "    summary: str",
+        f"EVERY_KIND: tuple[str, ...] = {Algorithm.acts_in!r}",
+        "CATALOG = {",
+        *(f"    {name!r}: {_listed(algorithm_class(name))}," for name in BUILT_IN),
+        "}",
+    ]
+    return _formatted("\n".join(lines) + "\n", CATALOG)
+
+
+def _listed(algorithm: type[Algorithm[Any]]) -> str:
+    """Code of an algorithm's entry in the catalog."""
+    kinds = "EVERY_KIND" if algorithm.acts_in == Algorithm.acts_in else repr(algorithm.acts_in)
+    return f"Listed({algorithm.__name__!r}, {kinds}, {summary_of(algorithm)!r})"
+
+
+def summary_of(algorithm: type[Algorithm[Any]]) -> str:
+    """Returns the first line of an algorithm's docstring."""
+    return str(algorithm.__doc__).strip().partition("\n")[0]
 
 
 def stub() -> str:
@@ -99,7 +137,7 @@ def _class(algorithm: type[Algorithm[Any]]) -> str:
     """Class of an algorithm with its settings as named arguments."""
     name, config = algorithm.__name__, algorithm.Config
     parameters = settings_of(config)
-    summary = str(algorithm.__doc__).strip().partition("\n")[0]
+    summary = summary_of(algorithm)
     arguments = [f"{each.name}: {_type(each.annotation)} = {_default(each)}" for each in parameters]
     notes = [f"{each.name}: {_summary(config.model_fields[each.name].description or '')}" for each in parameters]
     return "\n".join(
@@ -151,10 +189,10 @@ def _summary(text: str) -> str:
     return clause.replace("\\", "\\\\") + "."
 
 
-def _formatted(text: str) -> str:
-    """Text with sorted imports, formatted as ruff does."""
+def _formatted(text: str, path: Path = STUB) -> str:
+    """Text of a file with sorted imports, formatted as ruff does."""
     for command in (["check", "--select", "I", "--fix", "--quiet"], ["format"]):
-        ruff = [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(STUB), "-"]
+        ruff = [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(path), "-"]
         text = subprocess.run(ruff, input=text, capture_output=True, text=True, check=True, cwd=ROOT).stdout
     return text
 

@@ -1,5 +1,7 @@
 """Runs the numerical tests under the matrix kernels of other processors, as far as this one has their instructions.
 
+Then it runs the tests of rlrun's own C kernels in a build with sanitizers.
+
     python -m scripts.test_under_kernels            # every set of kernels: ten minutes
     python -m scripts.test_under_kernels --quick    # what NumPy and torch must agree on, with AVX2: seconds
 
@@ -12,8 +14,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Set
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +37,17 @@ QUICK = (
     "tests/unit/algorithms/dqn/test_policy.py",
 )
 """What compares NumPy with torch, or two ways of one product."""
+OWN = (
+    "tests/unit/engine/kernels",
+    "tests/unit/engine/learner/test_c_update.py",
+    "tests/unit/engine/policy/test_acting_in_kernels.py",
+)
+"""What runs rlrun's own kernels in C."""
+
+SANITIZERS = ("-g", "-fsanitize=undefined,float-cast-overflow,address", "-fno-sanitize-recover=undefined")
+SANITIZING_COMPILER = """#!/bin/sh
+exec gcc "$@" {flags}
+"""
 
 LOADED = """
 import numpy, torch
@@ -99,8 +114,29 @@ def are_loaded(kernels: Kernels) -> bool:
     return found == expected
 
 
+def are_sound() -> bool:
+    """Whether rlrun's own kernels pass their tests without undefined behavior and stray reads and writes."""
+    if shutil.which("gcc") is None:
+        print("sanitizers: left out, there is no gcc", flush=True)
+        return True
+    runtimes = [
+        subprocess.run(
+            ["gcc", f"-print-file-name={name}.so"], check=True, capture_output=True, text=True
+        ).stdout.strip()
+        for name in ("libasan", "libubsan")
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        compiler = Path(folder, "cc")
+        compiler.write_text(SANITIZING_COMPILER.format(flags=" ".join(SANITIZERS)))
+        compiler.chmod(0o700)
+        own = {"CC": str(compiler), "RLRUN_CACHE": f"{folder}/cache", "LD_PRELOAD": " ".join(runtimes)}
+        environment = {**os.environ, **own, "ASAN_OPTIONS": "detect_leaks=0"}  # Python keeps some memory to its end
+        tests = [sys.executable, "-m", "pytest", "-q", "-n0", *OWN]
+        return subprocess.run(tests, cwd=ROOT, env=environment).returncode == 0
+
+
 def main() -> int:
-    """Returns 0 if all tests passed under all kernels, otherwise 1."""
+    """Returns 0 if all tests passed under all kernels and with sanitizers, otherwise 1."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="AVX2 alone, and the tests that compare ways to compute")
     quick = parser.parse_args().quick
@@ -114,7 +150,13 @@ def main() -> int:
             failed.append(kernels)
     for kernels in failed:
         print(f"{kernels}: failed", flush=True)
-    return 1 if failed else 0
+    if quick:
+        return 1 if failed else 0
+    print(" ".join(SANITIZERS), flush=True)
+    is_sound = are_sound()
+    if not is_sound:
+        print("sanitizers: failed", flush=True)
+    return 1 if failed or not is_sound else 0
 
 
 if __name__ == "__main__":

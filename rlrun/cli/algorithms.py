@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 Form = Literal["text", "mermaid"]
 FORMS: dict[str, Form] = {".mmd": "mermaid", ".mermaid": "mermaid"}
 
+CATALOG = "rlrun.algorithms.catalog"
+"""Module that describes the built-in algorithms, so that none of them has to be imported."""
+
 INSTALLED = "installed plugins"
 """Heading under which `rlrun algorithms` lists the algorithms of other packages."""
 
@@ -51,27 +54,36 @@ def algorithms() -> None:
 
 def _described(name: str, kind: str) -> dict[str, Any]:
     from rlrun.engine.messages.errors import RlrunError
-    from rlrun.engine.settings.registry import BUILT_IN, algorithm_class
+    from rlrun.engine.settings.registry import algorithm_class, load_internal
 
+    listed = load_internal(f"{CATALOG}:CATALOG").get(name)
+    if listed is not None:
+        acts_in, summary = list(listed.acts_in), listed.summary
+        return {
+            "name": name,
+            "kind": kind,
+            "class": f"rlrun.plugin:{listed.name}",
+            "actions": acts_in,
+            "summary": summary,
+        }
     try:
         algorithm = algorithm_class(name)
     except RlrunError as error:  # a broken plugin does not hide the others
         summary = f"cannot be used: {error}".partition("\n")[0]
         return {"name": name, "kind": kind, "class": None, "actions": [], "summary": summary}
-    module = "rlrun.plugin" if name in BUILT_IN else algorithm.__module__
     return {
         "name": name,
         "kind": kind,
-        "class": f"{module}:{algorithm.__qualname__}",
+        "class": f"{algorithm.__module__}:{algorithm.__qualname__}",
         "actions": list(algorithm.acts_in),
         "summary": (algorithm.__doc__ or "").strip().partition("\n")[0],
     }
 
 
 def _actions(kinds: list[str]) -> str:
-    from rlrun.engine.algorithm import Algorithm
+    from rlrun.engine.settings.registry import load_internal
 
-    return "all" if kinds == list(Algorithm.acts_in) else ", ".join(kinds)
+    return "all" if kinds == list(load_internal(f"{CATALOG}:EVERY_KIND")) else ", ".join(kinds)
 
 
 @click.command()

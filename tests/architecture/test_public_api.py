@@ -18,7 +18,7 @@ import rlrun.algorithms.ppo
 import rlrun.plugin
 import rlrun.toys
 from rlrun.engine.settings.registry import BUILT_IN, PUBLIC, algorithm_class, load_internal, public_path
-from scripts.stubs import LAZY, STUB, stub, stub_of_names
+from scripts.stubs import CATALOG, LAZY, STUB, catalog, stub, stub_of_names
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -66,6 +66,10 @@ def test_the_stub_of_the_package_is_what_the_script_writes_from_the_settings() -
     assert STUB.read_text() == stub(), "run `python -m scripts.stubs`"
     named = {node.name for node in ast.parse(STUB.read_text()).body if isinstance(node, ast.ClassDef)}
     assert named == set(rlrun._algorithms())
+
+
+def test_the_catalog_is_what_the_script_writes_from_the_algorithms() -> None:
+    assert CATALOG.read_text() == catalog(), "run `python -m scripts.stubs`"
 
 
 def test_packages_hold_what_type_checkers_read() -> None:

@@ -8,6 +8,8 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -58,6 +60,17 @@ def why_no_library() -> str:
     return ""
 
 
+def why_no_library_after(meanwhile: Callable[[], object]) -> str:
+    """Returns the reason why this process cannot use the C kernels; "" if it can.
+
+    Args:
+        meanwhile: Function that is called while the compiler runs, or not at all if the kernels are compiled already.
+    """
+    with suppress(NoLibrary):  # which `why_no_library` reports
+        compiled(meanwhile)
+    return why_no_library()
+
+
 @cache
 def library() -> ctypes.CDLL:
     """Loads the C kernels, and compiles them first unless an earlier process did.
@@ -66,6 +79,20 @@ def library() -> ctypes.CDLL:
         NoLibrary: There is no compiler or no BLAS, or other users can write to the cache directory.
     """
     function, bits = product()
+    found = compiled()
+    found.use_product(ctypes.c_void_p(function), bits == 64)
+    return found
+
+
+def compiled(meanwhile: Callable[[], object] | None = None) -> ctypes.CDLL:
+    """Loads the C kernels without a matrix product, and compiles them first unless an earlier process did.
+
+    Args:
+        meanwhile: Function that is called while the compiler runs, or not at all if the kernels are compiled already.
+
+    Raises:
+        NoLibrary: There is no compiler, or other users can write to the cache directory.
+    """
     path = cache_directory() / "kernels" / f"{key()}.so"
     require_safe(path.parent)
     found = loaded(path)
@@ -73,11 +100,10 @@ def library() -> ctypes.CDLL:
         with alone_with(path):
             found = loaded(path)  # else another process has compiled it meanwhile
             if found is None:
-                compile_to(path)
+                compile_to(path, meanwhile)
                 found = loaded(path)
     if found is None:
         raise NoLibrary(f"cannot load {path}")
-    found.use_product(ctypes.c_void_p(function), bits == 64)
     return found
 
 
@@ -177,8 +203,12 @@ def blas() -> str:
     return "; ".join(f"{each['internal_api']} {each['version']} {each.get('architecture', '')}" for each in linked)
 
 
-def compile_to(path: Path) -> None:
+def compile_to(path: Path, meanwhile: Callable[[], object] | None = None) -> None:
     """Compiles the kernels to a library file, which is written atomically together with its digest.
+
+    Args:
+        path: The library file.
+        meanwhile: Function that is called while the compiler runs.
 
     Raises:
         NoLibrary: The compiler fails.
@@ -186,11 +216,15 @@ def compile_to(path: Path) -> None:
     partial = path.with_suffix(f".{os.getpid()}.so")
     command = [compiler(), *flags(compiler_version(), platform.machine()), str(SOURCE), "-o", str(partial), "-lm"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILATION_TIMEOUT_S, check=False)
-        if done.returncode != 0:
-            raise NoLibrary(
-                f"the compiler {command[0]} failed: {(done.stderr.splitlines() or ['without a message'])[0]}"
-            )
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as compiling:
+            try:
+                if meanwhile is not None:
+                    meanwhile()
+                _, errors = compiling.communicate(timeout=COMPILATION_TIMEOUT_S)
+            finally:
+                compiling.kill()  # unless it has ended
+        if compiling.returncode != 0:
+            raise NoLibrary(f"the compiler {command[0]} failed: {(errors.splitlines() or ['without a message'])[0]}")
         content = partial.read_bytes()
         write_file(path.with_suffix(".sha256"), hashlib.sha256(content).hexdigest().encode())
         write_file(path, content)

@@ -24,7 +24,7 @@ from rlrun.engine.messages.errors import (
     UsageError,
 )
 from rlrun.engine.processes.process_end import end_process
-from rlrun.engine.training.assemble.learner_factory import may_have_kernels
+from rlrun.engine.training.assemble.learner_factory import may_have_kernels, why_no_kernels_here
 from rlrun.experiments.cluster.growth import NodeWait
 from rlrun.experiments.cluster.ray_session import (
     RaySession,
@@ -342,7 +342,7 @@ def _why_no_kernels(part: LaunchedExperiment, session: RaySession, active: Activ
     if not any(may_have_kernels(each) and each.config.compile is not False for each in algorithms):
         return ""
     if not part.uses_ray or not session.spans_machines:
-        return why_no_library()
+        return why_no_library() if part.executor == "ray" else why_no_kernels_here()
     why_not = why_no_kernels_on_nodes()
     if why_not:
         with active.log.printing_to_terminal():

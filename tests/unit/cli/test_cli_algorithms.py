@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,6 +45,18 @@ def test_algorithms_are_listed_by_kind_and_three_to_start_with_come_first(wordin
     assert [line.split()[0] for line in lines[3:6]] == ["ppo", "dqn", "sac"]
     kinds = [line.rstrip(":") for line in lines if line.endswith(":")]
     assert kinds == list(registry.BUILT_IN_BY_KIND)
+
+
+def test_listing_imports_no_algorithm_and_nothing_that_takes_long() -> None:
+    listing = (
+        "from rlrun.cli.main import cli\nimport sys\ncli(['algorithms'], standalone_mode=False)\nprint(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", listing], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert "rlrun.algorithms.catalog" in loaded
+    assert (
+        loaded & {"numpy", "pydantic", "gymnasium", "torch", "rlrun.algorithms.ppo", "rlrun.engine.algorithm"} == set()
+    )
 
 
 def test_every_algorithm_is_of_one_kind() -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 PARTS = {
     "compiler": "rlrun.engine.learner.executors.compilation:compiler",
     "curiosity": "rlrun.engine.training.assemble.reward_streams:with_curiosity",
-    "kernels": "rlrun.engine.kernels.library:why_no_library",
+    "kernels": "rlrun.engine.kernels.library:why_no_library_after",
     "limit of threads": "rlrun.engine.learner.device:limit_threads",
     "device": "rlrun.engine.learner.device:available_device",
     "learner": "rlrun.engine.learner.local_learner:LocalLearner",
@@ -209,7 +209,7 @@ def chosen_update_executor(
         return "eager"
     is_demanded = config.compile != "auto"
     if may_have_kernels(algorithm):
-        why_not = load_internal(PARTS["kernels"])() if why_no_kernels is None else why_no_kernels
+        why_not = why_no_kernels_here() if why_no_kernels is None else why_no_kernels
         if why_not and is_demanded:
             raise CompilerMissing(f"config.compile is true, but {why_not}; fix this, or set config.compile: auto")
         return "numpy" if why_not else "c"
@@ -244,6 +244,15 @@ def common_update_executor(
     return chosen.pop() if len(chosen) == 1 else "eager"
 
 
+def why_no_kernels_here() -> str:
+    """Returns the reason why this process cannot use the C kernels for its learner; "" if it can.
+
+    On a machine's first run, the learner and torch are imported while the kernels are compiled.
+    """
+    why_not: str = load_internal(PARTS["kernels"])(meanwhile=lambda: load_internal(PARTS["learner"]))
+    return why_not
+
+
 def may_have_kernels(algorithm: Algorithm[Any]) -> bool:
     """Whether settings allow parameter updates by NumPy or C kernels, which need float32 on the CPU.
 
@@ -274,7 +283,7 @@ def continued_executor(update_executor: UpdateExecutor, *, eager: bool = False) 
     if update_executor == "compiled" and load_internal(PARTS["compiler"])() is None:
         why = "the updates of this run are compiled, but this machine has no C++ compiler"
         raise CompilerMissing(f"{why}: install g++ or clang++, {CONTINUE_PLAINLY}")
-    if update_executor == "c" and (why_not := load_internal(PARTS["kernels"])()):
+    if update_executor == "c" and (why_not := why_no_kernels_here()):
         why = f"the updates of this run are computed by C kernels, but {why_not}"
         raise CompilerMissing(f"{why}: fix this, {CONTINUE_PLAINLY}")
     return update_executor

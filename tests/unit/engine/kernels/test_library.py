@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from rlrun.engine.kernels.library import (
     product,
     require_safe,
     why_no_library,
+    why_no_library_after,
 )
 
 CACHED = (why_no_library, library, key, compiler, product)
@@ -117,3 +119,42 @@ def test_a_system_that_does_not_tell_noexec_is_taken_as_safe(tmp_path: Path, mon
     monkeypatch.delattr(os, "ST_NOEXEC")  # as on macOS
     monkeypatch.setattr("rlrun.engine.kernels.library.sys.platform", "darwin")
     require_safe(tmp_path / "cache" / "kernels")
+
+
+@pytest.mark.usefixtures("fresh")
+def test_other_work_is_done_while_the_compiler_runs_and_not_once_it_has_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, go_on = tmp_path / "started", tmp_path / "go on"
+    slow = tmp_path / "cc"
+    waits = f'touch "{started}"; while [ ! -e "{go_on}" ]; do sleep 0.01; done'
+    slow.write_text(f'#!/bin/sh\n[ "$1" = --version ] || {{ {waits}; }}\nexec {compiler()} "$@"\n')
+    slow.chmod(0o755)
+    compiler.cache_clear()
+    monkeypatch.setenv("RLRUN_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("CC", str(slow))
+    calls = []
+
+    def meanwhile() -> None:
+        while not started.exists():
+            time.sleep(0.01)
+        go_on.touch()  # the compiler waits for this
+        calls.append("done")
+
+    assert why_no_library_after(meanwhile) == ""
+    library.cache_clear()
+    why_no_library.cache_clear()
+    assert why_no_library_after(meanwhile) == ""
+    assert calls == ["done"]
+
+
+@pytest.mark.usefixtures("fresh")
+def test_work_that_fails_ends_the_compiler_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RLRUN_CACHE", str(tmp_path / "cache"))
+
+    def fails() -> None:
+        raise ModuleNotFoundError("torch")
+
+    with pytest.raises(ModuleNotFoundError):
+        why_no_library_after(fails)
+    assert {path.suffix for path in (tmp_path / "cache" / "kernels").iterdir()} == {".lock"}

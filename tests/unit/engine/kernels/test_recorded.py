@@ -97,6 +97,15 @@ def test_nan_and_infinity_come_out_as_from_numpy():
     np.testing.assert_array_equal(found, np.tanh(x))
 
 
+@pytest.mark.parametrize("function", [np.exp, np.expm1, np.log, np.log1p, np.tanh])
+def test_functions_of_extreme_numbers_are_those_of_numpy(function):
+    sizes = [0, 1e-45, 1e-38, 1e-3, 1, 80, 88.8, 103, 104, 1e9, 3e38, np.inf]
+    x = np.float32([[np.nan, -np.nan, *sizes, *np.negative(sizes)]])
+    with np.errstate(all="ignore"):
+        found, wanted = KernelFunction(function, x)(x), function(x)
+    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-45)
+
+
 @pytest.mark.parametrize(
     "function",
     [

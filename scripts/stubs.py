@@ -65,7 +65,7 @@ def stub_of_names(module: types.ModuleType) -> str:
 def catalog() -> str:
     """Returns the formatted text of the catalog of built-in algorithms."""
     lines = [
-        '"""What `rlrun algorithms` lists of built-in algorithms; written by `python -m scripts.stubs`."""',
+        '"""Catalog of built-in algorithms, which `rlrun algorithms` lists; written by `python -m scripts.stubs`."""',
         "# ruff: noqa: E501",
         "from typing import NamedTuple",
         "class Listed(NamedTuple):",

@@ -10,7 +10,7 @@ zoo     the settings of RL Baselines3 Zoo for this env: 8 envs x 32 steps, all o
 longer  8 envs x 128 steps, minibatches of 256, 10 epochs; rlrun's sequences have 16 steps as by default, those of
         sb3-contrib are as long as episodes and fragments, since they have no setting
 
-rlrun's updates are computed as in a run of 100,000 env steps, which compiles nothing.
+rlrun's updates run by C kernels, as by default.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `rlrun algorithms` lists of built-in algorithms; written by `python -m scripts.stubs`."""
+"""Catalog of built-in algorithms, which `rlrun algorithms` lists; written by `python -m scripts.stubs`."""
 
 # ruff: noqa: E501
 from typing import NamedTuple

@@ -6,7 +6,7 @@ comes while a checkpoint is being written, and one while the run recovers from a
 
 A cluster without its GCS, or without the raylet of the driver's machine, is lost. The driver must then end with a
 message that has a command, which the lab types: on a new cluster if kills are left, and otherwise as it stands, on this
-machine alone.
+machine alone. A driver that has not joined yet says that there is no cluster; the same command then gets the new one.
 
     PYTHONPATH=.:tests/integration python tests/chaos/kill_lab.py --kills 100 --seed 0 --table kills.md
 """
@@ -35,6 +35,7 @@ import disturbed_run
 from cluster_nodes import Nodes, driving
 from run_until_signal import descendants
 
+from rlrun.engine.messages.errors import UsageError
 from rlrun.experiments.runs.run_directory import RUN_FILE, RunDirectory
 from rlrun.experiments.runs.run_lock import drivers_of
 from rlrun.experiments.search.lineage import read_generations
@@ -55,6 +56,9 @@ KINDS = {
 }
 FATAL = ("GCS", "head raylet")
 """Kinds of processes without which a cluster has ended: the command that the run prints continues it elsewhere."""
+
+NO_CLUSTER = "no Ray cluster at the address"
+"""Words of a driver that found none."""
 
 KILLS_PER_RUN = 8
 STARTS = 8
@@ -186,12 +190,11 @@ def patiently(start: Callable[[], Started], clear: Callable[[], object] = lambda
 
 def start_nodes(folder: Path) -> Nodes:
     """Starts a cluster; nothing else of this process is running at that time."""
-    return patiently(lambda: Nodes(folder), lambda: disturbed_run.kill(descendants(os.getpid())[:0:-1]))
+    return patiently(lambda: Nodes(folder, is_bare=True), lambda: disturbed_run.kill(descendants(os.getpid())[:0:-1]))
 
 
-def begin(spec: str, nodes: Nodes, folder: Path) -> list[str]:
-    command = ["train", str(SPECS / f"{spec}.yaml"), "--address", nodes.address]
-    return [*command, "--runs-dir", str(folder / "runs")]
+def begin(spec: str, folder: Path, place: Sequence[str]) -> list[str]:
+    return ["train", str(SPECS / f"{spec}.yaml"), "--runs-dir", str(folder / "runs"), *place]
 
 
 def undisturbed(spec: str, folder: Path) -> Calm:
@@ -203,7 +206,7 @@ def undisturbed(spec: str, folder: Path) -> Calm:
     nodes = start_nodes(folder)
     times: list[float] = []
     try:
-        with driving(begin(spec, nodes, folder), folder) as driver:
+        with driving(begin(spec, folder, ["--address", nodes.address]), folder) as driver:
             began = time.monotonic()
             while driver.poll() is None:
                 rows = count_rows(folder / "runs")
@@ -238,7 +241,7 @@ class Disturbance:
 
     def run(self) -> None:
         """Does all kills, and compares the rows at the end."""
-        commands = [begin(self.attempt.spec, self.nodes, self.folder)]
+        commands = [begin(self.attempt.spec, self.folder, ["--address", self.nodes.address])]
         try:
             while commands and not self.attempt.problem:
                 commands = self._drive(commands)
@@ -270,16 +273,21 @@ class Disturbance:
         if code == 0:
             return commands[1:]
         told = [line for line in output.splitlines() if "rlrun resume " in line]
-        if code is None or not is_lost or not told:
+        if is_lost and code == UsageError.exit_code and NO_CLUSTER in output and not told:  # it had not joined yet
+            names = [commands[0][1]]
+        elif is_lost and code and told:
+            names = [words.split()[0].strip("`.;'") for words in told[-1].split("rlrun resume ")[1:]]
+        else:
             self.attempt.problem = f"exit code {code}: {output[-600:]}"
             return []
-        self.attempt.log.append(f"exit code {code}: {told[-1]}")
+        self.attempt.log.append(f"exit code {code}: {output.splitlines()[-1]}")
         self.nodes.close()
         place = []
         if self.left:
             self._start_cluster()
             place = ["--address", self.nodes.address]
-        names = [words.split()[0].strip("`.;'") for words in told[-1].split("rlrun resume ")[1:]]
+        if commands[0][0] == "train" and not told:
+            return [begin(self.attempt.spec, self.folder, place)]
         rest = [command[1] for command in commands[1:] if command[1] not in names]
         return [["resume", name, *place] for name in [*names, *rest]]
 

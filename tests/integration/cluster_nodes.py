@@ -45,13 +45,19 @@ class Nodes:
 
     Trials on all but the first work in folders of their own, as they would on machines that do not see the run's
     directory.
+
+    Args:
+        folder: Folder of the nodes' own files.
+        is_bare: Whether Ray's autoscaler and its collectors of logs are left out, so that nodes start faster.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, is_bare: bool = False) -> None:
         from ray.cluster_utils import Cluster
 
         self._folder = folder
-        self._cluster = Cluster(initialize_head=True, head_node_args={**OF_EACH, "include_dashboard": False})
+        self._of_each = {**OF_EACH, "include_log_monitor": not is_bare}
+        head = {**self._of_each, "include_dashboard": False, "no_monitor": is_bare}
+        self._cluster = Cluster(initialize_head=True, head_node_args=head)
         self._nodes = [self._cluster.head_node]
         self.address: str = self._cluster.address
         for _ in range(2):
@@ -65,7 +71,7 @@ class Nodes:
     def add(self, **environment: str) -> int:
         """Starts one more node, with environment variables of its own, does not wait for it and returns its number."""
         own = {SCRATCH_VARIABLE: str(self.scratch(len(self._nodes))), **environment}
-        self._nodes.append(self._cluster.add_node(wait=False, env_vars=own, **OF_EACH))
+        self._nodes.append(self._cluster.add_node(wait=False, env_vars=own, **self._of_each))
         return len(self._nodes) - 1
 
     def scratch(self, number: int) -> Path:

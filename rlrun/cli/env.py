@@ -172,6 +172,7 @@ def _targets(target: str) -> list[_Target]:
 
 def _findings(target: _Target, steps: int, seed: int, begin: Callable[[str], object]) -> list[EnvFinding]:
     """Checks an env or multi-agent world by stepping; returns all findings."""
+    from rlrun.engine.envs.probes.probe import probe_of
     from rlrun.engine.training.assemble.policies_in_world import policies_in_world
     from rlrun.engine.worlds.env_check import check_by_stepping
     from rlrun.engine.worlds.make import kinds_of_agents
@@ -179,6 +180,9 @@ def _findings(target: _Target, steps: int, seed: int, begin: Callable[[str], obj
     config, mapping, slots = target
     mapping = mapping or kinds_of_agents(config)
     found = check_by_stepping(config, mapping, slots, steps=steps, seed=seed, begin=begin)
+    begin("comparing the effects of actions")
+    if (probed := probe_of(config, found, steps=steps, seed=seed)) is not None:
+        found += probed.findings
     begin("finding the algorithms that can learn in it")
     world = policies_in_world(config, mapping, slots)
     for policy, spaces in world.spaces.items():

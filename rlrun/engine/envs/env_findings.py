@@ -27,8 +27,12 @@ TYPED_STEPS = 200
 """Number of steps of a single env in which the dtypes of its observations are checked."""
 LARGE_NUMBER = 20.0
 """Absolute observation above which learning is slow: networks are initialized for inputs of about 1."""
+VERY_LARGE_NUMBER = 100.0
+"""Absolute observation above which the first layer saturates."""
 LARGE_REWARD = 10.0
 """Mean absolute reward above which values, and so the critic's gradients, are large."""
+VERY_LARGE_REWARD, HUGE_REWARD = 100.0, 1_000.0
+"""Mean and largest absolute reward above which learning suffers in any case."""
 SMALL_REWARD = 1e-3
 SLOW_STEPS_S = 200.0
 """Steps per second below which an env counts as slow: a million steps take more than 80 minutes."""
@@ -49,6 +53,7 @@ class EnvFinding:
         found: The observed fact, with its numbers.
         reason: Consequence for learning, "" for none.
         advice: Suggested remedy.
+        is_severe: Whether a note matters even if returns rise.
     """
 
     topic: str
@@ -56,6 +61,7 @@ class EnvFinding:
     found: str
     reason: str = ""
     advice: str = ""
+    is_severe: bool = False
 
 
 def refusal_finding(refusal: str) -> EnvFinding:
@@ -128,16 +134,18 @@ def observation_findings(
         return
     outside = [*_outside(space, rows)]
     yield from outside
-    large = []
+    large, largest = [], 0.0
     for path, leaf in named_leaves(rows):
         own = _leaf_space(space, path)
         if isinstance(own, Box) and np.issubdtype(own.dtype, np.floating) and leaf.size:
             most = float(np.abs(leaf).max())
+            largest = max(largest, most)
             if most > LARGE_NUMBER:
                 large.append(f"{f' of {path}' if path else ''} up to {most:.4g}")
     if large:
         reason, advice = "networks learn slowly from large inputs", "config.normalize_observations: true, or scale them"
-        yield EnvFinding("observations", "note", f"numbers{', '.join(large)}", reason, advice)
+        is_severe = largest > VERY_LARGE_NUMBER
+        yield EnvFinding("observations", "note", f"numbers{', '.join(large)}", reason, advice, is_severe)
     elif not outside:
         yield EnvFinding("observations", "ok", f"{steps:,} steps: shape and bounds as declared")
     still = [path for path, leaf in named_leaves(rows) if (leaf == leaf[:1]).all()]
@@ -175,36 +183,46 @@ def reward_findings(rewards: NDArray[np.float64]) -> Iterator[EnvFinding]:
     if not rewards.any():
         reason = "random actions never earned a reward, and an agent cannot learn before it finds one"
         yield EnvFinding("rewards", "note", "all 0", reason, "improve exploration, or shape the reward")
-    elif size > LARGE_REWARD:
+    elif size > LARGE_REWARD or max(-least, most) > HUGE_REWARD:
         reason, advice = (
             "values and gradients grow with the reward",
             "set config.normalize_rewards: true for on-policy algorithms, else scale the reward",
         )
-        yield EnvFinding("rewards", "note", found, reason, advice)
+        is_severe = size > VERY_LARGE_REWARD or max(-least, most) > HUGE_REWARD
+        yield EnvFinding("rewards", "note", found, reason, advice, is_severe)
     elif size < SMALL_REWARD and max(-least, most) < SMALL_REWARD:
         yield EnvFinding("rewards", "note", found, "value errors are then tiny", "scale rewards to about 1")
     else:
         yield EnvFinding("rewards", "ok", found)
 
 
-def seed_finding(step: int | None, of_other_seeds: Callable[[], int | None], *, is_world: bool) -> EnvFinding:
+def seed_finding(
+    step: int | None, of_other_seeds: Callable[[], int | None], *, starts_vary: bool, is_world: bool
+) -> EnvFinding:
     """Returns the finding on reproducibility: equal seeds must repeat an episode, and other seeds should change it.
 
     Args:
         step: First step at which episodes with equal seeds and actions differ; None if they are equal.
         of_other_seeds: Returns the first step at which episodes with other seeds differ, None if they are equal.
+        starts_vary: Whether the episodes of one env began in different states.
         is_world: Whether the seeds are those of a multi-agent world.
     """
+    source = "a generator that reset(seed) creates" if is_world else "self.np_random, which reset(seed=...) seeds"
     if step is not None:
         found = f"the same seeds and actions led to a different state after {step} steps"
-        source = "a generator that reset(seed) creates" if is_world else "self.np_random, which reset(seed=...) seeds"
         reason = "runs cannot be reproduced or resumed exactly"
         return EnvFinding("seeds", "wrong", found, reason, f"draw all randomness from {source}")
-    if of_other_seeds() is None:
-        found = f"different seeds lead to the same episodes: the {'world' if is_world else 'env'} is deterministic"
-        reason = "episodes differ only by their actions, so a greedy evaluation repeats a single episode"
-        return EnvFinding("seeds", "note", found, reason, "if the initial state may vary, have reset(seed) draw it")
-    return EnvFinding("seeds", "ok", "the same seeds repeat the same episodes, and different seeds differ")
+    if of_other_seeds() is not None:
+        return EnvFinding("seeds", "ok", "the same seeds repeat the same episodes, and different seeds differ")
+    if starts_vary:
+        found = (
+            "different seeds lead to the same episodes, although the episodes of an env differ: reset ignores its seed"
+        )
+        reason = "all env slots and all seeds of a run see the same episodes, and runs cannot be resumed exactly"
+        return EnvFinding("seeds", "wrong", found, reason, f"draw all randomness from {source}")
+    found = f"different seeds lead to the same episodes: the {'world' if is_world else 'env'} is deterministic"
+    reason = "episodes differ only by their actions, so a greedy evaluation repeats a single episode"
+    return EnvFinding("seeds", "note", found, reason, "if the initial state may vary, have reset(seed) draw it")
 
 
 def speed_finding(steps: int, seconds: float, how: str) -> EnvFinding:

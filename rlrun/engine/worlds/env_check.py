@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rlrun.engine.data.tree import map_tree
+from rlrun.engine.data.tree import leaves, map_tree
 from rlrun.engine.envs.backend import backend_of
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.env_findings import (
@@ -202,12 +202,19 @@ def _seeds(config: EnvConfig, repeated: VectorWorld, other: VectorWorld, played:
             found = seed_finding(
                 _first_difference(repeated, played),
                 partial(_first_difference, other, played),
+                starts_vary=len(played.starts) > 1,
                 is_world=config.has_many_agents,
             )
-        yield found
+        yield replace(found, is_severe=found.verdict == "note" and _starts_between_numbers(played))
     finally:
         repeated.close()
         other.close()
+
+
+def _starts_between_numbers(played: RandomRollout) -> bool:
+    """Whether the first state holds fractions, as a random one does; where it holds whole numbers, it may be chosen."""
+    first = [leaf for own in played.policies.values() for leaf in leaves(own.observations[:1])]
+    return any(np.issubdtype(np.asarray(leaf).dtype, np.floating) and (np.asarray(leaf) % 1).any() for leaf in first)
 
 
 def _first_difference(worlds: VectorWorld, played: RandomRollout) -> int | None:

@@ -72,6 +72,7 @@ class RandomRollout:
         digests: Hashes of observations and rewards after the reset and after each of the first steps.
         last: Hash of each world's state after the last step.
         places: Position of each world (episode and step within it) after the last step.
+        starts: Hashes of the first states of the episodes.
         lengths: Length of each completed episode of a world.
         missing_finals: Number of truncated agents without a final observation.
         seconds: Wall time of the steps.
@@ -83,6 +84,7 @@ class RandomRollout:
     digests: list[Any]
     last: list[str]
     places: list[EpisodePosition]
+    starts: set[str]
     lengths: list[int]
     missing_finals: int
     seconds: float
@@ -95,6 +97,7 @@ def play(worlds: VectorWorld, length: int) -> RandomRollout:
     shown = {policy: ShownToPolicy() for policy in worlds.spaces}
     digests: list[Any] = []
     actions: list[dict[str, Any]] = []
+    starts: set[str] = set()
     lengths: list[int] = []
     missing_finals, seconds, refusal = 0, 0.0, ""
     taken = {policy: np.zeros(slots, np.int64) for policy, slots in worlds.slots.items()}
@@ -102,6 +105,7 @@ def play(worlds: VectorWorld, length: int) -> RandomRollout:
     try:
         rows = worlds.reset()
         digests.append(digest(worlds, rows))
+        starts.update(worlds.hashes())
         for t in range(length):
             chosen = {}
             for policy, own in rows.policies.items():
@@ -123,6 +127,8 @@ def play(worlds: VectorWorld, length: int) -> RandomRollout:
                 noted.lengths += taken[policy][ends].tolist()
                 taken[policy][ends] = 0
                 noted.most = max(noted.most, int((own.living | ends).reshape(SLOTS, -1).sum(axis=1).max()))
+            if not rows.stepped.all():
+                starts.update(one for one, stepped in zip(worlds.hashes(), rows.stepped, strict=True) if not stepped)
             before += rows.stepped
             lengths += before[rows.ended].tolist()
             before[rows.ended] = 0
@@ -132,7 +138,7 @@ def play(worlds: VectorWorld, length: int) -> RandomRollout:
     except BadReturn as error:
         refusal = str(error)
     return RandomRollout(
-        shown, actions, digests, worlds.hashes(), worlds.places(), lengths, missing_finals, seconds, refusal
+        shown, actions, digests, worlds.hashes(), worlds.places(), starts, lengths, missing_finals, seconds, refusal
     )
 
 

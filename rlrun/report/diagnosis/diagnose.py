@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from rlrun.engine.data.action_kind import other_kind
 from rlrun.engine.envs.env_findings import EnvFinding
+from rlrun.engine.envs.probes.hidden_state import HIDDEN, HIDDEN_CLOCK, LATE
 from rlrun.experiments.runs.outcome import resume_command
 from rlrun.experiments.runs.trial_result import TrialResult
 from rlrun.experiments.trial.divergence import DIVERGED
-from rlrun.report.action_kinds import differing_kinds
 from rlrun.report.configurations import configurations
-from rlrun.report.diagnosis.causes import CAUSES
+from rlrun.report.diagnosis.causes import CERTAIN_CAUSES, LIKELY_CAUSES
 from rlrun.report.diagnosis.evidence import LOST, RETURNS, Evidence
 from rlrun.report.diagnosis.finding import (
     CLIPPED_GRADIENTS,
@@ -33,42 +32,37 @@ from rlrun.report.diagnosis.finding import (
 )
 from rlrun.report.diagnosis.symptoms import SYMPTOMS
 
+EXPLAINING = (
+    *("does not learn", "no episode ends", "learning has not started", "zero learning rate", "workers restarted"),
+    *("few updates", "no gradient", "all returns equal"),
+)
+"""Causes that explain all unusual metrics of a trial."""
 
-def diagnose(evidence: Sequence[Evidence], env: Iterable[EnvFinding]) -> list[Finding]:
+REMEMBERED = (HIDDEN, HIDDEN_CLOCK, LATE)
+"""Topics of the env check that a recurrent policy makes up for."""
+
+
+def diagnose(evidence: Sequence[Evidence], env: Sequence[EnvFinding], kinds: Sequence[Finding] = ()) -> list[Finding]:
     """Runs all checks of a diagnosis on one policy; returns the findings, the most likely causes first.
 
     Args:
         evidence: Metrics and settings of the policy in each trial; failed trials are skipped, since `failures` reports
             them.
         env: Findings of a check that has stepped the env.
+        kinds: Findings on greedy and sampled actions, which come before the symptoms.
     """
     configs = [one.config for one in evidence]
+    is_recurrent = any(one.is_recurrent for one in evidence)
     evidence = [one for one in evidence if one.trial.status != "ERROR"]
-    causes = _found(CAUSES, evidence)
-    explained = {name for cause in causes for name in cause.trials}
+    certain, likely = _found(CERTAIN_CAUSES, evidence), _found(LIKELY_CAUSES, evidence)
+    explained = {name for cause in (*certain, *likely) if cause.name in EXPLAINING for name in cause.trials}
     symptoms = _found(SYMPTOMS, [one for one in evidence if one.trial.name not in explained])
-    return [*causes, *symptoms, *_of_env(configs, env), *_seeds_disagree(evidence)]
-
-
-def kinds_differ(trials: Iterable[TrialResult]) -> list[Finding]:
-    """Finding that greedy and sampled actions have different returns, with the numbers of the first affected trial.
-
-    Args:
-        trials: The trials, with the columns `KIND_METRICS`.
-    """
-    found = {trial.name: kinds for trial in trials if (kinds := differing_kinds(trial.final)) is not None}
-    if not found:
-        return []
-    first = next(iter(found.values()))
-    better = first.judged if first.mean > first.other_mean else other_kind(first.judged)
-    if better == "sampled":
-        reason = "greedy actions can loop between states that look alike, or in which no action is preferred yet"
-        more = "a recurrent policy (config.model.core: gru)"
-    else:
-        reason = "the policy still explores: it often samples actions that it does not prefer"
-        more = "a longer run, or a smaller entropy bonus (config.entropy_coeff)"
-    advice = more if better == first.judged else f"evaluation.actions: {better}, or {more}"
-    return [Finding("greedy and sampled actions differ", first.text, reason, advice, tuple(found))]
+    severe = [one for one in env if one.verdict == "wrong" or one.is_severe]
+    severe = [one for one in severe if not (is_recurrent and one.topic in REMEMBERED)]
+    mild = [one for one in env if one.verdict == "note" and not one.is_severe]
+    healthy = bool(evidence) and all(one.is_healthy for one in evidence)
+    of_env = _of_env(configs, severe), [] if healthy else _of_env(configs, mild)
+    return [*certain, *of_env[0], *likely, *kinds, *of_env[1], *symptoms, *_seeds_disagree(evidence)]
 
 
 def failures(evidence: Sequence[Evidence]) -> list[Finding]:

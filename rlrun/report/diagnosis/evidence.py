@@ -14,6 +14,7 @@ from rlrun.engine.datasets.data_set import DataSet
 from rlrun.engine.datasets.input_config import InputConfig
 from rlrun.engine.datasets.input_sets import opened
 from rlrun.engine.datasets.transitions import returns_to_go, rewards_at
+from rlrun.engine.envs.probes.probe import Probe
 from rlrun.engine.messages.errors import RlrunError
 from rlrun.engine.rollout.evaluation import EvaluationResult
 from rlrun.engine.settings.metric import of_policy
@@ -79,12 +80,21 @@ EFFECTIVE_PARTS = ("learner/actor/effective", "effective")
 RETURNS = (RETURN, f"evaluation/{RETURN}")
 """Metrics of the mean return, in order of preference: in training, else in evaluations."""
 ERRORS_BEYOND_HUBER = ("learner/huber_excess", "learner/critics/huber_excess")
+RATES = ("lr", "critic_lr")
+"""Settings whose current value is the metric `learner/<name>`."""
 GRADIENT_NORMS = ("learner/grad_norm", "learner/critics/grad_norm", "learner/actor/grad_norm")
 METRICS = (
     *("env_steps", "agent_steps", "sgd_steps", "episodes"),
     *(RETURN, "episode_return_min", "episode_return_max", "episode_len_mean"),
     *("policy_lag_mean", "worker_restarts", "learner/kl", "learner/clip_fraction", "learner/explained_variance"),
-    *("learner/lr", "learner/epsilon", TEMPERATURE, *ENTROPIES, *VALUE_MEANS, *GRADIENT_NORMS),
+    *(
+        "learner/epsilon",
+        TEMPERATURE,
+        *(f"learner/{rate}" for rate in RATES),
+        *ENTROPIES,
+        *VALUE_MEANS,
+        *GRADIENT_NORMS,
+    ),
     *dict.fromkeys(
         (*RETURNS[1:], *POLICY_VALUES[:1], *ERRORS_BEYOND_HUBER, *OUTSIDE, *CLIPPED_WEIGHTS, *EFFECTIVE_PARTS)
     ),
@@ -109,6 +119,7 @@ class Evidence:
         policy: Name of the policy in a multi-agent world; "" in a single-agent env.
         algorithm: The policy's algorithm.
         recorded: Returns of the data that the policy learns from; None without data, or if it may not be read.
+        probe: What a probe of the trial's env has found; None if there is none, as in a multi-agent world.
     """
 
     trial: TrialResult
@@ -117,6 +128,7 @@ class Evidence:
     policy: str = ""
     algorithm: str = ""
     recorded: DataReturns | None = None
+    probe: Probe | None = None
 
     def values(self, *names: str) -> Floats:
         """Finite values, in row order, of the first of the given metrics that the trial reports."""
@@ -140,6 +152,22 @@ class Evidence:
         """Median of a metric over the second half of the rows; NaN without values."""
         values = self.values(*names)
         return float(np.median(values[len(values) // 2 :])) if values.size else math.nan
+
+    def most(self, *names: str) -> float:
+        """Largest value of a metric, NaN without values."""
+        values = self.values(*names)
+        return float(values.max()) if values.size else math.nan
+
+    @property
+    def reward_per_step(self) -> float:
+        """Mean absolute return at the end, divided by the length of episodes; NaN without finished episodes."""
+        return abs(self.end(*RETURNS)) / max(self.end("episode_len_mean"), 1.0)
+
+    @property
+    def is_recurrent(self) -> bool:
+        """Whether the policy remembers earlier steps."""
+        model = self.config.get("model")
+        return isinstance(model, Mapping) and model.get("core") is not None
 
     @property
     def best(self) -> float:

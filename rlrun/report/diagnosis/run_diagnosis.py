@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from rlrun.engine.envs.env_config import EnvConfig, names_world
 from rlrun.engine.envs.env_findings import EnvFinding
+from rlrun.engine.envs.probes.probe import Probe, probe_of
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.policy.random_behavior import RandomBehavior
 from rlrun.engine.rollout.evaluation import EvaluationResult, evaluate
@@ -24,7 +25,14 @@ from rlrun.experiments.spec.titles import WITHOUT_ENV_TITLE, env_title
 from rlrun.experiments.trial.results import RETURN
 from rlrun.experiments.trial.trial_directory import TrialDirectory
 from rlrun.report.action_kinds import KIND_METRICS
-from rlrun.report.diagnosis.diagnose import diagnose, failures, has_diverged, kinds_differ
+from rlrun.report.diagnosis.diagnose import diagnose, failures, has_diverged
+from rlrun.report.diagnosis.evaluations import (
+    LENGTHS,
+    evaluated_elsewhere,
+    greedy_loops,
+    is_elsewhere,
+    kinds_differ,
+)
 from rlrun.report.diagnosis.evidence import METRICS, RETURNS, Evidence, column_of, data_returns
 from rlrun.report.diagnosis.finding import Finding
 from rlrun.report.reading import RunView, read_run
@@ -69,20 +77,26 @@ def diagnose_run(path: Path, episodes: int, *, is_trusted: bool) -> RunDiagnosis
     """
     policies = _policies(read_run(path).spec)
     view = read_run(
-        path, [RETURN, *KIND_METRICS, *(column_of(metric, policy) for policy in policies for metric in METRICS)]
+        path,
+        [RETURN, *KIND_METRICS, *LENGTHS, *(column_of(metric, policy) for policy in policies for metric in METRICS)],
     )
     trials = [trial for trial in view.trials if trial.last_result or trial.status == "ERROR" or trial.ended_in]
     if not trials:
         raise UsageError(f"{view.name} has no results yet: {trials_text(view.trials)}")
     specs = {trial.name: TrialDirectory(trial.directory).read_spec() for trial in trials}
     check = _env_check(trials, specs[trials[0].name], is_trusted=is_trusted)
-    random, env = _played(view, trials, specs, episodes) if check == "done" else (None, [])
+    played = _played(view, trials, specs, episodes) if check == "done" else PlayedEnv()
     evidence = {
-        policy: [_evidence(trial, specs[trial.name], random, policy, reads=is_trusted) for trial in trials]
+        policy: [_evidence(trial, specs[trial.name], played, policy, reads=is_trusted) for trial in trials]
         for policy in policies
     }
-    findings = [*kinds_differ(trials), *failures(evidence[policies[0]]), *_diagnose_policies(evidence, env)]
-    return RunDiagnosis(view, evidence, random, findings, check)
+    findings = [
+        *failures(evidence[policies[0]]),
+        *greedy_loops(trials),
+        *evaluated_elsewhere(evidence[policies[0]], specs, played.elsewhere),
+        *_diagnose_policies(evidence, played.findings, kinds_differ(trials)),
+    ]
+    return RunDiagnosis(view, evidence, played.random, findings, check)
 
 
 def _env_check(trials: Sequence[TrialResult], spec: Mapping[str, Any], *, is_trusted: bool) -> EnvCheck:
@@ -94,13 +108,30 @@ def _env_check(trials: Sequence[TrialResult], spec: Mapping[str, Any], *, is_tru
     return "crashed" if any(trial.ended_in for trial in trials) else "done"
 
 
+@dataclass(frozen=True)
+class PlayedEnv:
+    """Env of a run under random actions: returns, findings and probe.
+
+    Attributes:
+        random: Evaluation of random policies, None if there is none.
+        elsewhere: The same in the env of the run's evaluations, if that is a different one.
+        findings: Findings of the env check and of the probe.
+        probe: The probe; None in a multi-agent world, or if the env cannot be stepped.
+    """
+
+    random: EvaluationResult | None = None
+    elsewhere: EvaluationResult | None = None
+    findings: Sequence[EnvFinding] = ()
+    probe: Probe | None = None
+
+
 def _played(
     view: RunView, trials: Sequence[TrialResult], specs: Mapping[str, Mapping[str, Any]], episodes: int
-) -> tuple[EvaluationResult | None, list[EnvFinding]]:
-    """Evaluates random policies in the env of the first trial with results, and checks that env; (None, []) if none."""
+) -> PlayedEnv:
+    """Evaluates random policies in the env of the first trial with results, and checks and probes that env."""
     played = [trial for trial in trials if trial.last_result and (trial.status != "ERROR" or has_diverged(trial))]
     if not played:
-        return None, []
+        return PlayedEnv()
     follow_import_paths(view.table.import_paths)
     has_ends = any(trial.last_result.get(name) is not None for trial in played for name in RETURNS)
     return _play(specs[played[0].name], episodes if has_ends else 0)
@@ -120,14 +151,13 @@ def _policies(spec: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(spec.get("train") or spec.get("policies") or (DEFAULT_POLICY,))
 
 
-def _evidence(
-    trial: TrialResult, spec: Mapping[str, Any], random: EvaluationResult | None, policy: str, *, reads: bool
-) -> Evidence:
+def _evidence(trial: TrialResult, spec: Mapping[str, Any], played: PlayedEnv, policy: str, *, reads: bool) -> Evidence:
+    random = played.random
     own = spec["policies"][policy] if spec.get("policies") else spec
     config = {**own["config"], **spec["config"]}  # a world's `config` holds the collection settings of all its policies
     compared = random.policies.get(policy) if random is not None and policy else random
     recorded = data_returns(config) if reads else None
-    return Evidence(trial, config, compared, policy, own["algorithm"], recorded)
+    return Evidence(trial, config, compared, policy, own["algorithm"], recorded, played.probe)
 
 
 def _env_to_play(spec: Mapping[str, Any]) -> Any:
@@ -136,11 +166,13 @@ def _env_to_play(spec: Mapping[str, Any]) -> Any:
     return spec["env"] if is_there else (spec.get("evaluation") or {}).get("env")
 
 
-def _diagnose_policies(evidence: Mapping[str, list[Evidence]], env: list[EnvFinding]) -> list[Finding]:
+def _diagnose_policies(
+    evidence: Mapping[str, list[Evidence]], env: Sequence[EnvFinding], kinds: Sequence[Finding]
+) -> list[Finding]:
     """Findings of each policy, with env findings on its agents, followed by the findings on the world."""
     if len(evidence) == 1:
-        return diagnose(next(iter(evidence.values())), env)
-    findings: list[Finding] = []
+        return diagnose(next(iter(evidence.values())), env, kinds)
+    findings = [*kinds]
     for policy, own in evidence.items():
         prefix = f"{policy}: "
         of_policy = [replace(one, topic=one.topic.removeprefix(prefix)) for one in env if one.topic.startswith(prefix)]
@@ -149,10 +181,22 @@ def _diagnose_policies(evidence: Mapping[str, list[Evidence]], env: list[EnvFind
     return [*findings, *diagnose([], env)]
 
 
-def _play(spec: Mapping[str, Any], episodes: int) -> tuple[EvaluationResult | None, list[EnvFinding]]:
-    """Evaluates random policies in an env (unless `episodes` is 0), and checks the env by stepping."""
-    env, policies = EnvConfig.parse(_env_to_play(spec)), Policies.from_data(spec)
-    mapping, slots = policies.agent_mapping(), policies.slots
+def _play(spec: Mapping[str, Any], episodes: int) -> PlayedEnv:
+    """Evaluates random policies in an env (unless `episodes` is 0), and checks and probes the env."""
+    policies = Policies.from_data(spec)
+    env = EnvConfig.parse(_env_to_play(spec))
+    findings = check_by_stepping(env, policies.agent_mapping(), policies.slots, steps=ENV_STEPS)
+    found = probe_of(env, findings, steps=ENV_STEPS)
+    return PlayedEnv(
+        _random_policy(env, policies, episodes),
+        _random_policy(EnvConfig.parse(spec["evaluation"]["env"]), policies, episodes) if is_elsewhere(spec) else None,
+        [*findings, *([] if found is None else found.findings)],
+        found,
+    )
+
+
+def _random_policy(env: EnvConfig, policies: Policies, episodes: int) -> EvaluationResult | None:
+    """Evaluation of random policies in an env; None without episodes."""
+    mapping = policies.agent_mapping()
     behaviors = {name: RandomBehavior(spaces) for name, spaces in spaces_of_policies(env, mapping).items()}
-    random = evaluate(behaviors, env, episodes, seed=0, mapping=mapping, slots=slots) if episodes else None
-    return random, check_by_stepping(env, mapping, slots, steps=ENV_STEPS)
+    return evaluate(behaviors, env, episodes, seed=0, mapping=mapping, slots=policies.slots) if episodes else None

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from rlrun.experiments.runs.trial_status import is_complete
+from rlrun.report.diagnosis.causes import large_entropy_bonus
 from rlrun.report.diagnosis.evidence import (
     CLIPPED_WEIGHTS,
     EFFECTIVE_PARTS,
@@ -189,21 +190,15 @@ def _entropy_collapsed(one: Evidence) -> Finding | None:
 
 def _entropy_unchanged(one: Evidence) -> Finding | None:
     begin, end = one.begin(*ENTROPIES), one.end(*ENTROPIES)
-    weight = one.config.get("entropy_coeff")
     is_short = len(one.values(*ENTROPIES)) < LONG_ENOUGH
     if one.is_healthy or is_short or not end > UNMOVED_ENTROPY * begin > 0:
         return None
-    if _tiny_policy_updates(one) or _clipped_gradients(one):
+    if _tiny_policy_updates(one) or _clipped_gradients(one) or large_entropy_bonus(one):
         return None
     found = f"{number_text(end)} nats, {number_text(begin)} at the start"
-    reason = (
-        "the policy is still nearly uniform: advantages are too small compared with the entropy bonus, or have "
-        "no effect"
-    )
-    remedy = Remedy("lr", "{} three times larger")
-    if isinstance(weight, int | float) and weight > 0:
-        remedy = Remedy("entropy_coeff", f"{{}} below {weight:g}")
-    return Finding("entropy unchanged", found, reason, advised(one.config, remedy))
+    reason = "the policy is still nearly uniform: advantages are too small, or have no effect"
+    remedies = (Remedy("lr", "{} three times larger"), Remedy("entropy_coeff", "{}: 0", 0.0))
+    return Finding("entropy unchanged", found, reason, advised(one.config, *remedies))
 
 
 def _poor_values(one: Evidence) -> Finding | None:
@@ -365,7 +360,6 @@ def _stale_experience(one: Evidence) -> Finding | None:
 
 
 SYMPTOMS: tuple[Callable[[Evidence], Finding | None], ...] = (
-    _no_better_than_random,
     _values_grow,
     _collapsed,
     _errors_beyond_huber,
@@ -378,5 +372,6 @@ SYMPTOMS: tuple[Callable[[Evidence], Finding | None], ...] = (
     _still_exploring,
     _stale_experience,
     *DATA_SYMPTOMS,
+    _no_better_than_random,
 )
 """All checks for symptoms, in the order of their findings."""

@@ -14,6 +14,8 @@ import rlrun
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.env_findings import EnvFinding, observation_findings, reward_findings
 from rlrun.engine.envs.make import spaces_of
+from rlrun.engine.envs.probes.action_effects import ActionEffects
+from rlrun.engine.envs.probes.probe import Probe
 from rlrun.engine.policy.random_behavior import RandomBehavior
 from rlrun.engine.rollout.evaluation import EvaluationResult, evaluate
 from rlrun.engine.settings.registry import BUILT_IN, algorithm_class
@@ -55,6 +57,9 @@ IMPALA: dict[str, Any] = {
 SMALL = {"ppo": PPO, "dqn": DQN, "impala": IMPALA}
 
 
+NO_BETTER = "no better than random"
+
+
 def names(findings: list[Finding]) -> list[str]:
     return [finding.name for finding in findings]
 
@@ -85,15 +90,23 @@ def trained(
     [
         pytest.param("ppo", "CartPole-v1", {}, [], id="nothing"),
         pytest.param("ppo", "CartPole-v1", {"lr": 0.0}, ["zero learning rate"], id="rate of 0"),
-        pytest.param("ppo", "CartPole-v1", {"lr": 1e-6}, ["tiny policy updates"], id="tiny rate"),
-        pytest.param("ppo", "CartPole-v1", {"lr": 0.5}, ["large policy updates", "entropy collapse"], id="huge rate"),
-        pytest.param("ppo", "CartPole-v1", {"entropy_coeff": 10.0}, ["entropy unchanged"], id="entropy bonus"),
+        pytest.param(
+            "ppo", "CartPole-v1", {"lr": 1e-6}, ["learning rate too low", "tiny policy updates"], id="tiny rate"
+        ),
+        pytest.param(
+            "ppo",
+            "CartPole-v1",
+            {"lr": 0.5},
+            ["learning rate too high", "large policy updates", "entropy collapse"],
+            id="huge rate",
+        ),
+        pytest.param("ppo", "CartPole-v1", {"entropy_coeff": 10.0}, ["large entropy bonus"], id="entropy bonus"),
         pytest.param("ppo", "broken_worlds:Endless", {}, ["no episode ends", "env: episodes"], id="no end"),
         pytest.param(
             "ppo",
             {"id": "broken_worlds:Paying", "kwargs": {"factor": 1000.0}},
             {},
-            ["clipped gradients", "env: rewards"],
+            ["env: rewards", "clipped gradients"],
             id="large rewards",
         ),
         pytest.param(
@@ -105,13 +118,15 @@ def trained(
         ),
         pytest.param("ppo", "broken_worlds:Far", {}, ["env: observations"], id="large observations"),
         pytest.param("ppo", "broken_worlds:Unseeded", {}, ["env: seeds", "env: resume"], id="unseeded env"),
-        pytest.param("dqn", "CartPole-v1", {"learning_starts": 50_000}, ["few updates"], id="learning starts late"),
+        pytest.param(
+            "dqn", "CartPole-v1", {"learning_starts": 50_000}, ["learning has not started"], id="learning starts late"
+        ),
         pytest.param("dqn", "CartPole-v1", {"epsilon": 1.0}, ["still exploring"], id="epsilon of 1"),
         pytest.param(
             "dqn",
             "CartPole-v1",
             {"lr": 0.1, "target_update_interval": 1, "double": False},
-            ["values grow", "clipped gradients"],
+            ["learning rate too high", "values grow", "clipped gradients"],
             id="no target network",
         ),
         pytest.param("random", "CartPole-v1", {}, ["does not learn"], id="actions at random"),
@@ -202,7 +217,7 @@ def test_what_is_odd_in_a_trial_that_has_learned_does_no_harm() -> None:
     odd = {"learner/kl": [0.5] * 10, "learner/entropy": [1.0] * 5 + [0.0] * 5, "policy_lag_mean": [20.0] * 10}
     assert diagnose([seen(curve(220.0, **odd))], []) == []
     found = names(diagnose([seen(curve(20.0, **odd))], []))
-    assert found == ["no better than random", "large policy updates", "entropy collapse", "stale experience"]
+    assert found == ["large policy updates", "entropy collapse", "stale experience", NO_BETTER]
 
 
 TWENTY_STEPS = {"episode_return_min": [-2.0] * 10, "episode_return_max": [200.0] * 10, "episode_len_mean": [20.0] * 10}
@@ -302,7 +317,7 @@ def test_workers_that_were_lost_and_values_that_explain_nothing_are_told() -> No
     lost = curve(220.0, worker_restarts=[0.0] * 9 + [3.0])
     assert [(one.name, one.found) for one in diagnose([seen(lost)], [])] == [("workers restarted", "3 restarts")]
     blind = curve(20.0, **{"learner/explained_variance": [0.05] * 10})
-    assert names(diagnose([seen(blind)], [])) == ["no better than random", "values explain nothing"]
+    assert names(diagnose([seen(blind)], [])) == ["values explain nothing", NO_BETTER]
 
 
 def test_without_a_gradient_the_rewards_are_suspected() -> None:
@@ -311,12 +326,93 @@ def test_without_a_gradient_the_rewards_are_suspected() -> None:
 
 
 def test_what_the_settings_take_care_of_is_no_finding_of_the_env() -> None:
-    env = [EnvFinding("rewards", "note", "large"), EnvFinding("observations", "note", "large")]
+    env = [EnvFinding(topic, "note", "large", is_severe=True) for topic in ("rewards", "observations")]
     scaled = {"normalize_rewards": True, "normalize_observations": True}
     assert names(diagnose([seen(curve(220.0), {})], env)) == ["env: rewards", "env: observations"]
     assert diagnose([seen(curve(220.0), scaled)], env) == []
     wrong = [EnvFinding("observations", "wrong", "NaN")]
     assert names(diagnose([seen(curve(220.0), scaled)], wrong)) == ["env: observations"]
+
+
+def test_notes_on_an_env_matter_for_policies_that_have_not_learned_unless_they_are_severe() -> None:
+    mild, severe = EnvFinding("episodes", "note", "long"), EnvFinding("clipped actions", "note", "all", is_severe=True)
+    assert diagnose([seen(curve(220.0))], [mild]) == []
+    assert names(diagnose([seen(curve(220.0))], [mild, severe])) == ["env: clipped actions"]
+    assert names(diagnose([seen(curve(20.0))], [mild])) == ["env: episodes", NO_BETTER]
+
+
+def test_what_an_observation_hides_is_no_finding_for_a_policy_that_remembers() -> None:
+    hidden = [EnvFinding("hidden state", "note", "60%", is_severe=True)]
+    assert names(diagnose([seen(curve(220.0), {"model": {"core": None}})], hidden)) == ["env: hidden state"]
+    assert diagnose([seen(curve(220.0), {"model": {"core": "gru"}})], hidden) == []
+
+
+def with_gap(
+    gap: float, gamma: float, *, sees_rewards: bool = True, end: float = 20.0, length: float = 9.0
+) -> list[str]:
+    """Names of the likely causes in a run of an env with rewards that are so many steps apart."""
+    probe = Probe([], ActionEffects([]), gap, sees_rewards)
+    rows = curve(end, episode_len_mean=[length] * 10)
+    return [
+        name for name in names(diagnose([replace(seen(rows, {"gamma": gamma}), probe=probe)], [])) if name in CAUSES
+    ]
+
+
+TOO_HIGH, TOO_LOW, NOT_STARTED = "learning rate too high", "learning rate too low", "learning has not started"
+CAUSES = {"short horizon", "small replay", "large entropy bonus", TOO_HIGH, TOO_LOW}
+
+
+def test_a_reward_that_is_discounted_to_less_than_a_hundredth_is_beyond_the_horizon() -> None:
+    assert with_gap(44.0, 0.9) == ["short horizon"]  # 0.9^44 is 0.0097
+    assert with_gap(43.0, 0.9) == with_gap(44.0, 0.99) == with_gap(44.0, 1.0) == []
+    assert with_gap(44.0, 0.9, end=220.0) == []  # it has learned
+    assert with_gap(3.0, 0.9, sees_rewards=False, length=200.0) == ["short horizon"]  # longer than what was probed
+    assert with_gap(3.0, 0.9, length=200.0) == []
+
+
+def of_settings(config: Mapping[str, Any], end: float = 20.0, **more: list[float]) -> list[str]:
+    """Names of the likely causes in a run with such settings and columns."""
+    found = names(diagnose([seen(curve(end, **more), {"max_grad_norm": 0.5, **config})], []))
+    return [name for name in found if name in CAUSES]
+
+
+@pytest.mark.parametrize("rate", ["lr", "critic_lr"])
+def test_a_learning_rate_is_too_high_from_a_hundredth_on_and_too_low_where_all_updates_move_no_weight(
+    rate: str,
+) -> None:
+    def found(value: float, end: float = 20.0) -> list[str]:
+        return of_settings({rate: value}, end, **{f"learner/{rate}": [value] * 10})
+
+    assert found(0.01) == [TOO_HIGH]
+    assert found(0.0099) == found(1.01e-5) == []  # 10,000 updates by 1.01e-5 are 0.101
+    assert found(0.99e-5) == [TOO_LOW]
+    assert found(0.029, end=220.0) == found(0.99e-5, end=220.0) == []
+    assert found(0.03, end=220.0) == [TOO_HIGH]
+
+
+def test_a_replay_buffer_must_hold_a_whole_episode_even_where_returns_rise() -> None:
+    assert of_settings({"replay": {"capacity": 199}}, episode_len_mean=[20.0] * 9 + [200.0]) == ["small replay"]
+    assert of_settings({"replay": {"capacity": 200}}, episode_len_mean=[20.0] * 9 + [200.0]) == []
+    assert of_settings({"replay": {"capacity": 100}}, end=220.0, episode_len_mean=[200.0] * 10) == ["small replay"]
+
+
+def test_an_entropy_bonus_is_too_large_where_the_policy_stays_uniform() -> None:
+    uniform, sure = {"learner/entropy": [0.69] * 10}, {"learner/entropy": [0.69] * 5 + [0.6] * 5}
+    assert of_settings({"entropy_coeff": 0.05}, **uniform) == ["large entropy bonus"]
+    assert of_settings({"entropy_coeff": 0.05}, **sure) == of_settings({"entropy_coeff": 0.04}, **uniform) == []
+    assert of_settings({"entropy_coeff": 0.05}, end=220.0, **uniform) == []
+    # A step earns 2: 0.2 of that is 0.4, and 0.69 nats count for 0.41 with a temperature of 0.6.
+    length, hot = {"episode_len_mean": [10.0] * 10}, {"learner/alpha/alpha": [0.6] * 10}
+    assert of_settings({}, **uniform, **length, **hot) == ["large entropy bonus"]
+    assert of_settings({}, **uniform, **length, **{"learner/alpha/alpha": [0.5] * 10}) == []
+
+
+def test_a_run_that_ends_before_its_first_minibatch_has_not_started_to_learn() -> None:
+    steps = {"env_steps": [float(step) for step in range(1000, 11_000, 1000)], "sgd_steps": [0.0] * 10}
+    (finding,) = diagnose([seen(curve(20.0) | steps, {"learning_starts": 10_000})], [])
+    assert finding.name == NOT_STARTED
+    found = names(diagnose([seen(curve(20.0) | steps, {"learning_starts": 9_999})], []))
+    assert NOT_STARTED not in found
 
 
 def test_who_steps_no_env_is_not_told_that_no_episode_ends() -> None:
@@ -328,8 +424,8 @@ def test_few_updates_are_told_only_of_complete_trials_that_descend_gradients_and
     few = {"sgd_steps": [10.0] * 10}
     assert names(diagnose([seen(curve(20.0, **few))], [])) == ["few updates"]
     assert diagnose([seen(curve(220.0, **few))], []) == []
-    assert names(diagnose([seen(curve(20.0, **few), {"lr": 0.1})], [])) == ["no better than random"]
-    assert names(diagnose([seen(curve(20.0, **few), status="INTERRUPTED")], [])) == ["no better than random"]
+    assert names(diagnose([seen(curve(20.0, **few), {"lr": 0.1})], [])) == [NO_BETTER]
+    assert names(diagnose([seen(curve(20.0, **few), status="INTERRUPTED")], [])) == [NO_BETTER]
     assert diagnose([seen({"env_steps": [0.0], "sgd_steps": [3.0]}, {"gamma": 0.9})], []) == []
 
 
@@ -366,6 +462,9 @@ ILL: list[dict[str, list[float]]] = [
     curve(20.0, **{"learner/kl": [1e-7] * 10, "learner/entropy": [1.0] * 5 + [0.0] * 5}),
     curve(20.0, **{"learner/explained_variance": [0.0] * 10, "learner/epsilon": [0.9] * 10}),
     curve(20.0, **{"policy_lag_mean": [90.0] * 10, "learner/huber_excess": [0.9] * 10}),
+    curve(20.0, **{"learner/lr": [0.05] * 10}),
+    curve(20.0, **{"learner/lr": [1e-6] * 10}),
+    curve(20.0, episode_len_mean=[1e7] * 10, **{"learner/entropy": [1.0] * 10, "learner/alpha/alpha": [1.0] * 10}),
 ]
 """Columns of trials which together show all that can be found in one."""
 
@@ -379,7 +478,7 @@ KNOWN = {
 }
 KNOWN |= {
     "does not learn",
-    "no better than random",
+    NO_BETTER,
     "performance collapse",
     "values grow",
     "errors beyond huber",
@@ -387,12 +486,15 @@ KNOWN |= {
     "large policy updates",
 }
 KNOWN |= {"tiny policy updates", "entropy collapse", "entropy unchanged", "values explain nothing", "still exploring"}
+KNOWN |= {NOT_STARTED, *CAUSES}
 KNOWN |= {"stale experience", "env: rewards", "env: observations", "seeds disagree", "failed"}
 
 
 def found_in_ill_trials(algorithm: str, config: Mapping[str, Any]) -> list[Finding]:
     """Returns all that can be found in trials of an algorithm."""
     patients = [replace(seen(rows, config, name=str(number)), algorithm=algorithm) for number, rows in enumerate(ILL)]
+    probe = Probe([], ActionEffects([]), 1e5, sees_rewards=True)
+    patients = [replace(patient, probe=probe) for patient in patients]
     large = np.full((10, 1), 1e4)
     env = [
         *reward_findings(large.ravel()),

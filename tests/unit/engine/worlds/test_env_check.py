@@ -10,7 +10,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Box, Discrete
 
 from rlrun.engine.envs.env_config import EnvConfig
-from rlrun.engine.envs.env_findings import EnvFinding, speed_finding
+from rlrun.engine.envs.env_findings import EnvFinding, reward_findings, speed_finding
 from rlrun.engine.envs.env_watch import hangs_fail_after
 from rlrun.engine.envs.vector_env import EnvError
 from rlrun.engine.worlds.env_check import check_by_stepping
@@ -30,7 +30,7 @@ class Line(gymnasium.Env[Any, Any]):
         if fault == "free actions":
             self.action_space = Box(-np.inf, np.inf, (1,), np.float32)
         self.place, self.steps = 0.0, 0
-        self.own = np.random.default_rng()
+        self.own, self.counted = np.random.default_rng(), np.random.default_rng(0)
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         super().reset(seed=seed)
@@ -40,6 +40,10 @@ class Line(gymnasium.Env[Any, Any]):
             self.place = float(self.own.normal())
         if self.fault == "deterministic":
             self.place = 0.0
+        if self.fault == "one start":
+            self.place = 0.3
+        if self.fault == "own generator":
+            self.place = float(self.counted.normal())
         return self.seen(), {}
 
     def step(self, action: Any) -> Any:
@@ -104,6 +108,8 @@ def test_a_sound_env_has_nothing_but_ok(monkeypatch: pytest.MonkeyPatch) -> None
         ("one step", {"episodes": "note"}),
         ("free actions", {"action space": "note"}),
         ("deterministic", {"seeds": "note"}),
+        ("one start", {"seeds": "note"}),
+        ("own generator", {"seeds": "wrong", "resume": "wrong"}),
         ("double", {"observations": "note"}),
         ("NaN", {"observations": "wrong"}),
         ("NaN reward", {"returns": "wrong"}),
@@ -119,6 +125,18 @@ def test_what_is_wrong_with_an_env_is_found(
     found = findings(monkeypatch, fault)
     assert {topic: one.verdict for topic, one in found.items()} == topics
     assert all(one.found and one.reason for one in found.values())
+
+
+def test_a_start_that_no_seed_changes_is_severe_if_it_looks_random(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert findings(monkeypatch, "one start")["seeds"].is_severe
+    assert not findings(monkeypatch, "deterministic")["seeds"].is_severe
+
+
+def test_numbers_that_are_a_little_too_large_are_no_severe_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert findings(monkeypatch, "far")["observations"].is_severe
+    found = [*reward_findings(np.array([11.0])), *reward_findings(np.array([101.0])), *reward_findings(np.zeros(1))]
+    assert [one.is_severe for one in found] == [False, True, False]
+    assert [one.is_severe for one in reward_findings(np.array([0.0] * 999 + [1001.0]))] == [True]  # seldom, but huge
 
 
 def test_what_no_env_may_return_costs_no_finding_about_the_steps_before(

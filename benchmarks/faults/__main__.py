@@ -1,0 +1,217 @@
+"""Measures how often `rlrun diagnose` and `rlrun env check` find a planted mistake, and what they find in healthy runs.
+
+    python -m benchmarks.faults run [NAME ...]    # train, diagnose and check; by default all entries
+    python -m benchmarks.faults write             # the tables of docs/diagnosing.md, from the records
+
+Entries are in `env_faults.yaml` and `healthy_runs.yaml`. `run` uses only the commands of rlrun. A run that has been
+trained with the same spec is not trained again unless `--again` is given, so a new version of the detectors is measured
+in minutes. The records are in `records.json`: all that the commands print, for each entry.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from benchmarks.peers import ROOT
+
+HERE = Path(__file__).parent
+FAULTS, HEALTHY = HERE / "env_faults.yaml", HERE / "healthy_runs.yaml"
+RECORDS = HERE / "records.json"
+WORK = ROOT / ".bench" / "faults"
+PAGE = ROOT / "docs" / "diagnosing.md"
+BEGIN, END = "<!-- faults: written by benchmarks/faults -->", "<!-- faults: end -->"
+OF_ENV = "env: "
+"""What names of findings about the env begin with."""
+UNUSABLE = 6
+"""Exit code of `rlrun env check` if something is wrong."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Training of which the diagnosis is known: with one planted mistake, or healthy.
+
+    Attributes:
+        name: Name of the entry.
+        half: Which half it belongs to; the second was written after the detectors were frozen.
+        spec: Spec of the experiment, or the name of a spec that ships with rlrun.
+        seeds: Seeds of the trials.
+        mistake: What is wrong; "" for a healthy run.
+        expected: Name of the finding that names the cause; "" for a healthy run.
+        why: Why this is the cause.
+    """
+
+    name: str
+    half: int
+    spec: Mapping[str, Any] | str
+    seeds: Sequence[int]
+    mistake: str = ""
+    expected: str = ""
+    why: str = ""
+
+    @property
+    def title(self) -> str:
+        """Algorithm and env, or the name of the shipped spec."""
+        if isinstance(self.spec, str):
+            return f"`{self.spec}`"
+        env = self.spec["env"]
+        return f"{self.spec['algorithm']}, {(env if isinstance(env, str) else env['id']).rpartition(':')[2]}"
+
+    @property
+    def file_text(self) -> str:
+        """Text of the spec file with one experiment."""
+        if not isinstance(self.spec, str):
+            return yaml.safe_dump({self.name: {**self.spec, "seeds": list(self.seeds)}}, sort_keys=False)
+        shipped = ROOT / "rlrun" / "configs" / f"{self.spec}.yaml"
+        (experiment,) = yaml.safe_load(shipped.read_text()).values()
+        data = experiment.get("config", {}).get("input")
+        if data is not None:
+            experiment["config"]["input"] = str(shipped.parent / data)
+        return yaml.safe_dump({self.name: {**experiment, "seeds": list(self.seeds)}}, sort_keys=False)
+
+
+def entries() -> list[Entry]:
+    """Reads all entries: mistakes first, then healthy runs."""
+    return [Entry(name, **own) for file in (FAULTS, HEALTHY) for name, own in yaml.safe_load(file.read_text()).items()]
+
+
+def main() -> None:
+    """Runs the command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    run = commands.add_parser("run", help="train, diagnose and check")
+    run.add_argument("names", nargs="*", metavar="NAME", help="by default all entries")
+    run.add_argument("--again", action="store_true", help="train again what is trained already")
+    commands.add_parser("write", help="write the tables from the records")
+    options = parser.parse_args()
+    known = {entry.name: entry for entry in entries()}
+    if options.command == "run":
+        if unknown := set(options.names) - set(known):
+            parser.error(f"no entry is called {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+        chosen = options.names or list(known)
+        for name in chosen:
+            train(known[name], again=options.again)
+        for name in chosen:
+            record = measured(known[name])
+            print(f"{name}: {line(known[name], record)}", flush=True)
+            records = json.loads(RECORDS.read_text()) if RECORDS.exists() else {}
+            kept = {**records, name: record}
+            RECORDS.write_text(json.dumps({name: kept[name] for name in known if name in kept}, indent=1) + "\n")
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    PAGE.write_text(
+        f"{before}{BEGIN}\n\n{tables(known, json.loads(RECORDS.read_text()))}\n\n{END}{rest.partition(END)[2]}"
+    )
+
+
+def train(entry: Entry, *, again: bool) -> None:
+    """Trains an entry, unless that has been done with the same spec."""
+    file, run = WORK / f"{entry.name}.yaml", WORK / "runs" / entry.name
+    if again or not run.exists() or not file.exists() or file.read_text() != entry.file_text:
+        shutil.rmtree(run, ignore_errors=True)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(entry.file_text)
+        started = time.monotonic()
+        _printed("train", str(file), "--name", entry.name, "--executor", "local", "--quiet", "--json")
+        print(f"{entry.name}: trained in {time.monotonic() - started:.0f} s", flush=True)
+
+
+def measured(entry: Entry) -> dict[str, Any]:
+    """What `rlrun diagnose` finds in a trained entry, and `rlrun env check` in the env of a mistake."""
+    file = WORK / f"{entry.name}.yaml"
+    diagnosis = json.loads(_printed("diagnose", entry.name, "--json"))
+    checked: dict[str, Any] = {"envs": []}
+    if entry.expected.startswith(OF_ENV):
+        checked = json.loads(_printed("env", "check", str(file), "--json", runs=False))
+    return {
+        "entry": asdict(entry),
+        "commit": _printed_by("git", "rev-parse", "--short", "HEAD").strip(),
+        "findings": diagnosis["findings"],
+        "random_policy": (diagnosis["random_policy"] or {}).get("episode_return_mean"),
+        "env_check": [one for env in checked["envs"] for one in env["findings"] if one["verdict"] != "ok"],
+    }
+
+
+def _printed(*arguments: str, runs: bool = True) -> str:
+    """Output of an rlrun command; exit codes for failed runs and unusable envs are results too."""
+    place = ("--runs-dir", str(WORK / "runs")) if runs else ()
+    return _printed_by(sys.executable, "-m", "rlrun", *arguments, *place, allowed=(0, 3, 4, UNUSABLE))
+
+
+def _printed_by(*command: str, allowed: Sequence[int] = (0,)) -> str:
+    paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, check=False
+    )
+    if done.returncode not in allowed:
+        sys.exit(f"{' '.join(command)} ended with exit code {done.returncode}:\n{done.stderr}")
+    return done.stdout
+
+
+def rank(record: Mapping[str, Any]) -> int | None:
+    """Place of the expected finding among all findings, from 1; None if it is missing."""
+    names = [one["name"] for one in record["findings"]]
+    expected = record["entry"]["expected"]
+    return names.index(expected) + 1 if expected in names else None
+
+
+def seen_by_check(record: Mapping[str, Any]) -> bool | None:
+    """Whether the env check alone names the mistake; None if the mistake is not one of the env."""
+    expected = record["entry"]["expected"]
+    if not expected.startswith(OF_ENV):
+        return None
+    return any(one["topic"] == expected.removeprefix(OF_ENV) for one in record["env_check"])
+
+
+def line(entry: Entry, record: Mapping[str, Any]) -> str:
+    """Sentence on what was found."""
+    names = ", ".join(one["name"] for one in record["findings"]) or "nothing"
+    if not entry.expected:
+        return f"healthy; found: {names}"
+    return f"expected {entry.expected}, rank {rank(record)}, env check {seen_by_check(record)}; found: {names}"
+
+
+def tables(known: Mapping[str, Entry], records: Mapping[str, Mapping[str, Any]]) -> str:
+    """Markdown of both halves: the mistakes with ranks, and what was found in healthy runs."""
+    rows = ["| mistake | run | seeds | expected finding | rank | env check |", "|---|---|---|---|---|---|"]
+    healthy = ["| healthy run | seeds | findings |", "|---|---|---|"]
+    words = {True: "finds it", False: "no", None: ""}
+    for name, entry in known.items():
+        if name not in records:
+            continue
+        record, seeds = records[name], ", ".join(map(str, entry.seeds))
+        if entry.expected:
+            found = f"{rank(record) or 'none'} | {words[seen_by_check(record)]}"
+            rows.append(f"| `{name}`: {entry.mistake} | {entry.title} | {seeds} | {entry.expected} | {found} |")
+        else:
+            names = ", ".join(one["name"] for one in record["findings"]) or "none"
+            healthy.append(f"| `{name}`: {entry.title} | {seeds} | {names} |")
+    return "\n".join([*_summary(records), "", *rows, "", *healthy])
+
+
+def _summary(records: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """A line for each half with how many mistakes were found, and how many healthy runs had no finding."""
+    lines = []
+    for half in (1, 2):
+        own = [record for record in records.values() if record["entry"]["half"] == half]
+        ranks = [rank(record) for record in own if record["entry"]["expected"]]
+        quiet = [not record["findings"] for record in own if not record["entry"]["expected"]]
+        if ranks or quiet:
+            first, third = sum(one == 1 for one in ranks), sum(one is not None and one <= 3 for one in ranks)
+            text = f"- Half {half}: first in {first} of {len(ranks)}, in the first three in {third}; "
+            lines.append(f"{text}no finding in {sum(quiet)} of {len(quiet)} healthy runs.")
+    return lines
+
+
+if __name__ == "__main__":
+    main()

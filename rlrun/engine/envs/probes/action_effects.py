@@ -1,0 +1,302 @@
+"""Effects of actions: episodes with equal seeds and equal actions until one step, in which they differ in one part."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
+from numpy.typing import NDArray
+
+from rlrun.engine.data.action_masks import has_action_mask, mask_of
+from rlrun.engine.data.tree import leaves, map_tree
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.env_findings import ACTION_SEED, EnvFinding
+from rlrun.engine.envs.episode_position import EpisodeSeeds
+from rlrun.engine.envs.make import make_vector_env, spaces_of
+from rlrun.engine.envs.random_actions import RandomActions
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.envs.vector_env import VectorEnv
+
+CLIPPED, INERT = "clipped actions", "inert actions"
+"""Topics of the findings."""
+
+MOST_VALUES = 12
+"""Number of choices of an action that are compared."""
+MOST_PARTS = 6
+"""Number of parts of an action (numbers or choices) that are varied."""
+FRACTIONS = (1.0, 0.6, 0.3, 0.1, 0.03)
+"""Fractions of the way from the middle of an action's bounds to each bound."""
+UNBOUNDED = 100.0
+"""Bound of the values that are tried if an action has none."""
+SEEN_STEPS = 4
+"""Number of steps, from the varied one on, in which effects are looked for."""
+FURTHEST = 11
+"""Number of random steps before the varied one, below which it is."""
+STATES, ENOUGH_STATES = 32, 8
+"""Number of states in which actions are compared, and number without which there is no verdict."""
+
+
+@dataclass(frozen=True)
+class ActionPart:
+    """ActionPart of an action that is varied: a discrete action, or one number or choice of an array.
+
+    Attributes:
+        index: Index of the number or choice in a flat action; None if the action is a single choice.
+        values: Values to compare; of a Box first all towards the upper bound, then all towards the lower one.
+        is_number: Whether values are numbers between bounds.
+    """
+
+    index: int | None
+    values: Sequence[float]
+    is_number: bool
+
+    @property
+    def title(self) -> str:
+        """Name of the part in messages."""
+        return "action" if self.index is None else f"action[{self.index}]"
+
+
+Marks = NDArray[np.int64]
+"""Numbers that are equal where results are: [S, V] over states and values; -1 where a value is not legal."""
+
+
+@dataclass
+class ActionEffects:
+    """Effects of actions in some states.
+
+    Attributes:
+        parts: The varied parts of an action.
+        results: For each part, which values had equal results (observations, rewards and ends of the next steps).
+        lags: Steps until an observation differed, for each state in which one did; 1 is the observation right after
+            the action.
+        still: For each part, whether the observation stayed as it was in the step, [S, V].
+    """
+
+    parts: Sequence[ActionPart]
+    results: list[Marks] = field(default_factory=list)
+    lags: list[int] = field(default_factory=list)
+    still: list[NDArray[np.bool_]] = field(default_factory=list)
+
+    @property
+    def states(self) -> int:
+        """Number of states in which actions were compared."""
+        return len(self.results[0]) if self.results else 0
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there were enough states for a verdict."""
+        return self.states >= ENOUGH_STATES
+
+    @property
+    def changes_observations(self) -> bool:
+        """Whether observations depend on actions at all; in bandits they do not."""
+        return bool(self.lags)
+
+    @property
+    def delay(self) -> int:
+        """Number of steps by which effects on observations are late in all states; 0 if they are not."""
+        return min(self.lags, default=1) - 1 if len(self.lags) >= ENOUGH_STATES else 0
+
+
+def action_effects(config: EnvConfig, seed: int, most_s: float) -> ActionEffects:
+    """Compares actions in states that random actions reach.
+
+    Args:
+        config: Config of the env, whose slots must be seeded one by one.
+        seed: Root seed of the episodes.
+        most_s: Limit in seconds after which no further state is tried.
+
+    Raises:
+        EnvError: The env's own code raised.
+    """
+    spaces = spaces_of(config)
+    parts = varied_parts(spaces.action)
+    effects = ActionEffects(parts)
+    if not parts:
+        return effects
+    env = make_vector_env(config, 1 + sum(len(part.values) for part in parts), EpisodeSeeds(seed, 0))
+    until = time.monotonic() + most_s
+    found: list[list[Marks]] = []
+    still: list[list[NDArray[np.bool_]]] = []
+    try:
+        if env.seeds_episodes:
+            env.reset()
+            compared = _Comparison(env, spaces, parts)
+            for state in range(STATES):
+                outcome = compared.outcome(EpisodeSeeds(seed, 0, 2).seed(0, state), state * 7 % FURTHEST)
+                if outcome is not None:
+                    marks, stays, lag = outcome
+                    found.append(marks)
+                    still.append(stays)
+                    effects.lags += [] if lag is None else [lag]
+                if time.monotonic() > until:
+                    break
+    finally:
+        env.close()
+    effects.results += [np.stack(own) for own in zip(*found, strict=True)]
+    effects.still += [np.stack(own) for own in zip(*still, strict=True)]
+    return effects
+
+
+def varied_parts(space: Any) -> list[ActionPart]:
+    """Parts of an action to vary; none for nested spaces."""
+    if isinstance(space, Discrete):
+        return [ActionPart(None, range(int(space.start), int(space.start) + min(int(space.n), MOST_VALUES)), False)]
+    if isinstance(space, MultiDiscrete):
+        counts, starts = space.nvec.ravel(), np.broadcast_to(space.start, space.nvec.shape).ravel()
+        pairs = list(zip(starts.tolist(), counts.tolist(), strict=True))[:MOST_PARTS]
+        return [ActionPart(i, range(start, start + min(n, MOST_VALUES)), False) for i, (start, n) in enumerate(pairs)]
+    if isinstance(space, MultiBinary):
+        return [ActionPart(i, (0, 1), False) for i in range(min(int(np.prod(space.shape)), MOST_PARTS))]
+    if isinstance(space, Box) and np.issubdtype(space.dtype, np.floating):
+        bounds = zip(space.low.ravel().tolist(), space.high.ravel().tolist(), strict=True)
+        return [ActionPart(i, _towards_bounds(low, high), True) for i, (low, high) in enumerate([*bounds][:MOST_PARTS])]
+    return []
+
+
+def _towards_bounds(low: float, high: float) -> list[float]:
+    low = max(low, -UNBOUNDED) if high > -UNBOUNDED else low
+    high = min(high, UNBOUNDED) if low < UNBOUNDED else high
+    middle = (low + high) / 2
+    return [middle + fraction * (bound - middle) for bound in (high, low) for fraction in FRACTIONS]
+
+
+class _Comparison:
+    """Comparison of actions in one state after another, in env slots that differ by one action."""
+
+    def __init__(self, env: VectorEnv, spaces: Spaces, parts: Sequence[ActionPart]) -> None:
+        self._env, self._spaces, self._parts = env, spaces, parts
+        self._random = RandomActions(spaces, ACTION_SEED)
+
+    def outcome(self, seed: int, steps: int) -> tuple[list[Marks], list[NDArray[np.bool_]], int | None] | None:
+        """Marks of equal results by part, where observations stayed, and the first step with other observations.
+
+        None if the state is not reached, or if it is not the same in all env slots.
+        """
+        env, slots = self._env, self._env.num_envs
+        seen = env.begin(range(slots), [seed] * slots)
+        for _ in range(steps):
+            seen, _, terminated, truncated, _ = env.step(self._same(seen))
+            if terminated[0] or truncated[0]:
+                return None
+        before = _digests(seen)
+        if len(set(before)) > 1:
+            return None
+        actions = self._same(seen)
+        mask = mask_of(seen) if has_action_mask(self._spaces.observation) else None
+        legal = None if mask is None else mask[0]
+        allowed = np.ones(slots, np.bool_)
+        slot = 1
+        for part in self._parts:
+            for value in part.values:
+                if part.index is None:
+                    allowed[slot] = legal is None or bool(legal[int(value) - int(self._spaces.action.start)])
+                    actions[slot] = value if allowed[slot] else actions[0]
+                else:
+                    actions.reshape(slots, -1)[slot, part.index] = value
+                slot += 1
+        results: list[list[Any]] = [[] for _ in range(slots)]
+        alive, lag, stays = np.ones(slots, np.bool_), None, np.zeros(slots, np.bool_)
+        for later in range(1, (SEEN_STEPS if legal is None else 1) + 1):  # other states may forbid other actions
+            seen, rewards, terminated, truncated, _ = env.step(actions)
+            shown = _digests(seen)
+            if later == 1:
+                stays = np.array([one == old for one, old in zip(shown, before, strict=True)])
+            for number in alive.nonzero()[0].tolist():
+                results[number].append((shown[number], float(rewards[number]), bool(terminated[number])))
+            alive &= ~(terminated | truncated)
+            if lag is None and len({shown[number] for number in alive.nonzero()[0].tolist()}) > 1:
+                lag = later
+            actions = actions if legal is not None else self._same(seen)
+        numbers: dict[tuple[Any, ...], int] = {}
+        marks = np.array([numbers.setdefault(tuple(result), len(numbers)) for result in results])
+        marks[~allowed] = -1
+        ends = np.cumsum([1, *(len(part.values) for part in self._parts)])
+        own = [slice(start, end) for start, end in pairwise(ends)]
+        return [marks[part] for part in own], [stays[part] for part in own], lag
+
+    def _same(self, seen: Any) -> Any:
+        """Draws one action for all env slots, [B, ...], legal in the first one."""
+        slots = self._env.num_envs
+        drawn = self._random.draw(map_tree(lambda leaf: leaf[:1], seen))
+        return map_tree(lambda leaf: np.repeat(leaf, slots, axis=0), drawn)
+
+
+def _digests(seen: Any) -> list[bytes]:
+    parts = [np.asarray(leaf) for leaf in leaves(seen)]
+    return [b"".join(part[slot].tobytes() for part in parts) for slot in range(len(parts[0]))]
+
+
+def effect_findings(effects: ActionEffects) -> Iterator[EnvFinding]:
+    """Yields findings on actions that change nothing, do the same, or are clipped."""
+    if not effects.is_known:
+        return
+    inert, clipped, is_severe = [], [], False
+    for part, marks, still in zip(effects.parts, effects.results, effects.still, strict=True):
+        if (_spread(marks) <= 1).all():
+            inert.append(f"{part.title} of any value changed nothing")
+            is_severe = True
+        elif not part.is_number:
+            equal, idle = _equal_values(part, marks), _idle_values(part, marks, still)
+            inert += [*equal, *idle]
+            is_severe |= bool(equal) and not idle  # actions that do nothing are common, and do the same
+        elif (limits := _clip_limits(part, marks)) is not None:
+            clipped.append(f"{part.title} below about {limits[0]:.3g} or above about {limits[1]:.3g}")
+    states = f"in all of {effects.states} states"
+    if clipped:
+        found = f"{', '.join(clipped)} had the effect of that value {states}"
+        reason = "most actions that the policy tries may then not differ, though their probabilities do"
+        advice = "declare the bounds that the env uses in its action_space, or scale actions to them"
+        yield EnvFinding(CLIPPED, "note", found, reason, advice, is_severe=True)
+    if inert:
+        reason = "a choice without effect cannot be learned: step() may ignore the action, or use a part of it twice"
+        advice = "fix how step() uses the action, or leave the choice out"
+        yield EnvFinding(INERT, "note", f"{', '.join(inert)} {states}", reason, advice, is_severe=is_severe)
+
+
+def _spread(marks: Marks) -> NDArray[np.int64]:
+    """Number of different results in each state, [S]."""
+    return np.array([len(set(row[row >= 0].tolist())) for row in marks])
+
+
+def _clip_limits(part: ActionPart, marks: Marks) -> tuple[float, float] | None:
+    """Values beyond which all have the same effect, below and above; None unless there are some on both sides."""
+    half = len(FRACTIONS)
+    limits = []
+    for side, values in ((marks[:, :half], part.values[:half]), (marks[:, half:], part.values[half:])):
+        same = (side == side[:, :1]).all(axis=0)
+        reach = int(np.argmin(same)) if not same.all() else half
+        if reach < 2:
+            return None
+        limits.append(values[reach - 1])
+    return (limits[1], limits[0]) if (marks[:, 0] != marks[:, half]).any() else None
+
+
+def _equal_values(part: ActionPart, marks: Marks) -> list[str]:
+    """Texts on pairs of values with equal results in all states where both are legal."""
+    texts = []
+    values = list(part.values)
+    for i in range(len(values)):
+        for j in range(i + 1, len(values)):
+            both = (marks[:, i] >= 0) & (marks[:, j] >= 0)
+            if both.sum() >= ENOUGH_STATES and (marks[both, i] == marks[both, j]).all():
+                texts.append(f"{part.title} {values[i]} and {values[j]} did the same")
+    return texts
+
+
+def _idle_values(part: ActionPart, marks: Marks, still: NDArray[np.bool_]) -> list[str]:
+    """Texts on values after which the observation never changed, though it did after others."""
+    legal = marks >= 0
+    idle = (still | ~legal).all(axis=0) & (legal.sum(axis=0) >= ENOUGH_STATES)
+    if idle.all():
+        return []
+    return [
+        f"{part.title} {value} changed nothing"
+        for value, is_idle in zip(part.values, idle.tolist(), strict=True)
+        if is_idle
+    ]

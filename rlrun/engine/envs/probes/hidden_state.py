@@ -1,0 +1,254 @@
+"""State that observations leave out: whether earlier steps or the time predict the next step better than they do.
+
+In a Markov decision process the observation and the action determine the distribution of the next observation and
+reward. Ridge regressions on random features predict both, from the observation and the action alone, and from more.
+They are fitted on the episodes of half of the env slots, and judged on the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from rlrun.engine.envs.env_findings import EnvFinding
+from rlrun.engine.envs.probes.action_effects import ActionEffects
+from rlrun.engine.envs.probes.random_steps import SLOTS, Flags, Floats, RandomSteps
+
+LATE, HIDDEN, HIDDEN_CLOCK, ONLY_CLOCK = "late observations", "hidden state", "hidden clock", "observed clock"
+"""Topics of the findings."""
+
+FEATURES = 200
+"""Number of random features of a regression."""
+MOST_PRODUCTS = 2_000
+"""Number of products of observation and action above which a regression has none."""
+PENALTIES = (1e-6, 1e-3, 1e-1)
+"""Ridge penalties, per row, of which the best for the rows left out of a fit counts."""
+UNPREDICTED = 0.2
+"""Fraction of the variance that observation and action must leave unexplained for a finding."""
+EXPLAINED = 0.3
+"""Ratio of unexplained variance, with more inputs to without, below which they are what was missing."""
+EXPLAINED_BY_TIME = 0.6
+"""The same for the time, with which other effects on the reward are not removed."""
+LEAST_ROWS = 200
+"""Number of steps below which nothing is fitted."""
+LEAST_EVENTS = 4
+"""Number of unusual values that an output must have among the rows of each half."""
+ROUNDING = 1e-3
+"""Standard deviation of an observation's change, relative to the observation's, up to which it is no output."""
+MOST_TIMES = 256
+"""Number of intervals of the time in an episode."""
+LEAST_EPISODES = 4
+"""Number of episodes that must agree on what is shown at a time."""
+
+
+class PredictionGain(NamedTuple):
+    """Unexplained fraction of an output's variance, with few and with more inputs.
+
+    Attributes:
+        output: Description of the output.
+        without: Unexplained fraction given observation and action.
+        added: Unexplained fraction with more inputs.
+    """
+
+    output: str
+    without: float
+    added: float
+
+    @property
+    def text(self) -> str:
+        """Fractions of the variance as text."""
+        return f"{self.without:.0%} of the variance of {self.output} unexplained, {self.added:.0%} "
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """Inputs and outputs of regressions, on steps with two earlier steps in the same episode.
+
+    Attributes:
+        now: Observation and action, [N, D + A].
+        products: Products of observation and action, [N, P].
+        last_action: The action before, [N, A].
+        history: Observations and actions of two steps before, [N, 2 (D + A)].
+        clock: Time in the episode, one-hot by interval, [N, I].
+        outputs: Change of the observation, and reward, [N, D + 1].
+        titles: Descriptions of the outputs.
+        fits: Whether a row is for the fit; the others are for the test, [N].
+    """
+
+    now: Floats
+    products: Floats
+    last_action: Floats
+    history: Floats
+    clock: Floats
+    outputs: Floats
+    titles: tuple[str, ...]
+    fits: Flags
+
+
+def hidden_findings(taken: RandomSteps, effects: ActionEffects) -> Iterator[EnvFinding]:
+    """Yields findings on observations that are late, incomplete, without a needed clock, or nothing but a clock."""
+    if shows_only_the_time(taken):
+        found = "the observation is the same at each step of all episodes, whatever the actions and the seed were"
+        reason = "the policy cannot see what its actions change"
+        yield EnvFinding(ONLY_CLOCK, "note", found, reason, "show the state, not only the time", is_severe=True)
+        return
+    problem = _problem(taken)
+    if problem is None:
+        return
+    nothing = problem.now[:, :0]
+    without = _unexplained(problem, nothing, nothing)
+    if effects.delay and (late := _lateness(problem, without, taken)) is not None:
+        found = f"in all of {effects.states} states an action first showed after {effects.delay + 1} steps{late}"
+        reason = "the policy acts on a state that has changed already, and its latest actions are hidden"
+        advice = "return the observation of the state after the step, or add the last action to the observation"
+        yield EnvFinding(LATE, "note", found, reason, advice, is_severe=True)
+        return
+    history = _best_gain(problem, without, _unexplained(problem, problem.history, nothing), EXPLAINED)
+    clock = _best_gain(problem, without, _unexplained(problem, nothing, problem.clock), EXPLAINED_BY_TIME)
+    if history is not None and (clock is None or history.added <= clock.added):
+        found = f"observation and action leave {history.text}with two earlier steps"
+        reason = "states that differ look alike, so a policy without memory cannot tell them apart"
+        advice = (
+            "show what is missing, such as velocities; or use the wrapper FrameStackObservation, or a recurrent policy"
+        )
+        yield EnvFinding(HIDDEN, "note", found, reason, advice, is_severe=True)
+    elif clock is not None:
+        found = f"observation and action leave {clock.text}with the time in the episode"
+        reason = "the same observation is worth more or less at another time, which the policy cannot know"
+        yield EnvFinding(
+            HIDDEN_CLOCK, "note", found, reason, "add the time, such as t / T, to the observation", is_severe=True
+        )
+
+
+def shows_only_the_time(taken: RandomSteps) -> bool:
+    """Whether all episodes show the same at each time, but not always the same."""
+    seen, times = taken.observations, taken.times
+    if not seen.shape[1] or (seen == seen[:1]).all():
+        return False
+    judged = 0
+    for when in range(int(times.max()) + 1):
+        rows = seen[times == when]
+        if len(rows) < LEAST_EPISODES:
+            break
+        if (rows != rows[:1]).any():
+            return False
+        judged += 1
+    return judged >= 2
+
+
+def shows_time(taken: RandomSteps) -> bool:
+    """Whether a number of the observation is a function of the time in the episode, and changes with it."""
+    seen, times = taken.observations, taken.times
+    if not seen.shape[1] or not times.any():
+        return False
+    counts = np.maximum(np.bincount(times), 1)
+    for column in seen.T:
+        within = column - (np.bincount(times, column) / counts)[times]
+        if column.std() > 0 and np.abs(within).max() < ROUNDING * column.std():
+            return True
+    return False
+
+
+def _problem(taken: RandomSteps) -> _Problem | None:
+    own, rows = taken, np.flatnonzero(taken.times >= 2)
+    if len(rows) < LEAST_ROWS or not own.observations.shape[1]:
+        return None
+    now = np.concatenate([own.observations, own.actions], axis=1)
+    few = own.observations.shape[1] * own.actions.shape[1] <= MOST_PRODUCTS
+    products = (own.observations[:, :, None] * own.actions[:, None]).reshape(len(now), -1) if few else now[:, :0]
+    spread = max(1, -(-int(own.times.max() + 1) // MOST_TIMES))
+    outputs = np.concatenate([own.following - own.observations, own.rewards[:, None]], axis=1)
+    titles = (*(f"the change of observation[{i}]" for i in range(own.observations.shape[1])), "the reward")
+    fits = own.slots[rows] < SLOTS // 2
+    scales = np.append(ROUNDING * own.observations.std(axis=0), 0.0)
+    used = [
+        column.std() > scale and _is_eventful(column, fits)
+        for column, scale in zip(outputs[rows].T, scales, strict=True)
+    ]
+    if not any(used) or fits.all() or not fits.any():
+        return None
+    return _Problem(
+        now[rows],
+        products[rows],
+        own.actions[rows - 1],
+        np.concatenate([now[rows - 1], now[rows - 2]], axis=1),
+        np.eye(int(own.times.max()) // spread + 1)[own.times[rows] // spread],
+        outputs[rows][:, used],
+        tuple(title for title, is_used in zip(titles, used, strict=True) if is_used),
+        fits,
+    )
+
+
+def _is_eventful(column: Floats, fits: Flags) -> bool:
+    """Whether an output varies in both halves, more than by a few unusual values."""
+    values, counts = np.unique(column, return_counts=True)
+    unusual = column != values[counts.argmax()]
+    return min(int(unusual[fits].sum()), int(unusual[~fits].sum())) >= LEAST_EVENTS
+
+
+def _unexplained(problem: _Problem, history: Floats, clock: Floats) -> Floats:
+    """Fraction of each output's variance that a regression leaves in the test rows, [O].
+
+    Args:
+        problem: The problem; its inputs and products are always used.
+        history: More inputs, which act on outputs together with the others, [N, H].
+        clock: More inputs that are added to the effect of the others, [N, I].
+    """
+    inputs = np.concatenate([problem.now, history], axis=1)
+    features = np.concatenate([_random_features(inputs), problem.products, clock], axis=1)
+    fits, outputs = problem.fits, problem.outputs
+    scale = features[fits].std(axis=0)
+    features = (features - features[fits].mean(axis=0)) / np.where(scale > 1e-9, scale, np.inf)
+    mean = outputs[fits].mean(axis=0)
+    inside, outside = features[fits], features[~fits]
+    gram, moments = inside.T @ inside / len(inside), inside.T @ (outputs[fits] - mean) / len(inside)
+    variance = np.maximum(((outputs[~fits] - mean) ** 2).mean(axis=0), 1e-300)
+    errors = []
+    for penalty in PENALTIES:
+        weights = np.linalg.solve(gram + penalty * np.eye(len(gram)), moments)
+        errors.append((((outputs[~fits] - mean - outside @ weights) ** 2).mean(axis=0)) / variance)
+    least: Floats = np.minimum(np.min(errors, axis=0), 1.0)
+    return least
+
+
+def _random_features(inputs: Floats) -> Floats:
+    """Inputs, followed by random nonlinear functions of them, [N, D + FEATURES]."""
+    scale = inputs.std(axis=0)
+    scaled = (inputs - inputs.mean(axis=0)) / np.where(scale > 1e-9, scale, np.inf)
+    random = np.random.default_rng(0)
+    weights = random.normal(size=(scaled.shape[1], FEATURES)) / np.sqrt(max(scaled.shape[1], 1))
+    return np.concatenate([scaled, np.tanh(scaled @ weights + random.uniform(-2, 2, FEATURES))], axis=1)
+
+
+def _best_gain(problem: _Problem, without: Floats, added: Floats, explained: float) -> PredictionGain | None:
+    """The output that more inputs explain best, if they explain what observation and action do not.
+
+    Args:
+        problem: The problem.
+        without: Unexplained variance of each output without the inputs, [O].
+        added: Unexplained variance with them, [O].
+        explained: Ratio of the two below which the inputs explain an output.
+    """
+    gains = [PredictionGain(*own) for own in zip(problem.titles, without.tolist(), added.tolist(), strict=True)]
+    found = [gain for gain in gains if gain.without > UNPREDICTED and gain.added < explained * gain.without]
+    return min(found, key=lambda gain: gain.added / gain.without, default=None)
+
+
+def _lateness(problem: _Problem, without: Floats, taken: RandomSteps) -> str | None:
+    """Evidence that observations are late and not incomplete, as text; None if there is none.
+
+    The last action predicts the next observation as well as two earlier steps do; without velocities it would not. Or
+    the first observation is shown twice in each episode.
+    """
+    first = taken.times == 0
+    if (taken.observations[first] == taken.following[first]).all():
+        return ", and the first observation is shown twice"
+    nothing = problem.now[:, :0]
+    late = _best_gain(problem, without, _unexplained(problem, problem.last_action, nothing), EXPLAINED)
+    history = _unexplained(problem, problem.history, nothing)
+    if late is None or late.added > 2 * history[problem.titles.index(late.output)] + 0.01:
+        return None
+    return f", and observation and action leave {late.text}with the last action"

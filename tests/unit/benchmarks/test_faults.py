@@ -1,0 +1,55 @@
+"""Planted faults: the entries are complete, and ranks and tables follow from what the commands printed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+import yaml
+
+from benchmarks.faults.__main__ import Entry, entries, rank, seen_by_check, tables
+from benchmarks.peers import ROOT
+from rlrun.experiments.spec.load import parse_experiments
+
+
+@pytest.mark.parametrize("entry", entries(), ids=lambda entry: entry.name)
+def test_each_entry_is_a_valid_spec_whose_expected_finding_is_documented(entry: Entry) -> None:
+    (experiment,) = parse_experiments(yaml.safe_load(entry.file_text))
+    assert len(experiment.trials()) == len(entry.seeds)
+    page = (ROOT / "docs" / "diagnosing.md").read_text()
+    assert bool(entry.mistake) == bool(entry.expected) == bool(entry.why)
+    assert entry.expected == "" or f"| {entry.expected.removeprefix('env: ')} |" in page
+
+
+def record(entry: Entry, *names: str, topics: tuple[str, ...] = ()) -> dict[str, Any]:
+    findings = [{"name": name} for name in names]
+    return {"entry": asdict(entry), "findings": findings, "env_check": [{"topic": topic} for topic in topics]}
+
+
+FAULT = Entry("late", 1, {"algorithm": "ppo", "env": "CartPole-v1"}, [0], "late", "env: late observations", "late")
+SPEC = Entry("few", 1, {"algorithm": "ppo", "env": "CartPole-v1"}, [0, 1], "few", "few updates", "few")
+HEALTHY = Entry("fine", 1, "regression/ppo_cartpole", [0])
+
+
+def test_a_rank_is_the_place_among_the_findings_and_the_env_check_finds_only_mistakes_of_envs() -> None:
+    found = record(FAULT, "values grow", "env: late observations", topics=("late observations",))
+    assert (rank(found), seen_by_check(found)) == (2, True)
+    assert (rank(record(FAULT, "values grow")), seen_by_check(record(FAULT))) == (None, False)
+    assert seen_by_check(record(SPEC, topics=("few updates",))) is None
+
+
+def test_the_table_counts_both_halves_separately() -> None:
+    other = Entry(**{**asdict(FAULT), "name": "later", "half": 2})
+    known = {entry.name: entry for entry in (FAULT, SPEC, HEALTHY, other)}
+    found = {
+        "late": record(FAULT, "env: late observations", topics=("late observations",)),
+        "few": record(SPEC, "a", "b", "c", "few updates"),
+        "fine": record(HEALTHY),
+        "later": record(other, "a", "env: late observations"),
+    }
+    lines = tables(known, found).split("\n")
+    assert re.findall(r"\d+", lines[0]) == ["1", "1", "2", "1", "1", "1"]  # half, first, all, third, quiet, all healthy
+    assert re.findall(r"\d+", lines[1]) == ["2", "0", "1", "1", "0", "0"]
+    assert [line.split(" | ")[-2:] for line in lines if "`few`" in line] == [["4", " |"]]

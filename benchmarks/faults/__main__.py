@@ -135,7 +135,6 @@ def measured(entry: Entry) -> dict[str, Any]:
         checked = json.loads(_printed("env", "check", str(file), "--json", runs=False))
     return {
         "entry": asdict(entry),
-        "commit": _printed_by("git", "rev-parse", "--short", "HEAD").strip(),
         "findings": diagnosis["findings"],
         "random_policy": (diagnosis["random_policy"] or {}).get("episode_return_mean"),
         "env_check": [one for env in checked["envs"] for one in env["findings"] if one["verdict"] != "ok"],

@@ -369,7 +369,195 @@ void add_at_f32(const Step *s) {
             ((f32 *)s->at[0])[positions[k]] += ((const f32 *)s->at[2])[k];
 }
 
-/* --- Products [batch, m, k] @ [batch, k, n], shape = {batch, m, n, k}; strides are of batch, row and column */
+/* --- Products [batch, m, k] @ [batch, k, n], shape = {batch, m, n, k}; strides are of batch, row and column
+
+   Each number of an output adds its k terms in ascending order, by fused multiply-add, whatever the width of the
+   processor's vectors: all processors that have the instruction compute the same bits. */
+
+#if defined(__AVX512F__)
+#include <immintrin.h>
+enum { WIDTH = 16 };
+#elif defined(__AVX2__) && defined(__FMA__)
+#include <immintrin.h>
+enum { WIDTH = 8 };
+#else
+enum { WIDTH = 4 };
+#endif
+
+enum {
+#ifdef __AVX512F__
+    TILE_ROWS = 8, /* of 32 registers, 24 hold sums */
+#else
+    TILE_ROWS = WIDTH == 8 ? 4 : 8, /* AVX2 has 16 registers */
+#endif
+    TILE_VECTORS = 3,
+    TILE_COLUMNS = TILE_VECTORS * WIDTH,
+    DEPTH = 256,       /* terms that are summed at a time, rows of a panel of b */
+    NARROW = WIDTH / 2 /* columns of an output below which the transposed product is computed */
+};
+
+typedef float Vector __attribute__((vector_size(4 * WIDTH)));
+typedef float Unaligned __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
+
+static inline Vector fused(Vector a, Vector b, Vector c) {
+#if defined(__AVX512F__)
+    return (Vector)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__AVX2__) && defined(__FMA__)
+    return (Vector)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#else
+    for (int l = 0; l < WIDTH; l++) c[l] = FMA(a[l], b[l], c[l]);
+    return c;
+#endif
+}
+
+/* A matrix whose entries are apart by strides in numbers. */
+typedef struct {
+    f32 *at;
+    int64_t row, column;
+} Matrix;
+
+/* Sums `depth` terms of R rows of V vectors, after those that c has unless they are the first; b's columns are dense. */
+static inline __attribute__((always_inline)) void tile(const int R, const int V, int is_first, int64_t depth, Matrix a,
+                                                       const f32 *b, int64_t by_b, f32 *c, int64_t by_c) {
+    Vector sums[8][TILE_VECTORS];
+#pragma GCC unroll 8
+    for (int i = 0; i < R; i++)
+#pragma GCC unroll 8
+        for (int v = 0; v < V; v++) sums[i][v] = (Vector){0};
+    if (!is_first)
+#pragma GCC unroll 8
+        for (int i = 0; i < R; i++)
+#pragma GCC unroll 8
+            for (int v = 0; v < V; v++) sums[i][v] = *(const Unaligned *)(c + i * by_c + v * WIDTH);
+    for (int64_t p = 0; p < depth; p++) {
+        Vector y[TILE_VECTORS];
+#pragma GCC unroll 8
+        for (int v = 0; v < V; v++) y[v] = *(const Unaligned *)(b + p * by_b + v * WIDTH);
+#pragma GCC unroll 8
+        for (int i = 0; i < R; i++) {
+            const Vector x = a.at[i * a.row + p * a.column] - (Vector){0};
+#pragma GCC unroll 8
+            for (int v = 0; v < V; v++) sums[i][v] = fused(x, y[v], sums[i][v]);
+        }
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < R; i++)
+#pragma GCC unroll 8
+        for (int v = 0; v < V; v++) *(Unaligned *)(c + i * by_c + v * WIDTH) = sums[i][v];
+}
+
+#define ROWS(V)                                                                                                        \
+    static void tile_##V(int rows, int is_first, int64_t depth, Matrix a, const f32 *b, int64_t by_b, f32 *c,          \
+                         int64_t by_c) {                                                                               \
+        switch (rows) {                                                                                                \
+        case 1: tile(1, V, is_first, depth, a, b, by_b, c, by_c); break;                                               \
+        case 2: tile(2, V, is_first, depth, a, b, by_b, c, by_c); break;                                               \
+        case 3: tile(3, V, is_first, depth, a, b, by_b, c, by_c); break;                                               \
+        case 4: tile(4, V, is_first, depth, a, b, by_b, c, by_c); break;                                               \
+        case 5: tile(5, V, is_first, depth, a, b, by_b, c, by_c); break;                                               \
+        case 6: tile(6, V, is_first, depth, a, b, by_b, c, by_c); break;                                               \
+        case 7: tile(7, V, is_first, depth, a, b, by_b, c, by_c); break;                                               \
+        default: tile(8, V, is_first, depth, a, b, by_b, c, by_c);                                                     \
+        }                                                                                                              \
+    }
+ROWS(1)
+ROWS(2)
+ROWS(3)
+
+typedef float Four __attribute__((vector_size(16)));
+typedef float UnalignedFour __attribute__((vector_size(16), aligned(4), may_alias));
+typedef int32_t FourPlaces __attribute__((vector_size(16)));
+
+#ifdef __clang__
+#define SHUFFLE(x, y, a, b, c, d) __builtin_shufflevector(x, y, a, b, c, d)
+#else
+#define SHUFFLE(x, y, a, b, c, d) __builtin_shuffle(x, y, (FourPlaces){a, b, c, d})
+#endif
+
+/* Transposes four rows of four numbers. */
+static inline void turn(f32 *to, int64_t by_to, const f32 *from, int64_t by_from) {
+    Four x[4];
+    for (int r = 0; r < 4; r++) x[r] = *(const UnalignedFour *)(from + r * by_from);
+    const Four low = SHUFFLE(x[0], x[1], 0, 4, 1, 5), high = SHUFFLE(x[0], x[1], 2, 6, 3, 7);
+    const Four low2 = SHUFFLE(x[2], x[3], 0, 4, 1, 5), high2 = SHUFFLE(x[2], x[3], 2, 6, 3, 7);
+    *(UnalignedFour *)(to + 0 * by_to) = SHUFFLE(low, low2, 0, 1, 4, 5);
+    *(UnalignedFour *)(to + 1 * by_to) = SHUFFLE(low, low2, 2, 3, 6, 7);
+    *(UnalignedFour *)(to + 2 * by_to) = SHUFFLE(high, high2, 0, 1, 4, 5);
+    *(UnalignedFour *)(to + 3 * by_to) = SHUFFLE(high, high2, 2, 3, 6, 7);
+}
+
+/* Copies a panel [depth, columns] of b to rows of `width` numbers; what is beyond the columns becomes 0. */
+static void pack(f32 *restrict panel, Matrix b, int64_t depth, int64_t columns, int64_t width) {
+    if (columns < width) memset(panel, 0, depth * width * sizeof(f32));
+    if (b.column == 1) {
+        for (int64_t p = 0; p < depth; p++) memcpy(panel + p * width, b.at + p * b.row, columns * sizeof(f32));
+        return;
+    }
+    const int64_t rows = b.row == 1 ? depth / 4 * 4 : 0;
+    int64_t j = 0;
+    for (; j + 4 <= columns; j += 4) {
+        for (int64_t p = 0; p < rows; p += 4) turn(panel + p * width + j, width, b.at + p + j * b.column, b.column);
+        for (int64_t p = rows; p < depth; p++)
+            for (int64_t i = j; i < j + 4; i++) panel[p * width + i] = b.at[p * b.row + i * b.column];
+    }
+    for (; j < columns; j++)
+        for (int64_t p = 0; p < depth; p++) panel[p * width + j] = b.at[p * b.row + j * b.column];
+}
+
+static inline void copy_entries(Matrix to, Matrix from, int64_t rows, int64_t columns) {
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t j = 0; j < columns; j++) to.at[r * to.row + j * to.column] = from.at[r * from.row + j * from.column];
+}
+
+/* Sums the product of a [m, depth] and b [depth, columns <= TILE_COLUMNS], after what c has unless it is the first. */
+static void sum_panel(int64_t m, int64_t columns, int64_t depth, Matrix a, Matrix b, Matrix c, int is_first) {
+    f32 panel[DEPTH * TILE_COLUMNS], sums[TILE_ROWS * TILE_COLUMNS];
+    const int vectors = (int)((columns + WIDTH - 1) / WIDTH);
+    const int64_t width = vectors * WIDTH;
+    if (b.column != 1 || columns < width) {
+        pack(panel, b, depth, columns, width);
+        b = (Matrix){panel, width, 1};
+    }
+    const int is_direct = c.column == 1 && columns == width;
+    for (int64_t i = 0; i < m; i += TILE_ROWS) {
+        const int rows = m - i < TILE_ROWS ? (int)(m - i) : TILE_ROWS;
+        const Matrix left = {a.at + i * a.row, a.row, a.column}, to = {c.at + i * c.row, c.row, c.column};
+        const Matrix out = is_direct ? to : (Matrix){sums, width, 1};
+        if (!is_direct && !is_first) copy_entries(out, to, rows, columns);
+        if (vectors == 1) tile_1(rows, is_first, depth, left, b.at, b.row, out.at, out.row);
+        else if (vectors == 2) tile_2(rows, is_first, depth, left, b.at, b.row, out.at, out.row);
+        else tile_3(rows, is_first, depth, left, b.at, b.row, out.at, out.row);
+        if (!is_direct) copy_entries(to, out, rows, columns);
+    }
+}
+
+static void own_product(int64_t m, int64_t n, int64_t k, Matrix a, Matrix b, Matrix c) {
+    if (n < NARROW && m > n) { /* the transposed product, whose rows are long */
+        const Matrix left = {b.at, b.column, b.row}, right = {a.at, a.column, a.row};
+        const int64_t columns = m;
+        a = left, b = right, c = (Matrix){c.at, c.column, c.row}, m = n, n = columns;
+    }
+    for (int64_t p = 0; p < k; p += DEPTH) {
+        const int64_t depth = k - p < DEPTH ? k - p : DEPTH;
+        for (int64_t j = 0; j < n;) {
+            const int64_t left = n - j, vectors = (left + WIDTH - 1) / WIDTH;
+            const int64_t most = vectors == 4 ? 2 * WIDTH : TILE_COLUMNS; /* not three and one */
+            const int64_t columns = left < most ? left : most;
+            sum_panel(m, columns, depth, (Matrix){a.at + p * a.column, a.row, a.column},
+                      (Matrix){b.at + p * b.row + j * b.column, b.row, b.column},
+                      (Matrix){c.at + j * c.column, c.row, c.column}, p == 0);
+            j += columns;
+        }
+    }
+}
+
+int has_fused_products(void) {
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+    return 1;
+#else
+    return 0;
+#endif
+}
 
 static void *sgemm;
 static int has_wide_integers;
@@ -389,7 +577,19 @@ static void library_product(const Step *s, char *c, const char *a, const char *b
                         (const f32 *)a, by_a, (const f32 *)b, by_b, 0.0f, (f32 *)c, by_c);
 }
 
+static Matrix matrix(const Step *s, int operand, int64_t batch) {
+    return (Matrix){(f32 *)(s->at[operand] + batch * s->stride[operand][0]),
+                    s->stride[operand][1] / (int64_t)sizeof(f32), s->stride[operand][2] / (int64_t)sizeof(f32)};
+}
+
 void matmul_f32(const Step *s) {
+    for (int64_t batch = 0; batch < s->shape[0]; batch++)
+        own_product(s->shape[1], s->shape[2], s->shape[3], matrix(s, 1, batch), matrix(s, 2, batch),
+                    matrix(s, 0, batch));
+}
+
+/* The same with the BLAS: for large products, and on processors without fused multiply-add. */
+void matmul_blas_f32(const Step *s) {
     for (int64_t batch = 0; batch < s->shape[0]; batch++)
         library_product(s, s->at[0] + batch * s->stride[0][0], s->at[1] + batch * s->stride[1][0],
                         s->at[2] + batch * s->stride[2][0]);

@@ -1,4 +1,4 @@
-"""Loading of the C kernels, which are compiled once per machine and use the matrix product of NumPy's BLAS."""
+"""Loading of the C kernels, which are compiled once per machine; NumPy's BLAS computes their largest products."""
 
 from __future__ import annotations
 

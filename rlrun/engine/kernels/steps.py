@@ -30,6 +30,12 @@ BLOCK = 2048
 FEW = 16
 """Largest number of columns for which the loop over rows is the inner one."""
 
+LARGEST_OWN_PRODUCT = 2**26
+"""Largest number of multiplications m n k of a matrix product [m, k] @ [k, n] that `kernels.c` computes itself.
+
+Larger products are computed by NumPy's BLAS, whose rounding depends on the processor.
+"""
+
 FEW_SORTED = 512
 """Largest length of rows to sort, which takes as many steps as its square."""
 
@@ -279,7 +285,8 @@ class StepTable:
         elif m == 1:
             kernel = "matmul_dots_f32"
         else:
-            kernel = "matmul_f32"
+            is_own = m * n * k <= LARGEST_OWN_PRODUCT and self._library.has_fused_products()
+            kernel = "matmul_f32" if is_own else "matmul_blas_f32"
             a, b = (self._for_library(each) for each in (a, b))
             _, strides = merged(c.shape[:-2], [each.strides[:-2] for each in (c, a, b)])
         self._whole(

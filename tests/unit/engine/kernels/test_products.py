@@ -1,0 +1,96 @@
+"""Matrix products of the C kernels: their sums have one order, so processors with FMA compute the same bits."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from rlrun.engine.kernels import steps
+from rlrun.engine.kernels.library import FLAGS, SOURCE, compiler, library, processor
+from rlrun.engine.kernels.steps import StepTable
+
+Floats = NDArray[np.float32]
+
+WIDTHS = {"no vectors": ("-mfma",), "AVX2": ("-mavx2", "-mfma"), "AVX-512": ("-mavx512f", "-mfma")}
+"""Compiler flags for x86 processors by the width of their vectors."""
+
+needs_fma = pytest.mark.skipif(
+    "fma" not in processor().split(), reason="this processor has no fused multiply-add of x86"
+)
+
+libm = ctypes.CDLL("libm.so.6") if Path("/proc").exists() else None
+
+
+def fused(a: float, b: float, c: float) -> float:
+    """Oracle: a b + c with one rounding, from the C library."""
+    assert libm is not None
+    libm.fmaf.restype, libm.fmaf.argtypes = ctypes.c_float, [ctypes.c_float] * 3
+    return float(libm.fmaf(a, b, c))
+
+
+@st.composite
+def operands(draw: st.DrawFn) -> tuple[Floats, Floats]:
+    m, n = draw(st.integers(2, 40)), draw(st.integers(2, 60))
+    k = draw(st.integers(1, 40) | st.integers(250, 520))
+    random = np.random.default_rng(draw(st.integers(0, 9)))
+    a, b = (random.normal(size=shape).astype(np.float32) for shape in ((m, k), (k, n)))
+    turned = draw(st.booleans()), draw(st.booleans())
+    a, b = (np.ascontiguousarray(x.T).T if is_turned else x for x, is_turned in zip((a, b), turned, strict=True))
+    return a, b
+
+
+@needs_fma
+@settings(max_examples=60, deadline=None)
+@given(operands())
+def test_each_number_adds_its_terms_in_order_by_fused_multiply_add(given: tuple[Floats, Floats]) -> None:
+    a, b = given
+    found = product(library(), a, b)
+    np.testing.assert_allclose(found, a.astype(np.float64) @ b, rtol=1e-4, atol=1e-4)
+    for i, j in ((0, 0), (len(a) - 1, b.shape[1] - 1), (len(a) // 2, b.shape[1] // 2)):
+        total = 0.0
+        for x, y in zip(a[i], b[:, j], strict=True):
+            total = fused(x, y, total)
+        assert found[i, j] == total
+
+
+@needs_fma
+def test_processors_with_vectors_of_any_width_compute_the_same_bits(tmp_path: Path) -> None:
+    widths = [name for name in WIDTHS if name != "AVX-512" or "avx512f" in processor().split()]
+    libraries = [library(), *(built_for(WIDTHS[name], tmp_path / f"{index}.so") for index, name in enumerate(widths))]
+    random = np.random.default_rng(0)
+    for m, k, n in ((64, 64, 64), (64, 23, 6), (33, 300, 49), (256, 64, 2), (9, 17, 100)):
+        a, b = (random.normal(size=shape).astype(np.float32) for shape in ((m, k), (k, n)))
+        turned = np.ascontiguousarray(b.T).T
+        assert len({product(each, a, x).tobytes() for each in libraries for x in (b, turned)}) == 1
+
+
+def test_a_product_above_the_limit_goes_to_the_blas_of_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(0)
+    a, b = (random.normal(size=(32, 300)).astype(np.float32), random.normal(size=(300, 32)).astype(np.float32))
+    own = product(library(), a, b)
+    monkeypatch.setattr(steps, "LARGEST_OWN_PRODUCT", 32 * 300 * 32 - 1)
+    by_blas = product(library(), a, b)
+    assert by_blas.tobytes() == (a @ b).tobytes()
+    np.testing.assert_allclose(own, by_blas, atol=1e-4)
+
+
+def product(kernels: ctypes.CDLL, a: Floats, b: Floats) -> Floats:
+    """Returns a @ b, computed by compiled kernels."""
+    out = np.full((len(a), b.shape[1]), np.nan, np.float32)
+    kernels.run_steps(*StepTable(kernels, [partial(np.matmul, a, b, out)]).arguments)
+    return out
+
+
+def built_for(instructions: tuple[str, ...], path: Path) -> ctypes.CDLL:
+    """Compiles the kernels for other instruction sets than this processor's widest."""
+    flags = [flag for flag in FLAGS if flag != "-march=native" and flag != "-O3"]
+    subprocess.run([compiler(), "-O1", *flags, *instructions, str(SOURCE), "-o", str(path), "-lm"], check=True)
+    return ctypes.CDLL(str(path))

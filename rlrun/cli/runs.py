@@ -61,7 +61,7 @@ def runs(
     yes: bool,
     runs_dir: Path,
 ) -> None:
-    """List the runs: status, trials, the best trial's value, env steps, age.
+    """List the runs: status, trials, best trial, env steps, age.
 
     The column "metric" names the metric that decides which trial is best: the
     evaluation return if the run evaluates, else the training return.

@@ -144,7 +144,7 @@ def test_the_tables_share_out_the_time_of_driver_workers_and_learner(wording) ->
             6.0,
             20.0,
             {"num_workers": 2},
-            "collecting takes 60% of the time, most of it in envs: try num_w",
+            "collecting experience takes 60% of the time, most of it in envs: try num_w",
         ),
         (1.0, 6.0, 2.0, {"num_workers": 15, "num_envs_per_worker": 64}, "the 16 CPUs of this machine are too few"),
     ],

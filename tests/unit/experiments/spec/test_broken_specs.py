@@ -422,7 +422,7 @@ ENTRIES = [
         [
             (
                 "spec.yaml:3:8: try.env.id: the env factory 'rlrun.toys.known_optimum:DictCartPole' is in a private "
-                "module of rlrun: write rlrun.toys:DictCartPole"
+                "module of rlrun: use rlrun.toys:DictCartPole"
             )
         ],
     ),
@@ -923,7 +923,7 @@ OVERRIDES = [
         GOOD,
         [
             (
-                "--set try.config.lr=fast: try.config.lr: must be a number >= 0 or a list of [a whole "
+                "--set try.config.lr=fast: try.config.lr: must be a number >= 0 or a list of pairs [a whole "
                 "number >= 0, a number >= 0], not 'fast'"
             )
         ],

@@ -24,6 +24,10 @@ import torch
 from gymnasium.spaces import Box, Discrete
 
 from benchmarks.peers import Measurement, answer
+from rlrun.engine.envs.backend import backend_of
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.episode_position import EpisodeSeeds
+from rlrun.engine.envs.make import make_vector_env
 
 STRETCHES, STRETCH_S = 5, 0.02
 ENV_STEPS = 1000
@@ -119,18 +123,18 @@ def convolutions_s(rows: int, outputs: int, learns: bool, memory_format: torch.m
 
 
 def env_step_s(env: str, num_envs: int) -> float:
-    """Returns the seconds of one step of a bare env: of a vector env, of MuJoCo itself, or of `step`."""
+    """Returns the seconds of one step of a bare env: of the vector env that rlrun steps, of MuJoCo, or of `step`."""
     if env.startswith("ALE/"):
         game = env.removeprefix("ALE/").partition("-")[0].lower()
         return vector_step_s(ale_py.AtariVectorEnv(game=game, num_envs=num_envs, num_threads=1))
+    if backend_of(EnvConfig(id=env)) != "loop":
+        return vector_step_s(make_vector_env(EnvConfig(id=env), num_envs, EpisodeSeeds(0, 0)))
     bare: Any = gymnasium.make(env).unwrapped
     bare.reset(seed=0)
     if bare.spec.entry_point.startswith("gymnasium.envs.mujoco"):
         import mujoco
 
         return fastest_s(lambda: mujoco.mj_step(bare.model, bare.data, bare.frame_skip))
-    if num_envs > 1 and bare.spec.vector_entry_point:
-        return vector_step_s(gymnasium.make_vec(env, num_envs, vectorization_mode="vector_entry_point"))
     actions = [bare.action_space.sample() for _ in range(ENV_STEPS)]
 
     def step_all() -> None:
@@ -142,10 +146,10 @@ def env_step_s(env: str, num_envs: int) -> float:
 
 
 def vector_step_s(envs: Any) -> float:
-    """Returns the seconds of one step of one env of a vector env."""
-    envs.reset(seed=0)
-    actions = envs.action_space.sample()
+    """Returns the seconds of one step of one env of a vector env with Discrete actions."""
+    envs.reset()
     num_envs: int = envs.num_envs
+    actions = np.zeros(num_envs, np.int64)
     return fastest_s(lambda: envs.step(actions)) / num_envs
 
 

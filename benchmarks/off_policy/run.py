@@ -78,8 +78,8 @@ WORKS = (
     ),
     Work(
         "dqn8",
-        "DQN, CartPole-v1, 8 envs, minibatch 64, two updates every 8 steps",
-        {**DQN, "num_envs": 8, "fragment": 1},
+        "DQN, CartPole-v1, 8 envs, minibatch 64, an update every 4 steps",
+        {**DQN, "num_envs": 8, "fragment": 4},
         (STABLE, JAX, rlrun("rlrun", {SB3: 4.5, SBX: 1}), PRIORITIZED, FLOOR),
     ),
     Work(

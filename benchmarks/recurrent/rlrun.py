@@ -9,7 +9,7 @@ from benchmarks.ppo.rlrun import entry_of
 POSITIONS = {"id": "rlrun.plugin:PartialView", "kwargs": {"numbers": [0, 2]}}
 
 RUN_ENV_STEPS = 100_000
-"""Env steps that a measured run is said to have ahead, which decides how its updates are computed."""
+"""Env steps after which a measured run would end."""
 
 
 def measured(work: Measurement) -> Measurement:

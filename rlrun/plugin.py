@@ -112,6 +112,7 @@ _NAMES = {
     "rlrun.engine.envs.json_values": "batch_from_json",
     "rlrun.engine.messages.errors": "SpecError",
     # What specs name: wrappers, worlds, mappings and rules.
+    "rlrun.engine.envs.batched_observation": "BatchedObservation",
     "rlrun.engine.envs.partial_view": "PartialView HideVelocities Flicker Parts",
     "rlrun.engine.envs.trials": "Trials TrialsWithValues",
     "rlrun.engine.envs.without_env": "WithoutEnv",

@@ -167,6 +167,7 @@ from rlrun.engine.data.uniform_sampler import uniform_choices as uniform_choices
 from rlrun.engine.datasets.data_set import DataSet as DataSet
 from rlrun.engine.datasets.input_config import DataSettings as DataSettings
 from rlrun.engine.datasets.writer import SetWriter as SetWriter
+from rlrun.engine.envs.batched_observation import BatchedObservation as BatchedObservation
 from rlrun.engine.envs.json_values import batch_from_json as batch_from_json
 from rlrun.engine.envs.make import make_env as make_env
 from rlrun.engine.envs.make import make_vector_env as make_vector_env

@@ -33,8 +33,12 @@ BACKENDS = {
 SINGLE_ENV = {
     "check": "rlrun.engine.envs.single_env:check_single_env",
     "make": "rlrun.engine.envs.single_env:make_single_env",
+    "wrapper class": "rlrun.engine.envs.single_env:wrapper_class",
 }
 """Import paths of what checks and makes the single form of an env that a backend steps in vector form."""
+
+BATCHED = "rlrun.engine.envs.batched_observation:BatchedObservation"
+"""Import path of the base class of wrappers that convert observations of all env slots at once."""
 
 _CARTPOLE = "gymnasium.envs.classic_control.cartpole:CartPoleEnv"
 _CARTPOLE_KWARGS = frozenset({"sutton_barto_reward"})
@@ -97,8 +101,9 @@ def backend_of(config: EnvConfig) -> str:
     """Returns the name of the backend that steps an env, a key of `BACKENDS`.
 
     Under ``backend: auto`` an env's native vector env is used if its autoreset mode is NEXT_STEP. Wrappers, reset
-    options, recorded info entries (`columns`) or arguments that only the single env accepts require the loop backend. A
-    factory of a `gymnasium.vector` env provides no single env.
+    options, recorded info entries (`columns`) or arguments that only the single env accepts require the loop backend.
+    Under batched wrappers, CartPole stays in its vector form. A factory of a `gymnasium.vector` env provides no single
+    env.
 
     Raises:
         UsageError: No env has the id, or the requested backend cannot step the env.
@@ -107,9 +112,9 @@ def backend_of(config: EnvConfig) -> str:
     """
     if config.backend == "envpool":
         return config.backend
-    asks_single = config.wrappers or config.reset_options or config.columns or config.varies
+    asks_single = config.reset_options or config.columns or config.varies
     if is_factory(config.id) and makes_vector_env(factory_of(config)):
-        if asks_single or config.max_episode_steps is not None or config.backend == "loop":
+        if config.wrappers or asks_single or config.max_episode_steps is not None or config.backend == "loop":
             raise UsageError(
                 f"env {config.id} is a gymnasium.vector env, which does not support wrappers, reset_options, "
                 "columns, tasks, curriculum, max_episode_steps or backend: loop; leave them out"
@@ -120,9 +125,17 @@ def backend_of(config: EnvConfig) -> str:
     spec = None if is_factory(config.id) else find_spec(config.id)
     is_plain = spec is not None and not (asks_single or spec.additional_wrappers)
     vector = _vector_form(spec, config) if is_plain else ""
+    if config.wrappers and not (vector == "cartpole" and _are_batched(config)):
+        vector = ""
     if config.backend == "vector" and not vector:
         raise UsageError(f"env {config.id} has no native vector env with these arguments: use backend: loop or auto")
     return vector or "loop"
+
+
+def _are_batched(config: EnvConfig) -> bool:
+    """Whether all wrappers of an env convert observations of all env slots at once."""
+    classes = [load_internal(SINGLE_ENV["wrapper class"])(wrapper) for wrapper in config.wrappers]
+    return all(isinstance(each, type) and issubclass(each, load_internal(BATCHED)) for each in classes)
 
 
 def _vector_form(spec: EnvSpec, config: EnvConfig) -> str:

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from rlrun.engine.envs.tasks import Lessons
 
 
+BATCHED_VIEW = "rlrun.engine.envs.batched_observation:BatchedView"
+"""Import path of the vector env under wrappers."""
+
+
 class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is not type-checked
     """Vectorized CartPole whose env slots are reset with separate seeds.
 
@@ -180,7 +184,11 @@ class CartPoleBackend(EnvBackend):
         spec = find_spec(config.id)
         limit = config.max_episode_steps or spec.max_episode_steps
         kwargs = {**spec.kwargs, **config.kwargs}
-        return SeededCartPole(num_envs, limit, seeds, first_episodes=first_episodes, **kwargs)
+        env = SeededCartPole(num_envs, limit, seeds, first_episodes=first_episodes, **kwargs)
+        if not config.wrappers:
+            return env
+        view: VectorEnv = load_internal(BATCHED_VIEW)(env, self.make_single(config, None, 0))
+        return view
 
     @override
     def make_single(self, config: EnvConfig, render_mode: str | None, seed: int) -> gymnasium.Env[Any, Any]:
@@ -189,5 +197,7 @@ class CartPoleBackend(EnvBackend):
 
     @override
     def spaces(self, config: EnvConfig) -> Spaces:
+        if config.wrappers:
+            return super().spaces(config)
         env = CartPoleVectorEnv()
         return Spaces(env.single_observation_space, env.single_action_space)

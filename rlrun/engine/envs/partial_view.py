@@ -9,6 +9,8 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.engine.envs.batched_observation import BatchedObservation
+
 FLICKERS = 0xF11C
 """Seed constant that separates the wrapper's random stream from the env's."""
 
@@ -60,7 +62,7 @@ def number_names(env: gymnasium.Env[Any, Any]) -> tuple[str, ...]:
     return tuple(name for name, size in structure.items() if name != "skipped_qpos" for _ in range(size))
 
 
-class PartialView(gymnasium.ObservationWrapper[NDArray[Any], Any, NDArray[Any]]):  # type: ignore[misc]
+class PartialView(BatchedObservation):
     """Env wrapper that keeps a subset of a vector observation's entries, such as ``{kwargs: {numbers: [0, 2]}}``.
 
     For example, CartPole-v1 with `numbers: [0, 2]`, or `[position, angle]`, has observations without velocities.
@@ -78,12 +80,12 @@ class PartialView(gymnasium.ObservationWrapper[NDArray[Any], Any, NDArray[Any]])
         self._numbers, self.observation_space = _selection(env, numbers, "PartialView")
 
     def observation(self, observation: NDArray[Any]) -> NDArray[Any]:
-        """Returns the kept entries of an observation."""
-        shown: NDArray[Any] = observation[self._numbers]
+        """Returns the kept entries of an observation, [..., kept entries]."""
+        shown: NDArray[Any] = observation[..., self._numbers]
         return shown
 
 
-class Parts(gymnasium.ObservationWrapper[dict[str, NDArray[Any]], Any, NDArray[Any]]):  # type: ignore[misc]
+class Parts(BatchedObservation):
     """Env wrapper that splits a vector observation into a Dict of named parts: ``{kwargs: {velocity: [1, 3]}}``.
 
     The setting `model.actor_sees` can then hide a part, such as the velocities, from the actor but not from the
@@ -104,8 +106,8 @@ class Parts(gymnasium.ObservationWrapper[dict[str, NDArray[Any]], Any, NDArray[A
         self.observation_space = gymnasium.spaces.Dict({name: space for name, (_, space) in selections.items()})
 
     def observation(self, observation: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """Splits an observation vector into its named parts."""
-        return {name: observation[numbers] for name, numbers in self._numbers.items()}
+        """Splits an observation into its named parts, each [..., entries of the part]."""
+        return {name: observation[..., numbers] for name, numbers in self._numbers.items()}
 
 
 class HideVelocities(PartialView):

@@ -100,7 +100,7 @@ def check_single_env(config: EnvConfig) -> None:
     if config.varies:
         load_internal(PARTS["check of tasks"])(config.tasks, config.curriculum)
     for wrapper in config.wrappers:
-        check_call(_wrapper_class(wrapper), (None,), wrapper.kwargs, f"wrapper {wrapper.id}")
+        check_call(wrapper_class(wrapper), (None,), wrapper.kwargs, f"wrapper {wrapper.id}")
     if is_factory(config.id):
         factory = factory_of(config)
         offered: dict[str, Any] = {
@@ -171,10 +171,10 @@ def _usable_spec(env_id: str) -> EnvSpec:
 
 
 def _wrapped(env: Env, wrapper: WrapperConfig, env_id: str, where: str) -> Env:
-    wrapper_class = _wrapper_class(wrapper)
-    check_call(wrapper_class, (env,), wrapper.kwargs, f"wrapper {wrapper.id}")
+    chosen = wrapper_class(wrapper)
+    check_call(chosen, (env,), wrapper.kwargs, f"wrapper {wrapper.id}")
     try:
-        wrapped = wrapper_class(env, **wrapper.kwargs)
+        wrapped = chosen(env, **wrapper.kwargs)
     except gymnasium.error.DependencyNotInstalled as error:
         raise EnvironmentUnusable(f"wrapper {wrapper.id}: {error}") from error
     except UsageError as error:  # of a wrapper that comes with rlrun
@@ -186,7 +186,14 @@ def _wrapped(env: Env, wrapper: WrapperConfig, env_id: str, where: str) -> Env:
     return wrapped
 
 
-def _wrapper_class(wrapper: WrapperConfig) -> Callable[..., Any]:
+def wrapper_class(wrapper: WrapperConfig) -> Callable[..., Any]:
+    """Returns the class or function that a wrapper's config names.
+
+    Raises:
+        UsageError: There is no such wrapper.
+        EnvironmentUnusable: A package that the wrapper needs is not installed.
+        UserCodeError: The wrapper's module raises while it is imported.
+    """
     if ":" in wrapper.id:
         return load_object(wrapper.id, "env wrapper")  # type: ignore[no-any-return]
     names = [name for name in gymnasium.wrappers.__all__ if name != "vector"]

@@ -46,6 +46,10 @@ CASES = {
     "cartpole-sutton-barto": Case("cartpole", {"id": "CartPole-v1", "kwargs": {"sutton_barto_reward": True}}),
     "cartpole-v0": Case("cartpole", {"id": "CartPole-v0"}),
     "cartpole-loop": Case("loop", {"id": "CartPole-v1", "backend": "loop"}, 150),
+    "cartpole-viewed": Case(
+        "cartpole",
+        {"id": "CartPole-v1", "wrappers": [{"id": "rlrun.plugin:PartialView", "kwargs": {"numbers": [2, 0]}}]},
+    ),
     "cartpole-wrapped": Case("loop", {"id": "CartPole-v1", "wrappers": ["TimeAwareObservation"]}),
     "pendulum": Case("loop", {"id": "Pendulum-v1", "max_episode_steps": 15}),
     "mountain-car": Case("loop", {"id": "MountainCar-v0", "max_episode_steps": 20}),

@@ -185,7 +185,7 @@ def run_unchanged(specs: Sequence[Path], seeds: Sequence[int]) -> None:
     with copy_of_checkout(None) as copy:
         for spec in specs:
             (verdict,) = verdicts_of(copy, [spec], listed, "expect.seeds=null", "expect.passes=1").values()
-            reached = {str(case["seed"]): bool(case["reached"]) for case in verdict["cases"]}
+            reached = {str(case["seed"]): (case["outcome"] == "reached") for case in verdict["cases"]}
             known = recorded("unchanged").get(spec.stem, {})
             record("unchanged", {spec.stem: {**known, **reached}})
             print(f"{spec.stem}: {sum(reached.values())} of {len(reached)} seeds pass", flush=True)
@@ -252,7 +252,7 @@ def main() -> None:
     parser.add_argument("--gate", action="append", metavar="NAME", help="specs in configs/regression/, all by default")
     parser.add_argument("--first", type=int, default=1000, help="first seed of `unchanged`")
     parser.add_argument("--number", type=int, default=10, help="number of seeds of `unchanged`")
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     known = read_faults()
     if unknown := [name for name in given.names if name not in known]:
         parser.error(f"no such mistake: {', '.join(unknown)}; there are {', '.join(known)}")

@@ -28,7 +28,7 @@ def test_a_slow_check_says_what_it_does_stage_by_stage_and_nothing_as_json(monke
     monkeypatch.setattr(env, "Timer", Elapsed)
     done = check("CartPole-v1")
     assert done.exit_code == 0
-    assert [line.partition(": ")[0] for line in done.stderr.splitlines()] == ["CartPole-v1"] * 5
+    assert [line.partition(": ")[0] for line in done.stderr.splitlines()] == ["CartPole-v1"] * 6
     assert "100 env steps" in done.stderr.splitlines()[0]
     assert "algorithms" in done.stderr.splitlines()[-1]
     assert check("CartPole-v1", "--json").stderr == ""

@@ -16,6 +16,7 @@ from rlrun.engine.data.action_masks import has_action_mask, mask_of
 from rlrun.engine.data.tree import leaves, map_tree
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.env_findings import ACTION_SEED, EnvFinding
+from rlrun.engine.envs.env_watch import Watched
 from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.envs.make import make_vector_env, spaces_of
 from rlrun.engine.envs.random_actions import RandomActions
@@ -116,28 +117,35 @@ def action_effects(config: EnvConfig, seed: int, most_s: float) -> ActionEffects
     """
     spaces = spaces_of(config)
     parts = varied_parts(spaces.action)
-    effects = ActionEffects(parts)
     if not parts:
-        return effects
+        return ActionEffects(parts)
     env = make_vector_env(config, 1 + sum(len(part.values) for part in parts), EpisodeSeeds(seed, 0))
+    try:
+        with Watched(f"env {config.id}: check", env.places):
+            return _compared(env, spaces, parts, seed, most_s)
+    finally:
+        env.close()
+
+
+def _compared(env: VectorEnv, spaces: Spaces, parts: Sequence[ActionPart], seed: int, most_s: float) -> ActionEffects:
+    """Compares actions in one state after another."""
+    effects = ActionEffects(parts)
     until = time.monotonic() + most_s
     found: list[list[Marks]] = []
     still: list[list[NDArray[np.bool_]]] = []
-    try:
-        if env.seeds_episodes:
-            env.reset()
-            compared = _Comparison(env, spaces, parts)
-            for state in range(STATES):
-                outcome = compared.outcome(EpisodeSeeds(seed, 0, 2).seed(0, state), state * 7 % FURTHEST)
-                if outcome is not None:
-                    marks, stays, lag = outcome
-                    found.append(marks)
-                    still.append(stays)
-                    effects.lags += [] if lag is None else [lag]
-                if time.monotonic() > until:
-                    break
-    finally:
-        env.close()
+    if not env.seeds_episodes:
+        return effects
+    env.reset()
+    comparison = _Comparison(env, spaces, parts)
+    for state in range(STATES):
+        outcome = comparison.outcome(EpisodeSeeds(seed, 0, 2).seed(0, state), state * 7 % FURTHEST)
+        if outcome is not None:
+            marks, stays, lag = outcome
+            found.append(marks)
+            still.append(stays)
+            effects.lags += [] if lag is None else [lag]
+        if time.monotonic() > until:
+            break
     effects.results += [np.stack(own) for own in zip(*found, strict=True)]
     effects.still += [np.stack(own) for own in zip(*still, strict=True)]
     return effects

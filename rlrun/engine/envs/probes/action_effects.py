@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rlrun.engine.data.action_masks import has_action_mask, mask_of
 from rlrun.engine.data.tree import leaves, map_tree
 from rlrun.engine.envs.env_config import EnvConfig
-from rlrun.engine.envs.env_findings import ACTION_SEED, EnvFinding
+from rlrun.engine.envs.env_findings import EnvFinding
 from rlrun.engine.envs.env_watch import Watched
 from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.envs.make import make_vector_env, spaces_of
@@ -26,6 +26,8 @@ from rlrun.engine.envs.vector_env import VectorEnv
 CLIPPED, INERT = "clipped actions", "inert actions"
 """Topics of the findings."""
 
+SLOTS = 8
+"""Number of env slots; the first one takes no varied action."""
 MOST_VALUES = 12
 """Number of choices of an action that are compared."""
 MOST_PARTS = 6
@@ -119,7 +121,7 @@ def action_effects(config: EnvConfig, seed: int, most_s: float) -> ActionEffects
     parts = varied_parts(spaces.action)
     if not parts:
         return ActionEffects(parts)
-    env = make_vector_env(config, 1 + sum(len(part.values) for part in parts), EpisodeSeeds(seed, 0))
+    env = make_vector_env(config, SLOTS, EpisodeSeeds(seed, 0))
     try:
         with Watched(f"env {config.id}: check", env.places):
             return _compared(env, spaces, parts, seed, most_s)
@@ -174,65 +176,82 @@ def _towards_bounds(low: float, high: float) -> list[float]:
     return [middle + fraction * (bound - middle) for bound in (high, low) for fraction in FRACTIONS]
 
 
+Result = tuple[Any, ...]
+"""Observations, rewards and ends of the steps from the varied one on."""
+
+
 class _Comparison:
     """Comparison of actions in one state after another, in env slots that differ by one action."""
 
     def __init__(self, env: VectorEnv, spaces: Spaces, parts: Sequence[ActionPart]) -> None:
         self._env, self._spaces, self._parts = env, spaces, parts
-        self._random = RandomActions(spaces, ACTION_SEED)
+        self._varied = [(part, value) for part in parts for value in part.values]
 
     def outcome(self, seed: int, steps: int) -> tuple[list[Marks], list[NDArray[np.bool_]], int | None] | None:
         """Marks of equal results by part, where observations stayed, and the first step with other observations.
 
         None if the state is not reached, or if it is not the same in all env slots.
         """
-        env, slots = self._env, self._env.num_envs
-        seen = env.begin(range(slots), [seed] * slots)
+        results: list[Result | None] = []
+        still: list[bool] = []
+        lags: list[int] = []
+        for start in range(0, len(self._varied), SLOTS - 1):
+            played = self._play(seed, steps, self._varied[start : start + SLOTS - 1])
+            if played is None:
+                return None
+            results += played[0]
+            still += played[1]
+            lags += played[2]
+        numbers: dict[Result, int] = {}
+        marks = np.array([-1 if one is None else numbers.setdefault(one, len(numbers)) for one in results])
+        ends = np.cumsum([0, *(len(part.values) for part in self._parts)])
+        own = [slice(start, end) for start, end in pairwise(ends)]
+        return [marks[part] for part in own], [np.array(still[part]) for part in own], min(lags, default=None)
+
+    def _play(
+        self, seed: int, steps: int, varied: Sequence[tuple[ActionPart, float]]
+    ) -> tuple[list[Result | None], list[bool], list[int]] | None:
+        """Results of up to B - 1 varied actions (None if not legal), which left the observation, and the lag if any."""
+        env, random = self._env, RandomActions(self._spaces, seed)
+        seen = env.begin(range(SLOTS), [seed] * SLOTS)
         for _ in range(steps):
-            seen, _, terminated, truncated, _ = env.step(self._same(seen))
+            seen, _, terminated, truncated, _ = env.step(_same(random, seen))
             if terminated[0] or truncated[0]:
                 return None
         before = _digests(seen)
         if len(set(before)) > 1:
             return None
-        actions = self._same(seen)
+        actions = _same(random, seen)
         mask = mask_of(seen) if has_action_mask(self._spaces.observation) else None
-        legal = None if mask is None else mask[0]
-        allowed = np.ones(slots, np.bool_)
-        slot = 1
-        for part in self._parts:
-            for value in part.values:
-                if part.index is None:
-                    allowed[slot] = legal is None or bool(legal[int(value) - int(self._spaces.action.start)])
-                    actions[slot] = value if allowed[slot] else actions[0]
-                else:
-                    actions.reshape(slots, -1)[slot, part.index] = value
-                slot += 1
-        results: list[list[Any]] = [[] for _ in range(slots)]
-        alive, lag, stays = np.ones(slots, np.bool_), None, np.zeros(slots, np.bool_)
-        for later in range(1, (SEEN_STEPS if legal is None else 1) + 1):  # other states may forbid other actions
+        allowed = np.ones(SLOTS, np.bool_)
+        for slot, (part, value) in enumerate(varied, 1):
+            if part.index is None:
+                allowed[slot] = mask is None or bool(mask[0][int(value) - int(self._spaces.action.start)])
+                actions[slot] = value if allowed[slot] else actions[0]
+            else:
+                actions.reshape(SLOTS, -1)[slot, part.index] = value
+        results: list[list[Any]] = [[] for _ in range(SLOTS)]
+        alive, lags, stays = np.ones(SLOTS, np.bool_), list[int](), [False] * SLOTS
+        for later in range(1, (SEEN_STEPS if mask is None else 1) + 1):  # other states may forbid other actions
             seen, rewards, terminated, truncated, _ = env.step(actions)
             shown = _digests(seen)
             if later == 1:
-                stays = np.array([one == old for one, old in zip(shown, before, strict=True)])
-            for number in alive.nonzero()[0].tolist():
-                results[number].append((shown[number], float(rewards[number]), bool(terminated[number])))
+                stays = [one == old for one, old in zip(shown, before, strict=True)]
+            for slot in alive.nonzero()[0].tolist():
+                results[slot].append((shown[slot], float(rewards[slot]), bool(terminated[slot])))
             alive &= ~(terminated | truncated)
-            if lag is None and len({shown[number] for number in alive.nonzero()[0].tolist()}) > 1:
-                lag = later
-            actions = actions if legal is not None else self._same(seen)
-        numbers: dict[tuple[Any, ...], int] = {}
-        marks = np.array([numbers.setdefault(tuple(result), len(numbers)) for result in results])
-        marks[~allowed] = -1
-        ends = np.cumsum([1, *(len(part.values) for part in self._parts)])
-        own = [slice(start, end) for start, end in pairwise(ends)]
-        return [marks[part] for part in own], [stays[part] for part in own], lag
+            if not lags and len({shown[slot] for slot in alive.nonzero()[0].tolist()}) > 1:
+                lags.append(later)
+            if mask is None:
+                actions = _same(random, seen)
+        found = [tuple(result) if may else None for result, may in zip(results, allowed.tolist(), strict=True)]
+        return found[1 : 1 + len(varied)], stays[1 : 1 + len(varied)], lags
 
-    def _same(self, seen: Any) -> Any:
-        """Draws one action for all env slots, [B, ...], legal in the first one."""
-        slots = self._env.num_envs
-        drawn = self._random.draw(map_tree(lambda leaf: leaf[:1], seen))
-        return map_tree(lambda leaf: np.repeat(leaf, slots, axis=0), drawn)
+
+def _same(random: RandomActions, seen: Any) -> Any:
+    """Draws one action for all env slots, [B, ...], legal in the first one."""
+    drawn = random.draw(map_tree(lambda leaf: leaf[:1], seen))
+    return map_tree(lambda leaf: np.repeat(leaf, SLOTS, axis=0), drawn)
 
 
 def _digests(seen: Any) -> list[bytes]:

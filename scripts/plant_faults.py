@@ -202,18 +202,12 @@ def false_red(rate: float, seeds: int, passes: int) -> float:
 
 
 def lines_of_page() -> list[str]:
-    """Formats the records as Markdown: a table of mistakes, and one of the gates on unchanged code."""
+    """Formats the records as Markdown: a table of each half of the mistakes, and one of the gates on unchanged code."""
     faults, gates = read_faults(), sorted((ROOT / "configs" / "regression").glob("*.yaml"))
-    lines = ["| mistake | red gates | gates that ran | failing tests |", "|---|---|---|---|"]
-    for fault in faults.values():
-        found = recorded(fault.name)
-        verdicts = found.get("gates", {})
-        red = ", ".join(f"`{gate}`" for gate in red_gates(fault.name)) or "none"
-        tests = found.get("tests")
-        failing = "not run" if tests is None else f"`{tests[0].split('::')[-1]}`" if tests else "none"
-        more = f" and {len(tests) - 1} more" if tests and len(tests) > 1 else ""
-        lines.append(f"| {sentence(fault)} | {red} | {len(verdicts)} of {len(gates)} | {failing}{more} |")
-    lines += ["", "| gate | seeds that pass | false alarms | mistakes that only it finds |", "|---|---|---|---|"]
+    lines = []
+    for half in dict.fromkeys(fault.half for fault in faults.values()):
+        lines += [*lines_of_half(half, [fault for fault in faults.values() if fault.half == half], len(gates)), ""]
+    lines += ["| gate | seeds that pass | false alarms | mistakes that only it finds |", "|---|---|---|---|"]
     finds = {name: red_gates(name) for name in faults}
     for path in gates:
         reached = recorded("unchanged").get(path.stem, {}).values()
@@ -224,6 +218,27 @@ def lines_of_page() -> list[str]:
         rate = (sum(reached) + 1) / (len(reached) + 2)
         alarms = f"{false_red(rate, expect['seeds'], expect['passes']):.1%}" if reached else ""
         lines.append(f"| `{path.stem}` | {seen} | {alarms} | {', '.join(alone)} |")
+    return lines
+
+
+def lines_of_half(half: str, faults: Sequence[Fault], gates: int) -> list[str]:
+    """Formats one half of the mistakes as Markdown: how many were found, and the table."""
+    red = sum(bool(red_gates(fault.name)) for fault in faults)
+    tested = sum(bool(recorded(fault.name).get("tests")) for fault in faults)
+    lines = [
+        f"The {half} half: a gate is red for {red} of {len(faults)} mistakes, and a test fails for {tested}.",
+        "",
+        "| mistake | red gates | gates that ran | failing tests |",
+        "|---|---|---|---|",
+    ]
+    for fault in faults:
+        found = recorded(fault.name)
+        shown = ", ".join(f"`{gate}`" for gate in red_gates(fault.name)) or "none"
+        tests = found.get("tests")
+        failing = "not run" if tests is None else f"`{tests[0].split('::')[-1]}`" if tests else "none"
+        more = f" and {len(tests) - 1} more" if tests and len(tests) > 1 else ""
+        ran = len(found.get("gates", {}))
+        lines.append(f"| {sentence(fault)} | {shown} | {ran} of {gates} | {failing}{more} |")
     return lines
 
 

@@ -85,6 +85,11 @@ def test_memory_curiosity_and_a_constraint_with_two_workers_are_restored_bit_for
     assert expected[-1]["episode_columns/cost_mean"] > 0
 
 
+def test_workers_act_with_the_weights_of_the_last_update() -> None:
+    with Training("CartPole-v1", PPO(**SMALL), seed=4) as training:
+        assert [row["policy_lag_max"] for row in iterations(training, 3)] == [0, 0, 0]
+
+
 def test_workers_receive_a_class_that_has_no_import_name() -> None:
     class Own(CartPoleEnv):  # type: ignore[misc]  # gymnasium is not type-checked
         def step(self, action: Any) -> Any:

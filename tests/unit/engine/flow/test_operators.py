@@ -38,9 +38,10 @@ def constant_fragment(time=4, columns=2, reward=1.0):
 
 def test_advantages_are_added_and_the_fragment_stays_as_it_was():
     item = constant_fragment(time=2, columns=1)
+    item["values"][:] = 1.0
     done = ComputeAdvantages(gamma=0.5, gae_lambda=1.0)(item)
-    assert done["advantages"][:, 0].tolist() == [1.5, 1.0]
-    assert done["value_targets"][:, 0].tolist() == [1.5, 1.0]
+    assert done["advantages"][:, 0].tolist() == [0.75, 0.5]
+    assert done["value_targets"][:, 0].tolist() == [1.75, 1.5]
     assert "advantages" not in item
 
 

@@ -154,6 +154,19 @@ def test_the_row_after_an_end_is_invalid_and_holds_the_final_observation():
     assert (np.abs(first) <= 0.05).all()
 
 
+@pytest.mark.parametrize(
+    ("env", "name", "other"),
+    [
+        (EnvConfig(id="rlrun.toys:ConstantReward", kwargs={"episode_len": 3}), "truncateds", "terminateds"),
+        (EnvConfig(id="rlrun.toys:AsymmetricBox"), "terminateds", "truncateds"),
+    ],
+)
+def test_an_end_is_recorded_as_the_kind_that_it_is(env, name, other):
+    batch = worker_for(env, length=8).sample().batches["default"]
+    assert batch[name].any()
+    assert not batch[other].any()
+
+
 def test_fragments_join_without_a_gap():
     worker = worker_for()
     first, second = worker.sample().batches["default"], worker.sample().batches["default"]

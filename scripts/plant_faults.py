@@ -48,7 +48,7 @@ class Fault:
         file: The file, relative to the checkout.
         old: The text to replace, which occurs exactly once in the file.
         new: The text that replaces it.
-        tests: Test files and folders of the code that the line is in, relative to the checkout.
+        tests: Tests of the code that the line is in: folders, files or single tests, relative to the checkout.
     """
 
     name: str

@@ -125,3 +125,166 @@ class LateReward(gymnasium.Env[Any, Any]):  # type: ignore[misc]
 
     def _shown(self) -> Observation:
         return np.array([self._cue, self._chosen, self._elapsed / self._steps], np.float32)
+
+
+class ShowsOnlyTime(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]
+    """Wrapper with a mistake: the observation, [1], is the share of the episode that has passed, and nothing else.
+
+    Args:
+        env: The env.
+        steps: Steps of the longest episode.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any], steps: int) -> None:
+        super().__init__(env)
+        self.observation_space = Box(0.0, 1.0, (1,), np.float32)
+        self._steps, self._elapsed = steps, 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        """Starts an episode at time 0."""
+        self._elapsed = 0
+        return self._shown(), self.env.reset(seed=seed, options=options)[1]
+
+    def step(self, action: Any) -> Step:
+        """Steps the env, and hides its observation."""
+        self._elapsed += 1
+        _, reward, terminated, truncated, info = self.env.step(action)
+        return self._shown(), float(reward), terminated, truncated, info
+
+    def _shown(self) -> Observation:
+        return np.array([self._elapsed / self._steps], np.float32)
+
+
+class PaysTheSame(gymnasium.RewardWrapper[Any, Any]):  # type: ignore[misc]
+    """Wrapper with a mistake: the reward is -1 in each step, whatever happens."""
+
+    def reward(self, reward: float) -> float:
+        """Returns -1."""
+        return -1.0
+
+
+class ReplacesAction(gymnasium.ActionWrapper[Any, Any, Any]):  # type: ignore[misc]
+    """Wrapper with a mistake: the env takes one of its discrete actions for another.
+
+    Args:
+        env: The env.
+        action: Action that is replaced.
+        by: Action that the env takes in its place.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any], action: int, by: int) -> None:
+        super().__init__(env)
+        self._action, self._by = action, by
+
+    def action(self, action: int) -> int:
+        """Returns the action that the env takes."""
+        return self._by if int(action) == self._action else int(action)
+
+
+class DisconnectsMotor(gymnasium.ActionWrapper[Any, Any, Any]):  # type: ignore[misc]
+    """Wrapper with a mistake: one number of the action has no effect.
+
+    Args:
+        env: The env.
+        motor: Index of the number.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any], motor: int) -> None:
+        super().__init__(env)
+        self._motor = motor
+
+    def action(self, action: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Returns the action with a 0 in place of the number."""
+        taken = np.array(action)
+        taken[self._motor] = 0.0
+        return taken
+
+
+class NeverEnds(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]
+    """Wrapper with a mistake: the end of an episode is not passed on."""
+
+    def step(self, action: Any) -> Step:
+        """Steps the env, and goes on after its end."""
+        observation, reward, _, _, info = self.env.step(action)
+        return observation, float(reward), False, False, info
+
+
+class IgnoresSeed(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]
+    """Wrapper with a mistake: the seed of `reset` is not passed on."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        """Starts an episode that no seed repeats."""
+        return self.env.reset(options=options)
+
+
+class MovingGoal(gymnasium.Env[Any, Any]):  # type: ignore[misc]
+    """Env in which a point follows a goal that swings once to each side; a mistake where the clock is hidden.
+
+    Observation: the position and, unless hidden, the share of the episode that has passed. Action: [1], the velocity.
+    The reward is minus the distance from the goal, which depends on the time alone.
+
+    Args:
+        steps: Steps of an episode, which a time limit ends.
+        hides_clock: Whether the observation lacks the time.
+    """
+
+    def __init__(self, steps: int = 50, *, hides_clock: bool = False) -> None:
+        self.observation_space = Box(-10.0, 10.0, (1 if hides_clock else 2,), np.float32)
+        self.action_space = Box(-1.0, 1.0, (1,), np.float32)
+        self._steps, self._hides_clock = steps, hides_clock
+        self._position, self._elapsed = 0.0, 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        """Starts an episode at a random position."""
+        super().reset(seed=seed)
+        self._position, self._elapsed = float(self.np_random.uniform(-1.0, 1.0)), 0
+        return self._shown(), {}
+
+    def step(self, action: NDArray[np.float32]) -> Step:
+        """Moves the point by up to 0.25, and the goal."""
+        self._position += 0.25 * float(np.clip(action[0], -1.0, 1.0))
+        self._elapsed += 1
+        goal = float(np.sin(2 * np.pi * self._elapsed / self._steps))
+        return self._shown(), -abs(self._position - goal), False, self._elapsed == self._steps, {}
+
+    def _shown(self) -> Observation:
+        clock = () if self._hides_clock else (self._elapsed / self._steps,)
+        return np.array([self._position, *clock], np.float32)
+
+
+class AliasedCorridor(gymnasium.Env[Any, Any]):  # type: ignore[misc]
+    """Env in which two cells look alike but ask for opposite moves; no mistake, but greedy actions run in circles.
+
+    Five cells in a row, an exit below the middle one and a pit below each end; the second and the fourth cell look the
+    same (Silver's aliased grid world). Observation: [4], one-hot: left end, corridor, middle, right end. Actions: left,
+    right, down. The exit pays 1, a pit -1, each step -0.02; episodes start at an end, and a time limit ends them.
+
+    Args:
+        steps: Steps of the longest episode.
+    """
+
+    _LOOKS = (0, 1, 2, 1, 3)
+
+    def __init__(self, steps: int = 50) -> None:
+        self.observation_space = Box(0.0, 1.0, (4,), np.float32)
+        self.action_space = Discrete(3)
+        self._steps, self._cell, self._elapsed = steps, 0, 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        """Starts an episode at one of the ends."""
+        super().reset(seed=seed)
+        self._cell, self._elapsed = 4 * int(self.np_random.integers(2)), 0
+        return self._shown(), {}
+
+    def step(self, action: int) -> Step:
+        """Moves; walls stop the agent."""
+        self._elapsed += 1
+        reward, ends = -0.02, False
+        if int(action) < 2:
+            self._cell = min(max(self._cell + (1 if int(action) else -1), 0), 4)
+        elif self._cell in (0, 2, 4):
+            reward, ends = reward + (1.0 if self._cell == 2 else -1.0), True
+        return self._shown(), reward, ends, not ends and self._elapsed >= self._steps, {}
+
+    def _shown(self) -> Observation:
+        return np.eye(4, dtype=np.float32)[self._LOOKS[self._cell]]

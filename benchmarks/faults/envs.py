@@ -287,4 +287,6 @@ class AliasedCorridor(gymnasium.Env[Any, Any]):  # type: ignore[misc]
         return self._shown(), reward, ends, not ends and self._elapsed >= self._steps, {}
 
     def _shown(self) -> Observation:
-        return np.eye(4, dtype=np.float32)[self._LOOKS[self._cell]]
+        shown = np.zeros(4, np.float32)
+        shown[self._LOOKS[self._cell]] = 1.0
+        return shown

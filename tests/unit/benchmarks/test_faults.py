@@ -40,16 +40,20 @@ def test_a_rank_is_the_place_among_the_findings_and_the_env_check_finds_only_mis
     assert seen_by_check(record(SPEC, topics=("few updates",))) is None
 
 
-def test_the_table_counts_both_halves_separately() -> None:
-    other = Entry(**{**asdict(FAULT), "name": "later", "half": 2})
-    known = {entry.name: entry for entry in (FAULT, SPEC, HEALTHY, other)}
+def test_each_half_has_its_own_table_and_a_mistake_in_two_families_counts_once_by_the_worse_rank() -> None:
+    later = Entry(**{**asdict(FAULT), "name": "later", "half": 2})
+    again = Entry(**{**asdict(FAULT), "name": "again", "half": 2, "same_as": "later"})
+    known = {entry.name: entry for entry in (FAULT, SPEC, HEALTHY, later, again)}
     found = {
         "late": record(FAULT, "env: late observations", topics=("late observations",)),
         "few": record(SPEC, "a", "b", "c", "few updates"),
         "fine": record(HEALTHY),
-        "later": record(other, "a", "env: late observations"),
+        "later": record(later, "env: late observations"),
+        "again": record(again, "a", "env: late observations"),
     }
     lines = tables(known, found).split("\n")
-    assert re.findall(r"\d+", lines[0]) == ["1", "1", "2", "1", "1", "1"]  # half, first, all, third, quiet, all healthy
-    assert re.findall(r"\d+", lines[1]) == ["2", "0", "1", "1", "0", "0"]
+    first, second = (next(line for line in lines if f"Half {half}" in line) for half in (1, 2))
+    assert re.findall(r"\d+", first) == ["1", "1", "2", "1", "1", "1"]  # half, first, all, third, quiet, all healthy
+    assert re.findall(r"\d+", second) == ["2", "0", "1", "1", "0", "0"]
     assert [line.split(" | ")[-2:] for line in lines if "`few`" in line] == [["4", " |"]]
+    assert lines.index(second) > max(index for index, line in enumerate(lines) if "`late`" in line or "`fine`" in line)

@@ -56,8 +56,9 @@ def evaluate(
 ) -> None:
     """Evaluate a saved policy over a number of episodes.
 
-    Prints the mean return, its standard deviation and a 95% bootstrap interval. Name
-    the directory of a CHECKPOINT, or a RUN or one of its trials to use its newest complete checkpoint.
+    Prints the mean return, its standard deviation and a 95% bootstrap interval. Give
+    the directory of a CHECKPOINT, a RUN or a trial. For a run or a trial, its newest
+    complete checkpoint is used.
 
     If env.columns names an entry of the env's info that is 0 or 1 in each episode,
     such as a success flag, the share of episodes with 1 is shown with an exact 95%

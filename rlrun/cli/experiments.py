@@ -35,7 +35,7 @@ def algorithm_and_env_options(command: Command) -> Command:
     env = click.option(
         "--env",
         shell_complete=complete_envs,
-        help="Env to use without a spec file, such as CartPole-v1; settings that ship for it apply.",
+        help="Env to use without a spec file, such as CartPole-v1. If rlrun ships settings for it, they are used.",
     )
     algorithm = click.option(
         "--algorithm", shell_complete=complete_algorithms, help="Algorithm to use without a spec file, such as ppo."

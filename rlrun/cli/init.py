@@ -41,9 +41,9 @@ SETTINGS = ("input", "lr", "gamma", "num_workers", "num_envs_per_worker")
 def init(algorithm: str | None, env: str | None) -> None:
     """Write a commented spec to the current folder.
 
-    If rlrun ships a spec for ALGORITHM and ENV, that spec is written. ENV is an id, or a YAML
-    mapping for a multi-agent world: '{pettingzoo: mpe2.simple_spread_v3}'; for a
-    World class or a PettingZoo module, the name alone is enough. The env is created
+    If rlrun ships a spec for ALGORITHM and ENV, that spec is written. ENV is an id, or
+    the name of a World class or a PettingZoo module. For a multi-agent world with
+    arguments, give a YAML mapping: '{pettingzoo: MODULE, kwargs: {...}}'. The env is created
     once; if ALGORITHM cannot learn in it, no spec is written. The first line of the
     spec points editors to a schema; create it with
     `rlrun schema > rlrun.schema.json`.

@@ -46,8 +46,8 @@ def ope(
 
     This is off-policy evaluation: another policy may have collected the episodes,
     and no env is needed. The value is the expected return from the start of an
-    episode, discounted with the algorithm's gamma. Name the directory of a CHECKPOINT, or
-    a RUN or one of its trials to use its newest complete checkpoint.
+    episode, discounted with the algorithm's gamma. Give the directory of a CHECKPOINT, a RUN
+    or a trial. For a run or a trial, its newest complete checkpoint is used.
 
     Estimators with importance weights need stochastic or Discrete actions, and
     log-probabilities in the data set. Where these are missing, the behavior policy

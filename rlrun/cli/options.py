@@ -277,7 +277,7 @@ shard_option = click.option(
 """Command decorator: option ``--shard I/N``, with which several processes without Ray share the trials of a run."""
 
 address_option = click.option(
-    "--address", help="Join the Ray cluster at this address; `auto` joins the cluster of this node."
+    "--address", help="Join the Ray cluster at this address; `auto` joins the cluster that this node belongs to."
 )
 """Command decorator: option ``--address``, a Ray cluster to join."""
 

@@ -52,8 +52,8 @@ def play(
     """Play a board game against a saved policy.
 
     Enter one move per line: a column in games where pieces fall, else a cell such
-    as b2. Enter q to quit. Name the directory of a CHECKPOINT, or a RUN or one of its
-    trials to use its newest complete checkpoint. A policy with tree search, such as alphazero's,
+    as b2. Enter q to quit. Give the directory of a CHECKPOINT, a RUN or a
+    trial. For a run or a trial, its newest complete checkpoint is used. A policy with tree search, such as alphazero's,
     uses the number of simulations from its settings, or --simulations.
     """
     from rlrun.cli.targets import checkpoint_named, restored

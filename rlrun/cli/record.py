@@ -46,7 +46,8 @@ def record(
 ) -> None:
     """Record a saved policy as a video.
 
-    Name the directory of a CHECKPOINT, or a RUN or one of its trials to use its newest complete checkpoint.
+    Give the directory of a CHECKPOINT, a RUN or a trial. For a run or a trial, its
+    newest complete checkpoint is used.
     """
     from rlrun.cli.targets import checkpoint_named
     from rlrun.engine.checkpoint.format import verify_checkpoint

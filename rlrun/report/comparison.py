@@ -194,7 +194,7 @@ def _notes(groups: Sequence[Group], points: Mapping[str, list[Points]], stop: fl
     uneven = [group.label for group in groups if is_mixed and group.members > 1]
     unfinished = [group.label for group in groups if any(trial.status != "TERMINATED" for trial in group.trials)]
     return [
-        *_gathered(f"{{}}: has only reached {stop:,.6g}, where the comparison ends", [shortest] * is_cut),
+        *_gathered(f"{{}}: has reached only {stop:,.6g}, so the comparison ends there", [shortest] * is_cut),
         *_gathered("{}: some seeds are left out, because they have no value yet", valueless),
         *_gathered(f"{{}}: some seeds ended before {stop:,.6g}; their last value is used after that", early),
         *_gathered("{}: not all trials have finished", unfinished),

@@ -177,9 +177,8 @@ class PolicyApp:
 def _with_keys(data: dict[str, Any], *keys: str) -> dict[str, Any]:
     for key in data:
         if key not in keys:
-            raise HTTPException(
-                400, f"unknown key {key!r:.80}; must be one of: {', '.join(keys)}{did_you_mean(key, keys)}"
-            )
+            hint = did_you_mean(key, keys) or f"; must be one of: {', '.join(keys)}"
+            raise HTTPException(400, f"unknown key {key!r:.80}{hint}")
     return data
 
 

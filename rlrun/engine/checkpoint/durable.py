@@ -166,10 +166,11 @@ def explained_full_disk(path: Path, bytes_needed: Callable[[], int]) -> Iterator
         if error.errno not in FULL_DISK_ERRNOS:
             raise
         if error.errno == errno.EFBIG:
-            limit = f"about {megabytes(bytes_needed())} are needed, more than the file size limit: raise `ulimit -f`"
+            size = megabytes(bytes_needed())
+            limit = f"it needs about {size}, which exceeds the file size limit; raise it with `ulimit -f`"
             raise DiskFull(f"{path}: {error.strerror}: {limit}") from error
         free = shutil.disk_usage(next(folder for folder in path.absolute().parents if folder.exists())).free
-        sizes = f"about {megabytes(bytes_needed())} are needed, but only {megabytes(free)} are free"
+        sizes = f"it needs about {megabytes(bytes_needed())}, but only {megabytes(free)} is free"
         raise DiskFull(f"{path}: {error.strerror}: {sizes}: free some space") from error
 
 

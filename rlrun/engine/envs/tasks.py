@@ -103,9 +103,10 @@ class Tasks:
             return Task(self._listed[index], index, {TASK: float(index)}, len(self._listed))
         returned = self._function(seed)
         try:
-            config = TaskConfig.parse(returned, path=f"the task returned by {self._path}")
+            config = TaskConfig.parse(returned, path="task")
         except SpecError as error:
-            raise UsageError(f"{error}; a task must be a dict with kwargs, reset_options or both") from error
+            what = "a task must be a dict with kwargs, reset_options or both"
+            raise UsageError(f"{self._path} returned the task {returned!r:.80}, but {what} ({error})") from error
         return Task(config, None, numbers_of({**config.kwargs, **config.reset_options}))
 
 

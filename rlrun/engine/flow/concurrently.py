@@ -54,7 +54,7 @@ def concurrently(
     turns = tuple(weights) if weights is not None else (1,) * len(flows)
     if len(turns) != len(flows) or any(type(weight) is not int or weight < 1 for weight in turns):
         raise UsageError(
-            f"concurrently needs a positive integer weight for each of its {len(flows)} flows, not {weights}"
+            f"concurrently() needs one positive integer weight for each of its {len(flows)} flows, not {weights}"
         )
     chosen = flows if output is None else (output,) if isinstance(output, Flow) else tuple(output)
     if not chosen or any(flow not in flows for flow in chosen):

@@ -231,7 +231,7 @@ class Streams:
         self._are_apart = [bool(are_apart) for are_apart in state["are_apart"]]
         if len(self._are_apart) != self.num_workers:
             raise ValueError(
-                f"the checkpoint has saved streams for {len(self._are_apart)} "
+                f"the checkpoint holds the replay buffer's streams of {len(self._are_apart)} "
                 f"{'worker' if len(self._are_apart) == 1 else 'workers'}, but the run has {self.num_workers}"
             )
         self._cursors = [[] for _ in range(self.num_workers)]

@@ -196,7 +196,7 @@ def algorithm_class(name: str) -> type[Any]:
     load = load_object if ":" in name else load_internal
     found = load(_algorithm_path(name), "algorithm")
     if not isinstance(found, type):
-        raise UsageError(f"the algorithm '{name}' must be a class, got {type(found).__name__}")
+        raise UsageError(f"the algorithm '{name}' must be a class, but it is an object of type {type(found).__name__}")
     return found
 
 

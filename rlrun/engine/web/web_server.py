@@ -172,7 +172,12 @@ def _tls(cert: str, key: str | None) -> ssl.SSLContext:
     try:
         context.load_cert_chain(cert, key)
     except (OSError, ssl.SSLError) as error:
-        raise UsageError(f"cannot use TLS with certificate {cert} and key {key}: {error}") from None
+        files = (
+            f"the certificate {cert} and the private key {key}"
+            if key
+            else f"a certificate and its private key from {cert}"
+        )
+        raise UsageError(f"cannot load {files}; both must be in PEM format: {error}") from None
     return context
 
 

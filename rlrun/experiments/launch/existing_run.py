@@ -260,7 +260,8 @@ def problems_of_start(run: RunDirectory, experiment: Experiment, from_checkpoint
     return [
         Problem(
             experiment.name,
-            f"starts from {now or 'new weights'}, but {shown_path(run.path)} started from {before or 'new weights'}",
+            f"starts from {now or 'new weights'} now, but the existing run {shown_path(run.path)} was started from "
+            f"{before or 'new weights'}",
         )
         for before, now in pairs
         if before != now
@@ -317,8 +318,10 @@ def found_event(existing: ExistingRun, part: LaunchedExperiment | None) -> RunFo
         at += f"(fetched from {existing.fetched}{aside}) "
     failed = sum(trial.status == "ERROR" for trial in trials)
     if part is None:
-        left = f"; {failed} of {len(trials)} trials failed (pass --retry-failed to resume them)" if failed else ""
-        text = f"{'has ended' if failed else 'is complete'} at {_progress(trials)}: nothing left to run{left}"
+        text = f"is complete at {_progress(trials)}: there is nothing left to run"
+        if failed:
+            lost = f"{failed} of {len(trials)} trials failed"
+            text = f"ended at {_progress(trials)}, and {lost}; --retry-failed resumes them"
     elif existing.changes.longer:
         stop = ", ".join(f"{metric} {value:,g}" for metric, value in existing.changes.extension.items())
         text = f"is at {_progress(trials)}: continuing to {stop}"

@@ -222,7 +222,7 @@ def _check_policies(entry: Mapping[str, Any]) -> CheckedLearning:
         return CheckedLearning(entry, [*mistakes, Mistake(("policies",), message)])
     if "env" in entry and not names_world(entry["env"]):
         world = "a multi-agent world, such as env: {world: package.module:factory} or env: {pettingzoo: MODULE}"
-        mistakes.append(Mistake(("env",), f"policies need {world}, but this env has a single agent"))
+        mistakes.append(Mistake(("env",), f"`policies` can be set only for {world}; this env has a single agent"))
     checked = {}
     for name, policy in policies.items():
         one = _check_policy(name, policy, entry, len(_trained(entry, list(policies))))

@@ -174,7 +174,7 @@ def compare(verdicts: Sequence[Verdict], baseline: Baseline, *, holds_speed: boo
 def difference_of_machines(now: Machine, before: Machine) -> str:
     """Differences between two machines as text, "" if speeds on them are comparable."""
     fields = [name for name in Machine.model_fields if getattr(now, name) != getattr(before, name)]
-    return "; ".join(f"{name} was {getattr(before, name)}, now {getattr(now, name)}" for name in fields)
+    return "; ".join(f"{name}: {getattr(before, name)} there, {getattr(now, name)} here" for name in fields)
 
 
 def this_machine() -> Machine:
@@ -209,7 +209,7 @@ def _compare_speeds(now: Baseline, before: Baseline, name: str) -> JudgedValue:
         return JudgedValue("not judged", is_ratio=True, note="not in the baseline")
     elsewhere = difference_of_machines(now.machine, before.machine)
     if elsewhere:
-        return JudgedValue("not judged", is_ratio=True, note=f"measured on another machine: {elsewhere}")
+        return JudgedValue("not judged", is_ratio=True, note=f"measured on a different machine ({elsewhere})")
     if mine.executor != theirs.executor:
         return JudgedValue("not judged", is_ratio=True, note=f"executor {theirs.executor} before, {mine.executor} now")
     return compare_ratios(_speeds(mine), _speeds(theirs), tolerance=SPEED_TOLERANCE)

@@ -62,7 +62,9 @@ class Acting:
         found = self._policies.get(name or next(iter(self._policies)))
         if found is None:
             known = ", ".join(self._policies)
-            raise UsageError(f"unknown policy {name!r}; must be one of: {known}{did_you_mean(name, self._policies)}")
+            raise UsageError(
+                f"unknown policy {name!r}{did_you_mean(name, self._policies) or f'; must be one of: {known}'}"
+            )
         return found
 
     def behaviors(self) -> dict[str, ActsInWorld]:

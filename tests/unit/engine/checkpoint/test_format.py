@@ -532,7 +532,7 @@ def test_a_full_disk_is_explained_and_leaves_earlier_checkpoints_alone(tmp_path:
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT], ids=["disk", "quota"])
 def test_a_full_disk_and_a_used_up_quota_mean_the_same(tmp_path: Path, number: int) -> None:
-    message = r"x: .*: about 0\.0005 MB are needed, but only .* MB are free"
+    message = r"x: .*: it needs about 0\.0005 MB, but only .* MB is free"
     where = tmp_path / "not" / "there" / "x"
     with pytest.raises(OutOfResources, match=message), explained_full_disk(where, lambda: 500):
         raise OSError(number, os.strerror(number))

@@ -168,7 +168,7 @@ def test_sessions_are_bounded_in_number_and_time(wording):
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"observatoin": [0, 0, 0, 0]}, "unknown key 'observatoin'; must be one of: observation"),
+        ({"observatoin": [0, 0, 0, 0]}, "unknown key 'observatoin'; did you mean 'observation'?"),
         ({}, "send either `observation`, or `observations` with a list"),
         ({"observations": []}, "`observations` must be a list of 1 to 4,096 observations"),
         ({"observations": [[0, 0, 0, 0]] * 4097}, "`observations` must be a list of 1 to 4,096 observations"),

@@ -192,4 +192,4 @@ def test_cartpole_with_tasks_is_stepped_one_by_one_and_functions_need_trust() ->
     assert backend_of(config) == "loop"
     assert env_risks(config, "env") == []
     config = config.replace(tasks="my.lab:tasks", curriculum="my.lab:harder")
-    assert [demand.split()[0] for demand in env_risks(config, "env")] == ["it", "it"]
+    assert [demand.split()[0] for demand in env_risks(config, "env")] == ["`env.tasks`", "`env.curriculum`"]

@@ -212,5 +212,5 @@ def test_a_private_path_is_refused_with_its_public_name(path: str, advice: str, 
 
 
 def test_the_class_of_a_built_in_algorithm_is_refused_with_the_name_of_the_algorithm() -> None:
-    with pytest.raises(UsageError, match=r": write ppo$"):
+    with pytest.raises(UsageError, match=r": use ppo$"):
         algorithm_class("rlrun.algorithms.ppo:PPO")

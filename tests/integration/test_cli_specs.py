@@ -250,7 +250,7 @@ def test_a_status_that_no_run_has_and_one_that_there_is_not_are_told_apart(wordi
 
 def test_status_names_the_run_and_a_missing_run_says_where_it_looked(tmp_path: Path) -> None:
     write_run("second-try", "TERMINATED", 1.0)
-    assert rlrun("status", "second-try").stdout.startswith("second-try: over")
+    assert rlrun("status", "second-try").stdout.startswith("second-try: ended")
     missing = rlrun("status", "secnd-try")
     assert missing.exit_code == 2
     assert f"in the current folder ({tmp_path}) or in {tmp_path}/runs; did you mean 'second-try'?" in missing.stderr

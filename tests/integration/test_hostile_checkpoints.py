@@ -234,7 +234,7 @@ MISFITS: dict[str, tuple[dict[str, Any], tuple[Any, ...], str]] = {
             },
         },
         ("workers", "state", "workers", 0, "postprocessing", "default", "0", "held", "rewards"),
-        "env's: rewards is float32 [1, 2] in the checkpoint and float32 [0, 2]",
+        "the env: rewards is float32 [1, 2] in the checkpoint, but float32 [0, 2]",
     ),
     "vdn": (
         {

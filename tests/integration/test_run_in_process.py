@@ -60,7 +60,7 @@ def test_the_watcher_hears_of_everything_in_order(tmp_path: Path) -> None:
     assert told == [
         TrialEvent("000-seed=0", "RUNNING", place=f"{platform.node()}:{os.getpid()}"),
         *(TrialEvent("000-seed=0", "RUNNING", row) for row in trial.results()),
-        TrialEvent("000-seed=0", "TERMINATED"),
+        TrialEvent("000-seed=0", "TERMINATED", stop_reason="iteration 3 >= 3"),
     ]
     assert isinstance(end, RunFinished)
     assert end.trials == (trial,)

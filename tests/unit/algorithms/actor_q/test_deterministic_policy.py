@@ -69,10 +69,13 @@ def test_own_actions_are_rescaled_to_bounds_that_are_not_symmetric_and_differ():
 @pytest.mark.parametrize(
     ("space", "message"),
     [
-        (Box(-np.inf, np.inf, (3,)), "finite bounds .* for 3 of 3 numbers"),
-        (Box(np.array([-1.0, -np.inf], np.float32), np.array([1.0, 1.0], np.float32)), "for 1 of 2 numbers"),
-        (Box(0, 5, (2,), np.int64), "a Box of floats"),
-        (Discrete(3), "a Box of floats"),
+        (Box(-np.inf, np.inf, (3,)), "finite bounds .* but 3 of 3 entries of .* are unbounded"),
+        (
+            Box(np.array([-1.0, -np.inf], np.float32), np.array([1.0, 1.0], np.float32)),
+            "but 1 of 2 entries of .* are unbounded",
+        ),
+        (Box(0, 5, (2,), np.int64), "a Box action space of floats"),
+        (Discrete(3), "a Box action space of floats"),
     ],
 )
 def test_actions_without_finite_bounds_are_refused(space, message):

@@ -220,7 +220,11 @@ def test_a_restored_run_goes_on_bit_for_bit(tmp_path) -> None:
     ("observation", "action", "message"),
     [
         (Box(0, 1, (3,)), MultiDiscrete([4, 4]), "'candidates' is a Box"),
-        (Dict({**SPACES.observation.spaces, "candidates": Box(0, 1, (3, 2))}), MultiDiscrete([4, 4]), "slates of 3"),
+        (
+            Dict({**SPACES.observation.spaces, "candidates": Box(0, 1, (3, 2))}),
+            MultiDiscrete([4, 4]),
+            r"MultiDiscrete\(\[3\] \* slate_size\)",
+        ),
         (Dict({**SPACES.observation.spaces, "clicked": Discrete(2)}), MultiDiscrete([4, 4]), r"Discrete\(3\)"),
         (SPACES.observation, Discrete(4), r"MultiDiscrete\(\[4\]"),
         (

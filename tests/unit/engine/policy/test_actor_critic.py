@@ -331,7 +331,10 @@ def test_a_network_of_one_s_own_starts_from_the_seed_and_leaves_torch_s_own_gene
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("Unsqueezed", r"must return outputs \[N, 3\] and values \[N\]; for N = 2 it returned \[\(2, 3\), \(2, 1\)\]"),
+        (
+            "Unsqueezed",
+            r"must return outputs \[N, 3\] and values \[N\], but for N = 2 it returned \[\(2, 3\), \(2, 1\)\]",
+        ),
         ("no_module", r"must create a torch\.nn\.Module, not int"),
         ("Nett", r"has no 'Nett'; did you mean 'Net'\?"),
     ],

@@ -65,7 +65,7 @@ def test_a_checkpoint_that_cannot_be_linked_is_copied_whole_or_not_at_all(
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (500, hard))
     try:
-        with pytest.raises(DiskFull, match=r"generations/000-a/000001: File too large: about 0\.001 MB"):
+        with pytest.raises(DiskFull, match=r"generations/000-a/000001: File too large: it needs about 0\.001 MB"):
             lineage.keep_checkpoint("000-a", 1, tmp_path / "checkpoint")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -88,7 +88,7 @@ def test_a_disk_that_is_full_when_a_checkpoint_is_to_last_ends_the_trial_with_th
         patch.setattr(os, "fsync", full)
         for _ in range(5):
             loop.step()
-        with pytest.raises(DiskFull, match=r"iteration_000004: No space left on device: about .* are needed"):
+        with pytest.raises(DiskFull, match=r"iteration_000004: No space left on device: it needs about .* MB"):
             loop.step()
     record = TrialDirectory(tmp_path).read_record()
     assert record is not None

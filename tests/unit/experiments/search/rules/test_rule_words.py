@@ -30,7 +30,7 @@ def test_times_read_in_their_unit(time_attr, time, words):
         (475.0, "475"),
         (-21, "-21"),
         (12345.6, "12,346"),
-        (-math.inf, "no m"),
+        (-math.inf, "a missing m"),
     ],
 )
 def test_scores_read_as_values_of_the_metric(score, words):

@@ -34,8 +34,10 @@ enum { LANES = 16, BLOCK = 2048, LONG = 1024, WIDE = 64, ROW_MAJOR = 101, PLAIN 
 /* --- Functions of one number */
 
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+#define HAS_FMA 1
 #define FMA(a, b, c) __builtin_fmaf(a, b, c) /* one rounding, where the processor does it in one instruction */
 #else
+#define HAS_FMA 0
 #define FMA(a, b, c) ((a) * (b) + (c))
 #endif
 
@@ -377,7 +379,7 @@ void add_at_f32(const Step *s) {
 #if defined(__AVX512F__)
 #include <immintrin.h>
 enum { WIDTH = 16 };
-#elif defined(__AVX2__) && defined(__FMA__)
+#elif defined(__AVX2__) && HAS_FMA
 #include <immintrin.h>
 enum { WIDTH = 8 };
 #else
@@ -385,11 +387,7 @@ enum { WIDTH = 4 };
 #endif
 
 enum {
-#ifdef __AVX512F__
-    TILE_ROWS = 8, /* of 32 registers, 24 hold sums */
-#else
-    TILE_ROWS = WIDTH == 8 ? 4 : 8, /* AVX2 has 16 registers */
-#endif
+    TILE_ROWS = WIDTH == 8 ? 4 : 8, /* sums are in 24 of 32 registers, but AVX2 has 16 */
     TILE_VECTORS = 3,
     TILE_COLUMNS = TILE_VECTORS * WIDTH,
     DEPTH = 256,       /* terms that are summed at a time, rows of a panel of b */
@@ -402,7 +400,7 @@ typedef float Unaligned __attribute__((vector_size(4 * WIDTH), aligned(4), may_a
 static inline Vector fused(Vector a, Vector b, Vector c) {
 #if defined(__AVX512F__)
     return (Vector)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
-#elif defined(__AVX2__) && defined(__FMA__)
+#elif defined(__AVX2__) && HAS_FMA
     return (Vector)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
 #else
     for (int l = 0; l < WIDTH; l++) c[l] = FMA(a[l], b[l], c[l]);
@@ -477,6 +475,7 @@ typedef int32_t FourPlaces __attribute__((vector_size(16)));
 /* Transposes four rows of four numbers. */
 static inline void turn(f32 *to, int64_t by_to, const f32 *from, int64_t by_from) {
     Four x[4];
+#pragma GCC unroll 4
     for (int r = 0; r < 4; r++) x[r] = *(const UnalignedFour *)(from + r * by_from);
     const Four low = SHUFFLE(x[0], x[1], 0, 4, 1, 5), high = SHUFFLE(x[0], x[1], 2, 6, 3, 7);
     const Four low2 = SHUFFLE(x[2], x[3], 0, 4, 1, 5), high2 = SHUFFLE(x[2], x[3], 2, 6, 3, 7);
@@ -551,13 +550,7 @@ static void own_product(int64_t m, int64_t n, int64_t k, Matrix a, Matrix b, Mat
     }
 }
 
-int has_fused_products(void) {
-#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
-    return 1;
-#else
-    return 0;
-#endif
-}
+int has_fused_products(void) { return HAS_FMA; }
 
 static void *sgemm;
 static int has_wide_integers;

@@ -23,7 +23,7 @@ from rlrun.engine.messages.errors import CompilerMissing
 SOURCE = Path(__file__).with_name("kernels.c")
 
 FLAGS = (
-    # What -O3 adds doubles the time to compile and speeds up nothing here.
+    # What -O3 adds takes half as long again to compile and speeds up nothing here.
     *("-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic", "-fno-tree-vrp", "-fno-tree-slp-vectorize"),
     *("-march=native", "-fno-version-loops-for-strides"),
     # Never -ffast-math: it assumes that there is no NaN, and changes the mode of the processor for the whole process.

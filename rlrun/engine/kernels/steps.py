@@ -287,8 +287,9 @@ class StepTable:
         else:
             is_own = m * n * k <= LARGEST_OWN_PRODUCT and self._library.has_fused_products()
             kernel = "matmul_f32" if is_own else "matmul_blas_f32"
-            a, b = (self._for_library(each) for each in (a, b))
-            _, strides = merged(c.shape[:-2], [each.strides[:-2] for each in (c, a, b)])
+            if not is_own:
+                a, b = (self._for_library(each) for each in (a, b))
+                _, strides = merged(c.shape[:-2], [each.strides[:-2] for each in (c, a, b)])
         self._whole(
             kernel, [c, a, b], (*(batch or (1,)), m, n, k),
             [(*(stride or (0,)), *each.strides[-2:]) for stride, each in zip(strides, (c, a, b), strict=True)],

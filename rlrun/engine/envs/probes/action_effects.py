@@ -46,7 +46,7 @@ STATES, ENOUGH_STATES = 32, 8
 
 @dataclass(frozen=True)
 class ActionPart:
-    """ActionPart of an action that is varied: a discrete action, or one number or choice of an array.
+    """Part of an action that is varied: a discrete action, or one number or choice of an array.
 
     Attributes:
         index: Index of the number or choice in a flat action; None if the action is a single choice.

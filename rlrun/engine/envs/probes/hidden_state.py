@@ -100,13 +100,14 @@ def hidden_findings(taken: RandomSteps, effects: ActionEffects) -> Iterator[EnvF
         return
     nothing = problem.now[:, :0]
     without = _unexplained(problem, nothing, nothing)
-    if effects.delay and (late := _lateness(problem, without, taken)) is not None:
+    with_history = _unexplained(problem, problem.history, nothing)
+    if effects.delay and (late := _lateness(problem, without, with_history, taken)) is not None:
         found = f"in all of {effects.states} states an action first showed after {effects.delay + 1} steps{late}"
         reason = "the policy acts on a state that has changed already, and its latest actions are hidden"
         advice = "return the observation of the state after the step, or add the last action to the observation"
         yield EnvFinding(LATE, "note", found, reason, advice, is_severe=True)
         return
-    history = _best_gain(problem, without, _unexplained(problem, problem.history, nothing), EXPLAINED)
+    history = _best_gain(problem, without, with_history, EXPLAINED)
     clock = _best_gain(problem, without, _unexplained(problem, nothing, problem.clock), EXPLAINED_BY_TIME)
     if history is not None and (clock is None or history.added <= clock.added):
         found = f"observation and action leave {history.text}with two earlier steps"
@@ -237,7 +238,7 @@ def _best_gain(problem: _Problem, without: Floats, added: Floats, explained: flo
     return min(found, key=lambda gain: gain.added / gain.without, default=None)
 
 
-def _lateness(problem: _Problem, without: Floats, taken: RandomSteps) -> str | None:
+def _lateness(problem: _Problem, without: Floats, with_history: Floats, taken: RandomSteps) -> str | None:
     """Evidence that observations are late and not incomplete, as text; None if there is none.
 
     The last action predicts the next observation as well as two earlier steps do; without velocities it would not. Or
@@ -246,9 +247,7 @@ def _lateness(problem: _Problem, without: Floats, taken: RandomSteps) -> str | N
     first = taken.times == 0
     if (taken.observations[first] == taken.following[first]).all():
         return ", and the first observation is shown twice"
-    nothing = problem.now[:, :0]
-    late = _best_gain(problem, without, _unexplained(problem, problem.last_action, nothing), EXPLAINED)
-    history = _unexplained(problem, problem.history, nothing)
-    if late is None or late.added > 2 * history[problem.titles.index(late.output)] + 0.01:
+    late = _best_gain(problem, without, _unexplained(problem, problem.last_action, problem.now[:, :0]), EXPLAINED)
+    if late is None or late.added > 2 * with_history[problem.titles.index(late.output)] + 0.01:
         return None
     return f", and observation and action leave {late.text}with the last action"

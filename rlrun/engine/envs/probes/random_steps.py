@@ -1,4 +1,4 @@
-"""RandomSteps of a random policy as arrays of numbers, from which probes judge what an observation leaves out."""
+"""Steps of a random policy as arrays of numbers, from which probes judge what an observation leaves out."""
 
 from __future__ import annotations
 

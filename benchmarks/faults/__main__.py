@@ -140,7 +140,7 @@ def measured(entry: Entry) -> dict[str, Any]:
     return {
         "entry": asdict(entry),
         "findings": diagnosis["findings"],
-        "random_policy": (diagnosis["random_policy"] or {}).get("episode_return_mean"),
+        "random_policy": (diagnosis["random_policy"] or {}).get("mean"),
         "env_check": [one for env in checked["envs"] for one in env["findings"] if one["verdict"] != "ok"],
     }
 
@@ -148,15 +148,12 @@ def measured(entry: Entry) -> dict[str, Any]:
 def _printed(*arguments: str, runs: bool = True) -> str:
     """Output of an rlrun command; exit codes for failed runs and unusable envs are results too."""
     place = ("--runs-dir", str(WORK / "runs")) if runs else ()
-    return _printed_by(sys.executable, "-m", "rlrun", *arguments, *place, allowed=(0, 3, 4, UNUSABLE))
-
-
-def _printed_by(*command: str, allowed: Sequence[int] = (0,)) -> str:
+    command = (sys.executable, "-m", "rlrun", *arguments, *place)
     paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
         command, cwd=ROOT, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, check=False
     )
-    if done.returncode not in allowed:
+    if done.returncode not in (0, 3, 4, UNUSABLE):
         sys.exit(f"{' '.join(command)} ended with exit code {done.returncode}:\n{done.stderr}")
     return done.stdout
 

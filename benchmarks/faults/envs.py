@@ -204,7 +204,7 @@ class NeverEnds(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]
     """Wrapper with a mistake: the end of an episode is not passed on."""
 
     def step(self, action: Any) -> Step:
-        """Steps the env, and goes on after its end."""
+        """Steps the env, also after the end of an episode."""
         observation, reward, _, _, info = self.env.step(action)
         return observation, float(reward), False, False, info
 

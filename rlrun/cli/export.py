@@ -54,8 +54,8 @@ def export(
     stacked observations, action masks, memory and scaling. Before it is written,
     its actions are compared with the policy's on 1,000 observations. A file for
     sampled actions takes noise as an additional input.
-    Name the directory of a CHECKPOINT, or a RUN or one of its trials to use its
-    newest complete checkpoint.
+    Give the directory of a CHECKPOINT, a RUN or a trial. For a run or a trial, its
+    newest complete checkpoint is used.
     """
     from rlrun.cli.targets import checkpoint_named, evaluation_env, read_next, restored
     from rlrun.deploy.export.saved_policy import export as exported

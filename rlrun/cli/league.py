@@ -20,8 +20,8 @@ def league(target: str, runs_dir: Path) -> None:
     """Show the ratings and payoffs of a league.
 
     Payoffs are win rates in the rating games between snapshots; a draw counts
-    half. Name the directory of a CHECKPOINT, or a RUN or one of its trials to use
-    its newest complete checkpoint.
+    half. Give the directory of a CHECKPOINT, a RUN or a trial. For a run or a
+    trial, its newest complete checkpoint is used.
     """
     from rlrun.cli.targets import checkpoint_named
     from rlrun.engine.checkpoint.format import read_checkpoint

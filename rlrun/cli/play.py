@@ -53,7 +53,8 @@ def play(
 
     Enter one move per line: a column in games where pieces fall, else a cell such
     as b2. Enter q to quit. Give the directory of a CHECKPOINT, a RUN or a
-    trial. For a run or a trial, its newest complete checkpoint is used. A policy with tree search, such as alphazero's,
+    trial. For a run or a trial, its newest complete checkpoint is used.
+    A policy with tree search, such as alphazero's,
     uses the number of simulations from its settings, or --simulations.
     """
     from rlrun.cli.targets import checkpoint_named, restored

@@ -94,9 +94,9 @@ def serve(
 ) -> None:
     """Serve the actions of a saved policy over HTTP.
 
-    Name the directory of a CHECKPOINT, or a RUN or one of its trials to use its newest
-    complete checkpoint; the server then switches to newer checkpoints as they are
-    written. Observations and actions are JSON, in the env's units: POST /act, or POST /session for
+    Give the directory of a CHECKPOINT, a RUN or a trial. For a run or a trial, its
+    newest complete checkpoint is used, and the server switches to newer ones as they
+    are written. Observations and actions are JSON, in the env's units: POST /act, or POST /session for
     policies with memory. Other paths: /schema, /health, /metrics, and / with a page
     for trying out observations.
 

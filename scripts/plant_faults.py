@@ -30,6 +30,8 @@ from typing import Any
 
 import yaml
 
+from rlrun.engine.functional.intervals import exact_interval
+
 ROOT = Path(__file__).resolve().parents[1]
 FAULTS = ROOT / "benchmarks" / "faults" / "code"
 RECORDS = FAULTS / "records"
@@ -203,22 +205,35 @@ def false_red(rate: float, seeds: int, passes: int) -> float:
 
 def lines_of_page() -> list[str]:
     """Formats the records as Markdown: a table of each half of the mistakes, and one of the gates on unchanged code."""
-    faults, gates = read_faults(), sorted((ROOT / "configs" / "regression").glob("*.yaml"))
+    faults, gates = read_faults(), quick_gates()
     lines = []
     for half in dict.fromkeys(fault.half for fault in faults.values()):
         lines += [*lines_of_half(half, [fault for fault in faults.values() if fault.half == half], len(gates)), ""]
-    lines += ["| gate | seeds that pass | false alarms | mistakes that only it finds |", "|---|---|---|---|"]
+    lines += [
+        "| gate | seeds that pass | 95% interval | false alarms | mistakes that only it finds |",
+        "|---|---|---|---|---|",
+    ]
     finds = {name: red_gates(name) for name in faults}
     for path in gates:
         reached = recorded("unchanged").get(path.stem, {}).values()
         expect = next(iter(yaml.safe_load(path.read_text()).values()))["expect"]
         alone = [name.replace("_", " ") for name, red in finds.items() if red == [path.stem]]
-        seen = f"{sum(reached)} of {len(reached)}" if reached else "not measured"
-        # The rule of succession: even without a miss, the rate is not 1.
-        rate = (sum(reached) + 1) / (len(reached) + 2)
-        alarms = f"{false_red(rate, expect['seeds'], expect['passes']):.1%}" if reached else ""
-        lines.append(f"| `{path.stem}` | {seen} | {alarms} | {', '.join(alone)} |")
+        seen, interval, alarms = "not measured", "", ""
+        if reached:
+            seen = f"{sum(reached)} of {len(reached)}"
+            ends = exact_interval(sum(reached), len(reached))
+            interval = f"{ends[0]:.1%} to {ends[1]:.0%}" if ends[1] == 1 else f"{ends[0]:.1%} to {ends[1]:.1%}"
+            # The rule of succession: even without a miss, the rate is not 1.
+            rates = (sum(reached) + 1) / (len(reached) + 2), ends[0]
+            likely, most = (false_red(rate, expect["seeds"], expect["passes"]) for rate in rates)
+            alarms = f"{likely:.1%}, at most {most:.1%}"
+        lines.append(f"| `{path.stem}` | {seen} | {interval} | {alarms} | {', '.join(alone)} |")
     return lines
+
+
+def quick_gates() -> list[Path]:
+    """Returns the specs in configs/regression/, in the order of their names."""
+    return sorted((ROOT / "configs" / "regression").glob("*.yaml"))
 
 
 def lines_of_half(half: str, faults: Sequence[Fault], gates: int) -> list[str]:
@@ -237,7 +252,7 @@ def lines_of_half(half: str, faults: Sequence[Fault], gates: int) -> list[str]:
         tests = found.get("tests")
         failing = "not run" if tests is None else f"`{tests[0].split('::')[-1]}`" if tests else "none"
         more = f" and {len(tests) - 1} more" if tests and len(tests) > 1 else ""
-        ran = len(found.get("gates", {}))
+        ran = len(gates_of(fault.name))
         lines.append(f"| {sentence(fault)} | {shown} | {ran} of {gates} | {failing}{more} |")
     return lines
 
@@ -249,7 +264,13 @@ def sentence(fault: Fault) -> str:
 
 def red_gates(name: str) -> list[str]:
     """Returns the names of the gates that are red with a mistake, as recorded."""
-    return [gate for gate, verdict in recorded(name).get("gates", {}).items() if verdict["red"]]
+    return [gate for gate, verdict in gates_of(name).items() if verdict["red"]]
+
+
+def gates_of(name: str) -> dict[str, Any]:
+    """Returns the recorded verdicts on a mistake, by gate; without gates that have been removed since."""
+    known = {path.stem for path in quick_gates()}
+    return {gate: verdict for gate, verdict in recorded(name).get("gates", {}).items() if gate in known}
 
 
 def write_page() -> None:
@@ -272,8 +293,7 @@ def main() -> None:
     if unknown := [name for name in given.names if name not in known]:
         parser.error(f"no such mistake: {', '.join(unknown)}; there are {', '.join(known)}")
     faults = [known[name] for name in given.names or known]
-    specs = sorted((ROOT / "configs" / "regression").glob("*.yaml"))
-    specs = [spec for spec in specs if given.gate is None or spec.stem in given.gate]
+    specs = [spec for spec in quick_gates() if given.gate is None or spec.stem in given.gate]
     match given.command:
         case "tests":
             run_tests(faults)

@@ -5,7 +5,8 @@
 
 Entries are in `env_faults.yaml` and `healthy_runs.yaml`. `run` uses only the commands of rlrun. A run that has been
 trained with the same spec is not trained again unless `--again` is given, so a new version of the detectors is measured
-in minutes. The records are in `records.json`: all that the commands print, for each entry.
+in minutes. The records are in `records.json`: all that the commands print, for each entry. `frozen_records.json` has
+those of the second half from before the detectors were changed because of them, and is never written again.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from benchmarks.peers import ROOT
 
 HERE = Path(__file__).parent
 FAULTS, HEALTHY = HERE / "env_faults.yaml", HERE / "healthy_runs.yaml"
-RECORDS = HERE / "records.json"
+RECORDS, FROZEN = HERE / "records.json", HERE / "frozen_records.json"
 WORK = ROOT / ".bench" / "faults"
 PAGE = ROOT / "docs" / "diagnosing.md"
 BEGIN, END = "<!-- faults: written by benchmarks/faults -->", "<!-- faults: end -->"
@@ -113,9 +114,8 @@ def main() -> None:
             kept = {**records, name: record}
             RECORDS.write_text(json.dumps({name: kept[name] for name in known if name in kept}, indent=1) + "\n")
     before, _, rest = PAGE.read_text().partition(BEGIN)
-    PAGE.write_text(
-        f"{before}{BEGIN}\n\n{tables(known, json.loads(RECORDS.read_text()))}\n\n{END}{rest.partition(END)[2]}"
-    )
+    written = tables(known, json.loads(RECORDS.read_text()), json.loads(FROZEN.read_text()))
+    PAGE.write_text(f"{before}{BEGIN}\n\n{written}\n\n{END}{rest.partition(END)[2]}")
 
 
 def train(entry: Entry, *, again: bool) -> None:
@@ -181,43 +181,76 @@ def line(entry: Entry, record: Mapping[str, Any]) -> str:
     return f"expected {entry.expected}, rank {rank(record)}, env check {seen_by_check(record)}; found: {names}"
 
 
-def tables(known: Mapping[str, Entry], records: Mapping[str, Mapping[str, Any]]) -> str:
-    """Markdown of each half: a summary, the mistakes with ranks, and what was found in healthy runs."""
-    return "\n\n".join(
-        text
-        for half in (1, 2)
-        if (text := _half(half, {name: one for name, one in known.items() if one.half == half}, records))
-    )
+Records = Mapping[str, Mapping[str, Any]]
+"""What the commands printed, by entry."""
 
 
-def _half(half: int, known: Mapping[str, Entry], records: Mapping[str, Mapping[str, Any]]) -> str:
-    rows = ["| mistake | run | seeds | expected finding | rank | env check |", "|---|---|---|---|---|---|"]
-    healthy = ["| healthy run | seeds | findings |", "|---|---|---|"]
+def tables(known: Mapping[str, Entry], records: Records, frozen: Records) -> str:
+    """Markdown of each half: a summary, the mistakes with ranks, and what was found in healthy runs.
+
+    Args:
+        known: The entries.
+        records: Records of the entries.
+        frozen: Records of entries from before the detectors were changed because of them.
+    """
+    halves = []
+    for half in (1, 2):
+        own = {name: one for name, one in known.items() if one.half == half and name in records}
+        if own:
+            before = {name: frozen[name] for name in own if name in frozen}
+            halves.append("\n".join([*_summaries(half, own, records, before), "", *_rows(own, records, before)]))
+    return "\n\n".join(halves)
+
+
+def _rows(known: Mapping[str, Entry], records: Records, frozen: Records) -> list[str]:
+    """Rows of two tables: mistakes, and healthy runs; with columns of both records if there are frozen ones."""
     words = {True: "finds it", False: "no", None: ""}
-    own = {name: records[name] for name in known if name in records}
-    for name, record in own.items():
-        entry, seeds = known[name], ", ".join(map(str, known[name].seeds))
+    versions = [frozen, records] if frozen else [records]
+    when = ["with frozen detectors", "today"] if frozen else [""]
+    ranks = " | ".join(f"rank {one}".strip() for one in when)
+    founds = " | ".join(f"findings {one}".strip() for one in when)
+    rows = [f"| mistake | run | seeds | expected finding | {ranks} | env check |", "|---" * (5 + len(when)) + "|"]
+    healthy = [f"| healthy run | seeds | {founds} |", "|---" * (2 + len(when)) + "|"]
+    for name, entry in known.items():
+        own, seeds = [version.get(name) for version in versions], ", ".join(map(str, entry.seeds))
         if entry.expected:
-            found = f"{rank(record) or 'none'} | {words[seen_by_check(record)]}"
-            rows.append(f"| `{name}`: {entry.mistake} | {entry.title} | {seeds} | {entry.expected} | {found} |")
+            found = " | ".join("" if one is None else str(rank(one) or "none") for one in own)
+            checked = words[seen_by_check(records[name])]
+            rows.append(
+                f"| `{name}`: {entry.mistake} | {entry.title} | {seeds} | {entry.expected} | {found} | {checked} |"
+            )
         else:
-            names = ", ".join(one["name"] for one in record["findings"]) or "none"
-            healthy.append(f"| `{name}`: {entry.title} | {seeds} | {names} |")
-    return "\n".join([_summary(half, known, own), "", *rows, "", *healthy]) if own else ""
+            found = " | ".join("" if one is None else _names_of(one) for one in own)
+            healthy.append(f"| `{name}`: {entry.title} | {seeds} | {found} |")
+    return [*rows, "", *healthy]
 
 
-def _summary(half: int, known: Mapping[str, Entry], records: Mapping[str, Mapping[str, Any]]) -> str:
-    """A line with how many mistakes of a half were found, and how many healthy runs had no finding."""
+def _names_of(record: Mapping[str, Any]) -> str:
+    return ", ".join(one["name"] for one in record["findings"]) or "none"
+
+
+def _summaries(half: int, known: Mapping[str, Entry], records: Records, frozen: Records) -> list[str]:
+    """Sentences on how many mistakes of a half were found, and how many healthy runs had no finding."""
+    if not frozen:
+        return [f"Half {half}: {_counts(known, records)}"]
+    return [
+        f"Half {half} with frozen detectors: {_counts({name: known[name] for name in frozen}, frozen)}",
+        f"Half {half} today: {_counts(known, records)}",
+    ]
+
+
+def _counts(known: Mapping[str, Entry], records: Records) -> str:
+    """How many mistakes were found, counting one in two families once, and how many healthy runs had no finding."""
     worst: dict[str, float] = {}
-    for name, record in records.items():
-        if known[name].expected:
-            mistake = known[name].same_as or name
-            worst[mistake] = max(worst.get(mistake, 0), rank(record) or math.inf)
-    quiet = [not record["findings"] for name, record in records.items() if not known[name].expected]
+    for name, entry in known.items():
+        if entry.expected:
+            mistake = entry.same_as or name
+            worst[mistake] = max(worst.get(mistake, 0), rank(records[name]) or math.inf)
+    quiet = [not records[name]["findings"] for name, entry in known.items() if not entry.expected]
     first, third = sum(one == 1 for one in worst.values()), sum(one <= 3 for one in worst.values())
     return (
-        f"Half {half}: first in {first} of {len(worst)} mistakes, in the first three in {third}; no finding in "
-        f"{sum(quiet)} of {len(quiet)} healthy runs."
+        f"first in {first} of {len(worst)} mistakes, in the first three in {third}; no finding in {sum(quiet)} of "
+        f"{len(quiet)} healthy runs."
     )
 
 

@@ -59,6 +59,8 @@ def diagnose(evidence: Sequence[Evidence], env: Sequence[EnvFinding], kinds: Seq
     symptoms = _found(SYMPTOMS, [one for one in evidence if one.trial.name not in explained])
     severe = [one for one in env if one.verdict == "wrong" or one.is_severe]
     severe = [one for one in severe if not (is_recurrent and one.topic in REMEMBERED)]
+    if evidence and not any(one.descends_gradients for one in evidence):
+        severe = [one for one in severe if one.topic != "rewards"]  # only gradients suffer from large rewards
     mild = [one for one in env if one.verdict == "note" and not one.is_severe]
     healthy = bool(evidence) and all(one.is_healthy for one in evidence)
     of_env = _of_env(configs, severe), [] if healthy else _of_env(configs, mild)

@@ -104,6 +104,9 @@ METRICS = (
 OF_THE_WORLD = ("env_steps", "worker_restarts")
 """Metrics in `METRICS` that a multi-agent world reports once, not for each policy."""
 
+NEARLY = 0.99
+"""Fraction of the way from a random policy's mean return to its best episode that only a policy that has learned goes
+on average."""
 LOST = 0.5
 """Fraction of the gain over a random policy that a run may lose again before it counts as regressed."""
 
@@ -183,8 +186,14 @@ class Evidence:
 
     @property
     def has_learned(self) -> bool:
-        """Whether the best return is above the baseline by a standard deviation of the random policy's returns."""
-        return self.best > self.baseline + (self.random.std if self.random else 0.0)
+        """Whether the best return is above the baseline by a standard deviation of the random policy's returns.
+
+        If no episode of the random policy is that good, as with rare returns far below the others, nearly its best
+        episode is enough.
+        """
+        if self.random is None:
+            return self.best > self.baseline
+        return self.best > self.baseline + min(self.random.std, NEARLY * (self.random.max - self.baseline))
 
     @property
     def lost(self) -> float:

@@ -108,6 +108,15 @@ def test_a_minibatch_larger_than_the_batch_is_refused(wording):
         PPOConfig(minibatch_size=512, train_batch_size=256)
 
 
+def test_advantages_have_mean_0_when_they_reach_the_first_update():
+    config = {"train_batch_size": 64, "minibatch_size": 64, "num_epochs": 1, "num_envs_per_worker": 4}
+    with rlrun.Training("CartPole-v1", rlrun.PPO(**config, min_env_steps_per_iteration=0, compile=False)) as training:
+        loss = training.step()["learner/policy_loss"]
+    assert loss == pytest.approx(
+        0.0, abs=rounding_error(64, 10.0)
+    )  # minus their mean while the ratio is 1; about -10 as they come
+
+
 def test_the_plan_reads_like_the_algorithm():
     names = [info.name for info in rlrun.Training("CartPole-v1", rlrun.PPO()).description.plan().describe()]
     assert names == [

@@ -51,9 +51,21 @@ def test_each_half_has_its_own_table_and_a_mistake_in_two_families_counts_once_b
         "later": record(later, "env: late observations"),
         "again": record(again, "a", "env: late observations"),
     }
-    lines = tables(known, found).split("\n")
+    lines = tables(known, found, {}).split("\n")
     first, second = (next(line for line in lines if f"Half {half}" in line) for half in (1, 2))
     assert re.findall(r"\d+", first) == ["1", "1", "2", "1", "1", "1"]  # half, first, all, third, quiet, all healthy
     assert re.findall(r"\d+", second) == ["2", "0", "1", "1", "0", "0"]
     assert [line.split(" | ")[-2:] for line in lines if "`few`" in line] == [["4", " |"]]
     assert lines.index(second) > max(index for index, line in enumerate(lines) if "`late`" in line or "`fine`" in line)
+
+
+def test_what_was_found_before_the_detectors_were_changed_is_shown_next_to_what_they_find_now() -> None:
+    later = Entry(**{**asdict(FAULT), "name": "later", "half": 2})
+    fine = Entry(**{**asdict(HEALTHY), "half": 2})
+    now = {"later": record(later, "env: late observations", topics=("late observations",)), "fine": record(fine)}
+    frozen = {"later": record(later, "values grow"), "fine": record(fine, "values grow")}
+    lines = tables({"later": later, "fine": fine}, now, frozen).split("\n")
+    counts = [re.findall(r"\d+", line) for line in lines if "Half 2" in line]
+    assert counts == [["2", "0", "1", "0", "0", "1"], ["2", "1", "1", "1", "1", "1"]]
+    cells = {line.split("`")[1]: line.split(" | ")[-3:] for line in lines if line.startswith("| `")}
+    assert cells == {"later": ["none", "1", "finds it |"], "fine": ["0", "values grow", "none |"]}

@@ -199,6 +199,20 @@ def test_a_curve_that_falls_back_by_more_than_half_of_its_gain_has_collapsed() -
     assert names(diagnose([seen(curve(20.0, 220.0, 121.0))], [])) == []
 
 
+def test_a_mean_above_nearly_all_random_episodes_is_learned_where_few_of_them_are_far_worse() -> None:
+    rare = EvaluationResult([-100.0] * 9 + [-10_100.0], [10] * 10)  # -1100 with a standard deviation of 3000
+
+    def found(end: float, random: EvaluationResult = rare) -> list[str]:
+        return names(diagnose([replace(seen(curve(end)), random=random)], []))
+
+    assert found(-109.0) == []  # 0.99 of the way from -1100 to -100 is -110
+    assert found(-111.0) == [NO_BETTER]
+    often = EvaluationResult([1.0, 0.0, 1.0, 1.0], [10] * 4)  # 0.75 + 0.43 is out of reach
+    assert (found(1.0, often), found(0.98, often)) == ([], [NO_BETTER])
+    equal = EvaluationResult([5.0] * 4, [10] * 4)
+    assert found(5.0, equal) == [NO_BETTER]
+
+
 def test_seeds_disagree_where_they_differ_by_more_than_half_of_the_best_gain(wording) -> None:
     good, bad = seen(curve(220.0), name="000"), seen(curve(119.0), name="001", seed=1)
     (finding,) = diagnose([good, bad], [])
@@ -328,7 +342,9 @@ def test_without_a_gradient_the_rewards_are_suspected() -> None:
 def test_what_the_settings_take_care_of_is_no_finding_of_the_env() -> None:
     env = [EnvFinding(topic, "note", "large", is_severe=True) for topic in ("rewards", "observations")]
     scaled = {"normalize_rewards": True, "normalize_observations": True}
-    assert names(diagnose([seen(curve(220.0), {})], env)) == ["env: rewards", "env: observations"]
+    bounded = {"max_grad_norm": 0.5}
+    assert names(diagnose([seen(curve(220.0), bounded)], env)) == ["env: rewards", "env: observations"]
+    assert names(diagnose([seen(curve(220.0), {})], env)) == ["env: observations"]  # no gradient grows with rewards
     assert diagnose([seen(curve(220.0), scaled)], env) == []
     wrong = [EnvFinding("observations", "wrong", "NaN")]
     assert names(diagnose([seen(curve(220.0), scaled)], wrong)) == ["env: observations"]

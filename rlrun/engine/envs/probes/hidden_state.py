@@ -1,8 +1,8 @@
 """State that observations leave out: whether earlier steps or the time predict the next step better than they do.
 
 In a Markov decision process the observation and the action determine the distribution of the next observation and
-reward. Ridge regressions on random features predict both, from the observation and the action alone, and from more.
-They are fitted on the episodes of half of the env slots, and judged on the others.
+reward. Ridge regressions on random features and products predict both, from the observation and the action alone, and
+from more. They are fitted on the episodes of half of the env slots, and judged on the others.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ LATE, HIDDEN, HIDDEN_CLOCK, ONLY_CLOCK = "late observations", "hidden state", "h
 FEATURES = 200
 """Number of random features of a regression."""
 MOST_PRODUCTS = 2_000
-"""Number of products of observation and action above which a regression has none."""
+"""Number of products of two inputs above which a regression has none."""
+HARMONICS = 2
+"""Number of sines and cosines of the time in an episode that act together with observation and action."""
 PENALTIES = (1e-6, 1e-3, 1e-1)
 """Ridge penalties, per row, of which the best for the rows left out of a fit counts."""
 UNPREDICTED = 0.2
@@ -69,10 +71,12 @@ class _Problem:
 
     Attributes:
         now: Observation and action, [N, D + A].
-        products: Products of observation and action, [N, P].
+        products: Products of two numbers of observation and action, [N, P].
         last_action: The action before, [N, A].
         history: Observations and actions of two steps before, [N, 2 (D + A)].
-        clock: Time in the episode, one-hot by interval, [N, I].
+        waves: Time in the episode as sines and cosines, [N, 2 HARMONICS].
+        clock: Time in the episode, one-hot by interval, and products of the waves with observation and action,
+            [N, I + 2 HARMONICS (D + A)].
         outputs: Change of the observation, and reward, [N, D + 1].
         titles: Descriptions of the outputs.
         fits: Whether a row is for the fit; the others are for the test, [N].
@@ -82,6 +86,7 @@ class _Problem:
     products: Floats
     last_action: Floats
     history: Floats
+    waves: Floats
     clock: Floats
     outputs: Floats
     titles: tuple[str, ...]
@@ -108,7 +113,10 @@ def hidden_findings(taken: RandomSteps, effects: ActionEffects) -> Iterator[EnvF
         yield EnvFinding(LATE, "note", found, reason, advice, is_severe=True)
         return
     history = _best_gain(problem, without, with_history, EXPLAINED)
-    clock = _best_gain(problem, without, _unexplained(problem, nothing, problem.clock), EXPLAINED_BY_TIME)
+    clock = None
+    if not shows_time(taken):
+        with_time = _unexplained(problem, problem.waves, problem.clock)
+        clock = _best_gain(problem, without, with_time, EXPLAINED_BY_TIME)
     if history is not None and (clock is None or history.added <= clock.added):
         found = f"observation and action leave {history.text}with two earlier steps"
         reason = "states that differ look alike, so a policy without memory cannot tell them apart"
@@ -158,9 +166,10 @@ def _problem(taken: RandomSteps) -> _Problem | None:
     if len(rows) < LEAST_ROWS or not own.observations.shape[1]:
         return None
     now = np.concatenate([own.observations, own.actions], axis=1)
-    few = own.observations.shape[1] * own.actions.shape[1] <= MOST_PRODUCTS
-    products = (own.observations[:, :, None] * own.actions[:, None]).reshape(len(now), -1) if few else now[:, :0]
     spread = max(1, -(-int(own.times.max() + 1) // MOST_TIMES))
+    turns = np.arange(1, HARMONICS + 1) * 2 * np.pi * own.times[rows, None] / (own.times.max() + 1)
+    waves = np.concatenate([np.sin(turns), np.cos(turns)], axis=1)
+    clock = np.eye(int(own.times.max()) // spread + 1)[own.times[rows] // spread]
     outputs = np.concatenate([own.following - own.observations, own.rewards[:, None]], axis=1)
     titles = (*(f"the change of observation[{i}]" for i in range(own.observations.shape[1])), "the reward")
     fits = own.slots[rows] < SLOTS // 2
@@ -173,14 +182,25 @@ def _problem(taken: RandomSteps) -> _Problem | None:
         return None
     return _Problem(
         now[rows],
-        products[rows],
+        _products(own.observations[rows], own.actions[rows]),
         own.actions[rows - 1],
         np.concatenate([now[rows - 1], now[rows - 2]], axis=1),
-        np.eye(int(own.times.max()) // spread + 1)[own.times[rows] // spread],
+        waves,
+        np.concatenate([clock, (waves[:, :, None] * now[rows, None]).reshape(len(rows), -1)], axis=1),
         outputs[rows][:, used],
         tuple(title for title, is_used in zip(titles, used, strict=True) if is_used),
         fits,
     )
+
+
+def _products(observations: Floats, actions: Floats) -> Floats:
+    """Products of all pairs of inputs; if they are too many, those of an observation and an action, or none."""
+    inputs = np.concatenate([observations, actions], axis=1)
+    first, second = np.triu_indices(inputs.shape[1])
+    if len(first) > MOST_PRODUCTS:
+        own = np.arange(observations.shape[1])
+        first, second = np.repeat(own, actions.shape[1]), np.tile(np.arange(len(own), inputs.shape[1]), len(own))
+    return inputs[:, first] * inputs[:, second] if len(first) <= MOST_PRODUCTS else inputs[:, :0]
 
 
 def _is_eventful(column: Floats, fits: Flags) -> bool:
@@ -190,16 +210,16 @@ def _is_eventful(column: Floats, fits: Flags) -> bool:
     return min(int(unusual[fits].sum()), int(unusual[~fits].sum())) >= LEAST_EVENTS
 
 
-def _unexplained(problem: _Problem, history: Floats, clock: Floats) -> Floats:
+def _unexplained(problem: _Problem, together: Floats, added: Floats) -> Floats:
     """Fraction of each output's variance that a regression leaves in the test rows, [O].
 
     Args:
         problem: The problem; its inputs and products are always used.
-        history: More inputs, which act on outputs together with the others, [N, H].
-        clock: More inputs that are added to the effect of the others, [N, I].
+        together: More inputs, which act on outputs together with the others, [N, H].
+        added: More inputs, whose effects are added to those of the others, [N, I].
     """
-    inputs = np.concatenate([problem.now, history], axis=1)
-    features = np.concatenate([_random_features(inputs), problem.products, clock], axis=1)
+    inputs = np.concatenate([problem.now, together], axis=1)
+    features = np.concatenate([_random_features(inputs), problem.products, added], axis=1)
     fits, outputs = problem.fits, problem.outputs
     scale = features[fits].std(axis=0)
     features = (features - features[fits].mean(axis=0)) / np.where(scale > 1e-9, scale, np.inf)

@@ -30,7 +30,7 @@ class Mass(gymnasium.Env[Any, Any]):
         if fault == "unused part":
             self.action_space = MultiDiscrete([3, 2])
         self.observation_space = Box(-np.inf, np.inf, (1 if fault in ("no velocity", "time") else 2,), np.float32)
-        if fault == "shown clock":
+        if fault in ("shown clock", "moving goal and time"):
             self.observation_space = Box(-np.inf, np.inf, (3,), np.float32)
         self.state, self.steps, self.latest = np.zeros(2), 0, np.zeros(2, np.float32)
 
@@ -57,6 +57,8 @@ class Mass(gymnasium.Env[Any, Any]):
         reward = -float(self.state @ self.state)
         if self.fault in ("clock", "shown clock"):
             reward = 10.0 * (self.steps % 5 == 0) + 0.01 * reward
+        if self.fault in ("moving goal", "moving goal and time"):
+            reward = -abs(float(self.state[0]) - 2 * np.sin(2 * np.pi * self.steps / STEPS))
         if self.fault == "constant":
             reward = 1.0
         self.latest = self._shown()
@@ -68,9 +70,38 @@ class Mass(gymnasium.Env[Any, Any]):
     def _shown(self) -> Any:
         if self.fault == "time":
             return np.array([self.steps / STEPS], np.float32)
+        if self.fault == "moving goal and time":
+            return np.append(self.state, self.steps / STEPS).astype(np.float32)
         if self.fault == "shown clock":
             return np.append(self.state, self.steps % 5 + self.steps / 100).astype(np.float32)
         return self.state[:1].astype(np.float32) if self.fault == "no velocity" else self.state.astype(np.float32)
+
+
+class Arm(gymnasium.Env[Any, Any]):
+    """Arm of two links with fast joints; angles as cosines and sines, velocities and the tip, so nothing is hidden."""
+
+    def __init__(self) -> None:
+        self.action_space = Box(-1.0, 1.0, (2,), np.float32)
+        self.observation_space = Box(-np.inf, np.inf, (10,), np.float32)
+        self.angles, self.speeds, self.goal, self.steps = np.zeros(2), np.zeros(2), np.zeros(2), 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.angles, self.goal, self.steps = self.np_random.uniform(-0.1, 0.1, 2), self.np_random.normal(size=2), 0
+        self.speeds = np.zeros(2)
+        return self._shown(), {}
+
+    def step(self, action: Any) -> Any:
+        self.speeds = 0.95 * self.speeds + np.array([2.0, 6.0]) * action
+        self.angles = self.angles + 0.02 * self.speeds
+        self.steps += 1
+        return self._shown(), -float(np.square(action).sum()), False, self.steps == STEPS, {}
+
+    def _shown(self) -> Any:
+        turned = np.array([self.angles[0], self.angles.sum()])
+        tip = np.array([np.cos(turned).sum(), np.sin(turned).sum()])
+        parts = [np.cos(self.angles), np.sin(self.angles), self.goal, self.speeds, tip - self.goal]
+        return np.concatenate(parts).astype(np.float32)
 
 
 def probed(monkeypatch: pytest.MonkeyPatch, fault: str) -> Probe:
@@ -78,12 +109,19 @@ def probed(monkeypatch: pytest.MonkeyPatch, fault: str) -> Probe:
     return probe(EnvConfig(id="Mass-v0", kwargs={"fault": fault}), 1600, 0)
 
 
-@pytest.mark.parametrize("fault", ["", "choices", "shown clock"])
+@pytest.mark.parametrize("fault", ["", "choices", "shown clock", "moving goal and time"])
 def test_nothing_is_found_in_a_sound_env(monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
     found = probed(monkeypatch, fault)
     assert (found.findings, found.effects.changes_observations, found.effects.delay) == ([], True, 0)
     assert found.reward_gap == pytest.approx(1.0, abs=0.01)
     assert found.sees_rewards
+
+
+def test_nothing_is_hidden_where_the_next_step_is_a_complex_function_of_all_that_is_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(gymnasium.registry, "Arm-v0", EnvSpec("Arm-v0", Arm))
+    assert probe(EnvConfig(id="Arm-v0"), 1600, 0).findings == []
 
 
 @pytest.mark.parametrize(
@@ -99,6 +137,7 @@ def test_nothing_is_found_in_a_sound_env(monkeypatch: pytest.MonkeyPatch, fault:
         ("no velocity", "hidden state", True),
         ("late", "late observations", True),
         ("clock", "hidden clock", True),
+        ("moving goal", "hidden clock", True),
         ("time", "observed clock", True),
         ("limit", "time limit", True),
         ("constant", "rewards", False),

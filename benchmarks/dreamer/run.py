@@ -19,6 +19,7 @@ from rlrun.algorithms.dreamer.dreamer import Dreamer, DreamerConfig
 from rlrun.algorithms.dreamer.model_config import SIZES
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.learner.executors.update_executor import UpdateExecutor
 from rlrun.engine.learner.local_learner import LocalLearner
 
 SPACES = Spaces(gymnasium.spaces.Box(-np.inf, np.inf, (4,)), gymnasium.spaces.Discrete(2))
@@ -26,7 +27,7 @@ SHEEPRL_SIZES = ("xs", "s", "m", "l", "xl")
 SCHEDULED = {"lr": 1e-4, "actor_lr": 3e-5, "critic_lr": 3e-5, "entropy_coeff": 3e-4}
 
 
-def learner_of(size: str) -> LocalLearner:
+def learner_of(size: str, update_executor: UpdateExecutor) -> LocalLearner:
     """Returns a learner with networks of a size."""
     algorithm = Dreamer(DreamerConfig.parse({"model": {"size": size}}))
     policy = algorithm.policy(SPACES, 0)
@@ -34,7 +35,8 @@ def learner_of(size: str) -> LocalLearner:
         policy,
         algorithm.objectives(policy),
         device="cpu",
-        update_executor="eager",
+        update_executor=update_executor,
+        runs_own_code=False,
         seed=0,
         has_target=True,
     )
@@ -61,12 +63,19 @@ def main() -> None:
     parser.add_argument("--sequences", type=int, default=16, help="sequences in a minibatch")
     parser.add_argument("--length", type=int, default=64, help="steps of each")
     parser.add_argument("--updates", type=int, default=10)
+    parser.add_argument("--executor", choices=["c", "eager"], default="c", help="what runs rlrun's updates")
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     found = {}
     print_row("", "parameters", "ms", "updates/s")
     for size in chosen.sizes:
-        work = {"size": size, "updates": chosen.updates, "sequences": chosen.sequences, "length": chosen.length}
+        work = {
+            "size": size,
+            "updates": chosen.updates,
+            "sequences": chosen.sequences,
+            "length": chosen.length,
+            "update_executor": chosen.executor,
+        }
         found[f"rlrun {size}"] = measured(work)
         if size in SHEEPRL_SIZES:
             found[f"SheepRL {size}"] = Side(SHEEPRL, "dreamer.sheeprl", peer=SHEEPRL).measured(work)
@@ -78,7 +87,7 @@ def main() -> None:
 
 def measured(work: Measurement) -> Measurement:
     """Returns the number of parameters and the CPU seconds of the fastest update."""
-    learner = learner_of(work["size"])
+    learner = learner_of(work["size"], work["update_executor"])
     batch = random_sequences(learner.policy.behavior().network.state_size, work["sequences"], work["length"])
     learner.step(batch, scheduled=SCHEDULED)
     seconds = fastest({"update": lambda: learner.step(batch, scheduled=SCHEDULED)}, work["updates"])

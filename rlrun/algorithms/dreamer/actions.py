@@ -63,9 +63,10 @@ class Choice:
 
     def recorded(self, actions: Tensor) -> Tensor:
         """One-hot encoding [..., num_actions] of recorded Discrete actions [...], for the world model (torch)."""
-        from torch.nn.functional import one_hot
+        import torch
 
-        return one_hot(actions, self.width).float()
+        # torch's one_hot reads its argument on the host, which a trace cannot record.
+        return (actions.unsqueeze(-1) == torch.arange(self.width, device=actions.device)).float()
 
     def imagined(self, outputs: Tensor, noise: Tensor) -> Tensor:
         """Samples imagined one-hot actions [..., num_actions] from the actor's outputs and uniform noise (torch)."""

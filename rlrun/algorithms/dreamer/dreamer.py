@@ -73,7 +73,6 @@ class DreamerReplayConfig(SequenceReplayConfig):
 @defaults(lr=1e-4, gamma=0.997, max_grad_norm=100.0, training_intensity=0.5, rollout_fragment_length=8, tau=0.02)
 @fixed("the horizon of imagination covers several steps", n_step=1)
 @fixed("the networks take and predict symlog-transformed vectors", normalize_observations=False)
-@fixed("dreamer unrolls sequences step by step, which takes minutes to compile", compile=False)
 @fixed("small rewards would fall into a single bin", precision="float32")
 class DreamerConfig(OffPolicyConfig):
     """Settings of DreamerV3.

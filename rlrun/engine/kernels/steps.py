@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,9 +35,6 @@ LARGEST_OWN_PRODUCT = 2**26
 
 Larger products are computed by NumPy's BLAS, whose rounding depends on the processor.
 """
-
-FEW_SORTED = 512
-"""Largest length of rows to sort, which takes as many steps as its square."""
 
 LETTERS = {
     "float32": "f32",
@@ -91,6 +88,9 @@ class StepTable:
         elif function is write_argsort:
             x, axis = arguments
             self._argsort(x, axis, np.asarray(out))
+        elif function is write_places:
+            bounds, x, side = arguments
+            self._places(bounds, x, side, np.asarray(out))
         elif function is np.matmul:
             self._product(*(*arguments, out)[:3])
         elif isinstance(function, np.ufunc):
@@ -249,8 +249,13 @@ class StepTable:
 
     def _argsort(self, x: Array, axis: int, out: Array) -> None:
         n = x.shape[-1]
-        require(axis in (-1, x.ndim - 1) and x.flags.c_contiguous and out.flags.c_contiguous and 0 < n <= FEW_SORTED)
-        self._whole(f"argsort_{letters(x.dtype)}", [out, x], (x.size // n, n), [])
+        require(axis in (-1, x.ndim - 1) and x.flags.c_contiguous and out.flags.c_contiguous and n > 0)
+        merged_places = self._empty((n,), np.int64)
+        self._whole(f"argsort_{letters(x.dtype)}", [out, x, merged_places], (x.size // n, n), [])
+
+    def _places(self, bounds: Array, x: Array, side: str, out: Array) -> None:
+        require(all(each.flags.c_contiguous for each in (bounds, x, out)) and bounds.dtype == x.dtype)
+        self._whole(f"searchsorted_{letters(x.dtype)}", [out, bounds, x], (x.size, bounds.size, side == "right"), [])
 
     def _take(self, x: Array, positions: Array, out: Array) -> None:
         require(all(each.flags.c_contiguous for each in (x, positions, out)) and positions.dtype == np.int64)
@@ -441,6 +446,18 @@ def add_square(x: Array, root: Array, factor: Array, step: Array) -> None:
 def write_argsort(x: Array, axis: int, out: Array) -> None:
     """Writes to `out` the indices that would sort an array along an axis (stable sort)."""
     out[...] = x.argsort(axis, kind="stable")
+
+
+def write_places(bounds: Array, x: Array, side: Literal["left", "right"], out: Array) -> None:
+    """Writes to `out` the places [...] at which numbers x [...] keep ascending bounds [M] sorted.
+
+    Args:
+        bounds: The bounds.
+        x: The numbers.
+        side: Whether a number's place is before equal bounds ("left") or behind them ("right").
+        out: Array of the places.
+    """
+    out[...] = bounds.searchsorted(x, side)
 
 
 def letters(dtype: np.dtype[Any]) -> str:

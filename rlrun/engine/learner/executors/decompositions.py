@@ -91,6 +91,43 @@ def layer_norm(
     return (outputs if bias is None else outputs + bias), mean, scale
 
 
+def layer_norm_backward(
+    gradient: Tensor,
+    x: Tensor,
+    shape: Sequence[int],
+    mean: Tensor,
+    scale: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    wanted: Sequence[bool],
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """Computes the gradients of layer norm for inputs, weight and bias; None for those not wanted.
+
+    Torch's own decomposition gives the same, but imports a library for symbolic shapes, which takes seconds.
+    """
+    outer, inner = list(range(x.ndim - len(shape))), list(range(x.ndim - len(shape), x.ndim))
+    normed = (x - mean) * scale
+    within = gradient if weight is None else gradient * weight
+    number = x[(0,) * len(outer)].numel()
+    centered = within * number - within.sum(inner, True) - normed * (within * normed).sum(inner, True)
+    of_weight, of_bias = gradient * normed, gradient
+    if outer:
+        of_weight, of_bias = of_weight.sum(outer), of_bias.sum(outer)
+    found = (scale / number * centered, of_weight, of_bias)
+    return tuple(each if is_wanted else None for each, is_wanted in zip(found, wanted, strict=True))  # type: ignore[return-value]
+
+
+def log_sum_exp(x: Tensor, dims: list[int], keepdim: bool = False) -> Tensor:
+    """Computes log(sum(exp(x))) of a tensor over given axes.
+
+    Torch's own decomposition gives the same, but imports torch's compiler, which takes seconds.
+    """
+    most = x.amax(dims, keepdim=True)
+    most = torch.where(most.abs() == torch.inf, torch.zeros_like(most), most)
+    sums = (x - most).exp().sum(dims, keepdim=True).log() + most
+    return sums if keepdim else sums.squeeze(dims)
+
+
 def largest(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     """Computes the maximum of a tensor along an axis, and its index."""
     return x.amax(dim, keepdim), x.argmax(dim, keepdim)
@@ -111,10 +148,12 @@ _ATEN, _PRIMS = torch.ops.aten, torch.ops.prims
 
 DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     _ATEN.erf.default: erf,
+    _ATEN.logsumexp.default: log_sum_exp,
     _ATEN.max.dim: largest,
     _ATEN.min.dim: smallest,
     _ATEN.scatter.src: scatter,
     _ATEN.native_layer_norm.default: layer_norm,
+    _ATEN.native_layer_norm_backward.default: layer_norm_backward,
     _PRIMS.erf.default: erf,
     _PRIMS.var.default: variance,
 }

@@ -12,7 +12,15 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from rlrun.engine.kernels.steps import Array, add_square, move_towards, place_of, require, write_argsort
+from rlrun.engine.kernels.steps import (
+    Array,
+    add_square,
+    move_towards,
+    place_of,
+    require,
+    write_argsort,
+    write_places,
+)
 
 
 class Emit(Protocol):
@@ -279,18 +287,22 @@ def mean(emit: Emit, out: Array, x: Array, dims: Sequence[int] | None = None, ke
     emit(np.divide, out, np.asarray(x.size / max(out.size, 1), out.dtype), out)
 
 
-FEW_SUMS = 64
-"""Maximum length of a dimension whose cumulative sums are one call each."""
+FEW_STEPS = 64
+"""Maximum length of a dimension whose cumulative sums or products are one call each."""
 
 
-def cumulative_sum(emit: Emit, out: Array, x: Array, dim: int) -> None:
-    """Emits NumPy calls for cumulative sums along an axis."""
-    require(x.shape[dim] <= FEW_SUMS)
-    numbers, (before, *sums) = (np.split(each, each.shape[dim], dim) for each in (x, out))
-    emit(np.copyto, before, numbers[0])
-    for number, present in zip(numbers[1:], sums, strict=True):
-        emit(np.add, before, number, out=present)
-        before = present
+def cumulative(function: np.ufunc) -> Kernel:
+    """Creates, from a binary NumPy ufunc, the kernel of an operation that accumulates along an axis."""
+
+    def kernel(emit: Emit, out: Array, x: Array, dim: int) -> None:
+        require(x.shape[dim] <= FEW_STEPS)
+        numbers, (before, *others) = (np.split(each, each.shape[dim], dim) for each in (x, out))
+        emit(np.copyto, before, numbers[0])
+        for number, present in zip(numbers[1:], others, strict=True):
+            emit(function, before, number, out=present)
+            before = present
+
+    return kernel
 
 
 def norm(emit: Emit, out: Array, x: Array) -> None:
@@ -310,8 +322,10 @@ def flip(emit: Emit, out: Array, x: Array, dims: Sequence[int]) -> None:
     emit(np.copyto, out, np.flip(x, tuple(dims)))
 
 
-def sort(emit: Emit, outs: Sequence[Array], x: Array, dim: int = -1, descending: bool = False) -> None:
-    """Emits NumPy calls for a sort along an axis: sorted values and their indices."""
+def sort(
+    emit: Emit, outs: Sequence[Array], x: Array, dim: int = -1, descending: bool = False, stable: bool | None = True
+) -> None:
+    """Emits NumPy calls for a sort along an axis: sorted values and their indices; it is stable in any case."""
     values, indices = outs
     require(not descending)
     emit(write_argsort, x, dim, out=indices)
@@ -361,6 +375,19 @@ def gather(emit: Emit, out: Array, x: Array, dim: int, index: Array) -> None:
         x, strided = np.empty(x.shape, x.dtype), x
         emit(np.copyto, x, strided)
     emit(x.reshape(-1).take, flat_positions(emit, x.shape, dim, index), None, out, "clip")
+
+
+def index_first(emit: Emit, out: Array, x: Array, indices: Sequence[Array | None]) -> None:
+    """Emits NumPy calls for the elements of a vector at indices of any shape."""
+    (index,) = indices
+    require(x.ndim == 1 and x.flags.c_contiguous and index is not None and index.dtype == np.int64)
+    emit(x.take, index, None, out, "clip")
+
+
+def places(emit: Emit, out: Array, bounds: Array, x: Array, right: bool = False) -> None:
+    """Emits NumPy calls for the places of numbers among ascending bounds (torch's searchsorted)."""
+    require(bounds.ndim == 1)
+    emit(write_places, bounds, x, "right" if right else "left", out=out)
 
 
 def scatter_add(emit: Emit, out: Array, x: Array, dim: int, index: Array, source: Array) -> None:
@@ -437,6 +464,7 @@ UFUNCS: dict[Any, Kernel] = {
         np.log1p: (_ATEN.log1p.default,),
         np.tanh: (_ATEN.tanh.default,),
         np.sqrt: (_ATEN.sqrt.default,),
+        np.floor: (_ATEN.floor.default,),
         np.reciprocal: (_ATEN.reciprocal.default,),
         np.negative: (_ATEN.neg.default,),
         np.abs: (_ATEN.abs.default,),
@@ -496,7 +524,10 @@ KERNELS: dict[Any, Kernel] = {
     _ATEN.any.default: reduction_kernel(np.logical_or),
     _ATEN.mean.default: mean,
     _ATEN.mean.dim: mean,
-    _ATEN.cumsum.default: cumulative_sum,
+    _ATEN.cumsum.default: cumulative(np.add),
+    _ATEN.cumprod.default: cumulative(np.multiply),
+    _ATEN.searchsorted.Tensor: places,
+    _ATEN.index.Tensor: index_first,
     _ATEN.linalg_vector_norm.default: norm,
     _ATEN.argmax.default: argmax,
     _ATEN.cat.default: concatenate,
@@ -514,7 +545,7 @@ KERNELS: dict[Any, Kernel] = {
 }
 """Kernels of operations that write a new tensor."""
 
-KERNELS_OF_SEVERAL: dict[Any, Kernel] = {_ATEN.sort.default: sort}
+KERNELS_OF_SEVERAL: dict[Any, Kernel] = {_ATEN.sort.default: sort, _ATEN.sort.stable: sort}
 """Kernels of operations that write several new tensors."""
 
 KERNELS_IN_PLACE: dict[Any, Kernel] = {

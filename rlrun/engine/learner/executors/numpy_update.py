@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import operator
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -20,6 +21,7 @@ from torch.fx import Graph, Node, map_arg
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
+from torch.utils.weak import WeakTensorKeyDictionary
 from typing_extensions import override
 
 from rlrun.engine.kernels.steps import Array, NoKernel, require
@@ -32,6 +34,12 @@ from rlrun.engine.learner.executors.numpy_kernels import (
     KERNELS_OF_SEVERAL,
     Kernel,
 )
+
+LARGEST_TRACE_GIB = 4
+"""Largest update that is traced, by the memory that the results of its operations would take together.
+
+For larger ones a trace takes long and gains little: products take most of the time, whoever computes them.
+"""
 
 TYPES = frozenset({torch.float32, torch.float64, torch.bool, torch.uint8, torch.int32, torch.int64})
 """Dtypes with equal arithmetic in NumPy and torch."""
@@ -52,7 +60,7 @@ def in_numpy(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor],
 
 
 def recorded(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor]) -> Graph:
-    """Traces a function and its backward pass into a graph, whose nodes hold their results in `meta`.
+    """Traces a function and its backward pass into a graph, whose nodes hold the forms of their results in `meta`.
 
     Torch's `make_fx` would trace equivalently, but imports torch's compiler, which takes seconds.
 
@@ -103,13 +111,15 @@ class OperationTracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         arguments: Arguments of the traced function.
 
     Attributes:
-        graph: Operations so far; each node's `meta` holds the node's result.
+        graph: Operations so far; each node's `meta` holds the form of its result, and constants themselves.
     """
 
     def __init__(self, arguments: Sequence[Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.graph = Graph()
-        self._nodes: dict[int, Node] = {}  # by the identity of tensors, all of which are kept
+        self._num_held = 0
+        self._size_bytes = 0
+        self._nodes = WeakTensorKeyDictionary()  # by identity; what is no longer needed takes no memory
         for i, argument in enumerate(arguments):
             self._note(argument, self.graph.placeholder(f"argument_{i}"))
 
@@ -136,23 +146,35 @@ class OperationTracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         else:
             if not (isinstance(result, list | tuple) and all(isinstance(each, Tensor) for each in result)):
                 raise NoKernel(str(func))
-            node.meta["results"] = result
+            node.meta["results"] = [shaped_like(each) for each in result]
             for i, each in enumerate(result):
                 self._note(each, self.graph.call_function(operator.getitem, (node, i)))
         return result
 
     def node_of(self, tensor: Tensor) -> Node:
         """Returns the graph node of a tensor; a tensor from outside the traced function gets a constant node."""
-        if id(tensor) not in self._nodes:
-            self._note(tensor, self.graph.get_attr(f"held_{len(self._nodes)}"))
-        return self._nodes[id(tensor)]
+        node: Node | None = self._nodes.get(tensor)  # type: ignore[no-untyped-call]
+        if node is None:
+            self._num_held += 1
+            node = self.graph.get_attr(f"held_{self._num_held}")
+            self._note(tensor, node)
+            node.meta["result"] = tensor
+        return node
 
     def _as_node(self, value: Any) -> Any:
         return self.node_of(value) if isinstance(value, Tensor) else value
 
     def _note(self, tensor: Tensor, node: Node) -> None:
-        node.meta["result"] = tensor
-        self._nodes[id(tensor)] = node
+        node.meta["result"] = shaped_like(tensor)
+        self._nodes[tensor] = node
+        self._size_bytes += tensor.nbytes
+        if self._size_bytes > LARGEST_TRACE_GIB * 2**30:
+            raise NoKernel(f"an update whose results fill more than {LARGEST_TRACE_GIB} GiB")
+
+
+def shaped_like(tensor: Tensor) -> Tensor:
+    """Returns a tensor of the same shape, strides and dtype without memory."""
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
 
 
 class BoundUpdate:
@@ -266,6 +288,9 @@ class Plan:
         self._owners = owners(graph)
         self.changed = changed_owners(graph, self._owners)
         self._last_use = {self._owners[used]: i for i, node in enumerate(graph.nodes) for used in node.all_input_nodes}
+        self._read_last: defaultdict[int, list[Node]] = defaultdict(list)
+        for owner, i in self._last_use.items():
+            self._read_last[i].append(owner)
         self._constants: set[Node] = set()
         self._buffers: dict[Node, Tensor] = {}  # in use, flat, by owner
         self._free: dict[tuple[int, torch.dtype], list[Tensor]] = {}
@@ -306,7 +331,7 @@ class Plan:
             self.tensors[node] = self._result(index, node)
             self._emit_kernel(KERNELS[node.target], self.tensors[node], arguments, settings)
         elif node.target in KERNELS_OF_SEVERAL:
-            self.tensors[node] = [torch.empty_like(each) for each in node.meta["results"]]
+            self.tensors[node] = [torch.empty_like(each, device="cpu") for each in node.meta["results"]]
             self._emit_kernel(KERNELS_OF_SEVERAL[node.target], self.tensors[node], arguments, settings)
         else:
             raise NoKernel(str(node.target))
@@ -357,9 +382,10 @@ class Plan:
 
     def _release(self, index: int) -> None:
         """Releases buffers that are not read after the index-th node."""
-        for owner in [owner for owner in self._buffers if self._last_use.get(owner, -1) < index]:
-            buffer = self._buffers.pop(owner)
-            self._free.setdefault((buffer.numel(), buffer.dtype), []).append(buffer)
+        for owner in self._read_last[index - 1]:
+            buffer = self._buffers.pop(owner, None)  # None: an argument, a constant, or passed on to another node
+            if buffer is not None:
+                self._free.setdefault((buffer.numel(), buffer.dtype), []).append(buffer)
 
 
 def as_arrays(argument: Any) -> Array | Any:

@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional as F
 
+from rlrun.engine.kernels.steps import NoKernel
+from rlrun.engine.learner.executors import numpy_update
 from rlrun.engine.learner.executors.c_update import in_c
 from rlrun.engine.learner.executors.numpy_update import in_numpy
 from tests.rounding import rounding_error
@@ -56,6 +60,9 @@ OPERATIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
         x.logsumexp(0) + y.logsumexp((0, 1)) + (-y.abs() * math.inf).logsumexp(0).exp()
     ),
     "sums so far": lambda x, y: x.cumsum(0) + (y > 0).cumsum(1),
+    "products so far": lambda x, y: x.detach().cumprod(0) - y.cumprod(1),
+    "rounded down": lambda x, y: (3 * y).floor() + x.detach(),
+    "elements of a vector": lambda x, y: y.flatten()[PLACES] + x.detach(),
     "sorted": lambda x, y: y.sort(-1)[0] + (y > 0).float().sort(-1)[1] * x.detach(),
     "signs": lambda x, y: x.detach().sgn() + (-y).abs(),
     "masks": lambda x, y: x.masked_fill(y > 0.3, -1e9) + y.masked_fill(y[0] > 0, 2.0),
@@ -107,6 +114,44 @@ def test_far_from_zero_activations_and_their_gradients_stay_those_of_torch(
 
     update = translate(function, [LARGE])
     torch.testing.assert_close(update([LARGE]), function(LARGE))
+
+
+@TRANSLATIONS
+@settings(max_examples=30, deadline=None)
+@given(rows=st.integers(1, 3), length=st.integers(1, 1200), seed=st.integers(0, 1000))
+def test_rows_of_any_length_are_sorted_stably_with_nan_last(translate: Any, rows: int, length: int, seed: int) -> None:
+    draws = torch.Generator().manual_seed(seed)
+    x = torch.randint(-9, 9, (rows, length), generator=draws).float()  # many are equal
+    x[torch.rand(x.shape, generator=draws) < 0.01] = torch.nan
+
+    def function(x: Tensor) -> list[Tensor]:
+        return [*torch.sort(x, stable=True, dim=-1)]
+
+    torch.testing.assert_close(translate(function, [x])([x]), function(x), rtol=0, atol=0, equal_nan=True)
+
+
+@TRANSLATIONS
+def test_numbers_find_the_places_that_torch_finds_for_them_on_either_side_of_equal_bounds(translate: Any) -> None:
+    bounds = torch.tensor([-2.0, -1.0, -1.0, 0.0, 3.0])
+    numbers = torch.tensor([[-3.0, -2.0, -1.0], [-0.5, 3.0, 4.0], [torch.inf, -torch.inf, torch.nan]])
+
+    def function(bounds: Tensor, x: Tensor) -> list[Tensor]:
+        return [torch.searchsorted(bounds, x), torch.searchsorted(bounds, x, right=True)]
+
+    update = translate(function, [bounds, numbers])
+    torch.testing.assert_close(update([bounds, numbers]), function(bounds, numbers), rtol=0, atol=0)
+
+
+@TRANSLATIONS
+def test_an_update_that_would_fill_the_memory_is_not_traced(translate: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numpy_update, "LARGEST_TRACE_GIB", 2**-20)  # a kibibyte
+
+    def function(x: Tensor) -> list[Tensor]:
+        return [x + x, x * x]
+
+    translate(function, [torch.ones(40)])
+    with pytest.raises(NoKernel, match="results fill more than"):
+        translate(function, [torch.ones(400)])
 
 
 @TRANSLATIONS

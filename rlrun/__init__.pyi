@@ -2062,6 +2062,7 @@ class Dreamer(_Dreamer):
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
         num_gpus: float = 0.0,
         torch_threads: int = 1,
+        compile: Literal["auto"] | bool = "auto",
         num_workers: int = 0,
         num_envs_per_worker: int = 1,
         rollout_fragment_length: int | None = 8,
@@ -2099,6 +2100,7 @@ class Dreamer(_Dreamer):
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_gpus: Total number of GPUs of the learner or learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
+            compile: Execution of the learner's update as machine code.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.

@@ -40,7 +40,7 @@ help:
 	@echo "make train     install, then train PPO on CartPole (SPEC=FILE for another spec)"
 	@echo "make test      install everything, then run the tests that take seconds each"
 	@echo "make test-loggers  install wandb and mlflow beside it, then run the tests that need them"
-	@echo "make test-kernels  run the numerical tests with the matrix kernels of older and newer processors, and with sanitizers; a quarter of an hour"
+	@echo "make test-kernels  run the numerical tests with the matrix kernels of older and newer processors, compare bits, and use sanitizers; half an hour"
 	@echo "make test-oldest   install the oldest versions that pyproject.toml allows, in an environment of their own, and try them"
 	@echo "make test-newest   the same with the newest; PYTHON=python3.13 tries another Python; minutes each"
 	@echo "make cuda      run the tests that need a GPU; minutes"

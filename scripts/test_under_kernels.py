@@ -1,8 +1,10 @@
 """Runs the numerical tests under the matrix kernels of other processors, as far as this one has their instructions.
 
-Then it runs the tests of rlrun's own C kernels in a build with sanitizers.
+Then it runs the tests of rlrun's own C kernels in a build with sanitizers, compares 200 updates of whole algorithms by
+kernels for vectors of any width (and for aarch64, if its compiler and QEMU are installed), and verifies the shipped
+specs that have digests, as on a processor without AVX-512.
 
-    python -m scripts.test_under_kernels            # every set of kernels: ten minutes
+    python -m scripts.test_under_kernels            # every set of kernels: a quarter of an hour
     python -m scripts.test_under_kernels --quick    # what NumPy and torch must agree on, with AVX2: seconds
 
 NumPy's OpenBLAS and torch choose kernels by the processor. Each adds up in an order of its own, so that results differ
@@ -44,10 +46,16 @@ OWN = (
 )
 """What runs rlrun's own kernels in C."""
 
+RECORDED_UPDATES = "200"
+SAME_BITS = "tests/unit/engine/kernels/test_same_bits.py"
+
 SANITIZERS = ("-g", "-fsanitize=undefined,float-cast-overflow,address", "-fno-sanitize-recover=undefined")
-SANITIZING_COMPILER = """#!/bin/sh
+COMPILER = """#!/bin/sh
 exec gcc "$@" {flags}
 """
+
+NUMPY_AVX512 = "X86_V4 AVX512_ICL AVX512_SPR"
+"""NumPy's instruction sets beyond AVX2, as it calls them."""
 
 LOADED = """
 import numpy, torch
@@ -127,7 +135,7 @@ def are_sound() -> bool:
     ]
     with tempfile.TemporaryDirectory() as folder:
         compiler = Path(folder, "cc")
-        compiler.write_text(SANITIZING_COMPILER.format(flags=" ".join(SANITIZERS)))
+        compiler.write_text(COMPILER.format(flags=" ".join(SANITIZERS)))
         compiler.chmod(0o700)
         own = {"CC": str(compiler), "RLRUN_CACHE": f"{folder}/cache", "LD_PRELOAD": " ".join(runtimes)}
         environment = {**os.environ, **own, "ASAN_OPTIONS": "detect_leaks=0"}  # Python keeps some memory to its end
@@ -135,8 +143,27 @@ def are_sound() -> bool:
         return subprocess.run(tests, cwd=ROOT, env=environment).returncode == 0
 
 
+def are_equal_in_bits() -> bool:
+    """Whether many updates of whole algorithms have the same bits with kernels for vectors of any width."""
+    tests = [sys.executable, "-m", "pytest", "-q", "-n0", "-rs", SAME_BITS]
+    return subprocess.run(tests, cwd=ROOT, env={**os.environ, "RECORDED_UPDATES": RECORDED_UPDATES}).returncode == 0
+
+
+def unverified() -> list[str]:
+    """Returns the shipped specs whose published digests differ from those on a processor with AVX2 alone."""
+    with tempfile.TemporaryDirectory() as folder:
+        compiler = Path(folder, "cc")
+        compiler.write_text(COMPILER.format(flags="-march=haswell"))
+        compiler.chmod(0o700)
+        own = {"CC": str(compiler), "RLRUN_CACHE": f"{folder}/cache", "NPY_DISABLE_CPU_FEATURES": NUMPY_AVX512}
+        specs = [str(path).replace(".digest.json", ".yaml") for path in sorted(ROOT.glob("configs/*/*.digest.json"))]
+        verify = [sys.executable, "-m", "rlrun", "verify", "--quiet", "--runs-dir", f"{folder}/runs"]
+        environment = {**AVX2.environment(), **own}
+        return [spec for spec in specs if subprocess.run([*verify, spec], cwd=ROOT, env=environment).returncode]
+
+
 def main() -> int:
-    """Returns 0 if all tests passed under all kernels and with sanitizers, otherwise 1."""
+    """Returns 0 if all tests passed under all kernels and with sanitizers, and all digests were found; otherwise 1."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="AVX2 alone, and the tests that compare ways to compute")
     quick = parser.parse_args().quick
@@ -153,10 +180,11 @@ def main() -> int:
     if quick:
         return 1 if failed else 0
     print(" ".join(SANITIZERS), flush=True)
-    is_sound = are_sound()
-    if not is_sound:
-        print("sanitizers: failed", flush=True)
-    return 1 if failed or not is_sound else 0
+    outcomes = {"sanitizers": are_sound(), "the same bits": are_equal_in_bits(), "published digests": not unverified()}
+    wrong = [what for what, holds in outcomes.items() if not holds]
+    for what in wrong:
+        print(f"{what}: failed", flush=True)
+    return 1 if failed or wrong else 0
 
 
 if __name__ == "__main__":

@@ -198,6 +198,7 @@ def plan(
 def _drawn(name: str, training: Description, form: Form, *, titled: bool) -> str:
     from rlrun.engine.envs.presets import preset_text
     from rlrun.engine.flow.plan import plan_mermaid, plan_text
+    from rlrun.engine.training.rounding import ALL_PROCESSORS, expected_dependence
 
     described = training.plan().describe()
     if form == "mermaid":
@@ -206,5 +207,8 @@ def _drawn(name: str, training: Description, form: Form, *, titled: bool) -> str
         return plan_text(described)
     settings = preset_text(training.env.to_data(), training.algorithm.config.to_data())
     preset = [f"preset {settings}"] if settings else []
-    roles, networks = training.policies.described(), training.networks(training.spaces())
-    return "\n".join([f"# {name}", plan_text(described), *preset, *roles, *networks])
+    spaces = training.spaces()
+    roles, networks = training.policies.described(), training.networks(spaces)
+    reason = expected_dependence(training.policies, spaces)
+    results = f"results: depend on processor and BLAS, because {reason}" if reason else f"results: {ALL_PROCESSORS}"
+    return "\n".join([f"# {name}", plan_text(described), *preset, *roles, *networks, results])

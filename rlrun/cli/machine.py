@@ -109,7 +109,7 @@ def findings(runs_dir: Path, *, compile_update: bool, start_ray: bool) -> Iterat
     yield _disk(runs_dir)
     yield _ports()
     yield from _torch()
-    yield _kernels()
+    yield from _kernels()
     yield _compiled_updates(compile_update)
     yield (_ray_starts() if start_ray else CheckResult("ray start", "note", "not tried", "to test it, pass --ray"))
 
@@ -208,13 +208,22 @@ def _torch() -> Iterator[CheckResult]:
         yield CheckResult("GPU", "note", "torch finds none; training runs on the CPU")
 
 
-def _kernels() -> CheckResult:
-    from rlrun.engine.kernels.library import blas, compiler, why_no_library
+def _kernels() -> Iterator[CheckResult]:
+    """Checks whether C kernels work, and whether results of runs that use them depend on the processor."""
+    from rlrun.engine.kernels.library import blas, compiler, library, why_no_library
+    from rlrun.engine.training.rounding import ALL_PROCESSORS
 
     if why_not := why_no_library():
         advice = "fix this for faster updates; without C kernels, NumPy computes them"
-        return CheckResult("C kernels", "note", why_not, advice)
-    return CheckResult("C kernels", "ok", f"working, with {compiler()} and {blas()}")
+        yield CheckResult("C kernels", "note", why_not, advice)
+        yield CheckResult("results", "note", "depend on processor and BLAS, because there are no C kernels")
+        return
+    yield CheckResult("C kernels", "ok", f"working, with {compiler()} and {blas()}")
+    if library().has_fused_products():
+        yield CheckResult("results", "ok", f"{ALL_PROCESSORS}, where C kernels compute all; see rlrun plan -f SPEC")
+    else:
+        reason = "because this processor has no fused multiply-add"
+        yield CheckResult("results", "note", f"depend on processor and BLAS, {reason}")
 
 
 def _compiled_updates(compile_update: bool) -> CheckResult:

@@ -25,7 +25,7 @@ SECTIONS = {
         "train", "evaluate", "resume", "runs", "show", "report",
         "compare", "plot", "env", "init", "examples", "doctor",
     ),
-    "Training": ("regress", "client", "import-sb3"),
+    "Training": ("regress", "verify", "client", "import-sb3"),
     "Results": ("status", "label", "diff", "diagnose", "record", "play", "league", "oracle"),
     "Recorded data": ("dataset", "demonstrate", "ope"),
     "Deployment": ("serve", "export", "card"),

@@ -180,10 +180,25 @@ def key() -> str:
 
     That is the source code, flags, compiler, processor, C library and BLAS.
     """
-    found = compiler()
-    text, place, version = SOURCE.read_text("utf-8"), os.path.realpath(found), compiler_version()
-    software = (text, flags(version, platform.machine()), place, version, platform.libc_ver(), sys.platform)
-    return hashlib.sha256("\n".join(map(str, (*software, processor(), blas()))).encode()).hexdigest()[:32]
+    return _hash(*_software(), processor(), blas())
+
+
+@cache
+def common_key() -> str:
+    """Returns a hash of what results depend on that involve no BLAS, on processors with fused multiply-add.
+
+    That is the source code, flags, compiler and C library.
+    """
+    return _hash(*_software())
+
+
+def _software() -> tuple[object, ...]:
+    text, place, version = SOURCE.read_text("utf-8"), os.path.realpath(compiler()), compiler_version()
+    return text, flags(version, platform.machine()), place, version, platform.libc_ver(), sys.platform
+
+
+def _hash(*parts: object) -> str:
+    return hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()[:32]
 
 
 @cache

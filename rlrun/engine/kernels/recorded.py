@@ -27,6 +27,9 @@ class KernelFunction:
         function: Function from trees of arrays to a tree of arrays.
         examples: Arguments with the shapes and dtypes of later calls; not modified.
 
+    Attributes:
+        uses_blas: Whether NumPy's BLAS computes a product, so that results depend on the processor.
+
     Raises:
         NoKernel: The function uses an operation that has no kernel.
         NoLibrary: The kernels cannot be used on this machine.
@@ -43,6 +46,7 @@ class KernelFunction:
         results = function(*(map_tree(recorded, example) for example in examples))
         self._results = map_tree(memory, results)  # also keeps what the table points to
         self._steps = StepTable(library(), calls)
+        self.uses_blas = self._steps.uses_blas
         self._run = partial(library().run_steps, *self._steps.arguments)
 
     def __call__(self, *leaves: Array) -> Any:

@@ -56,12 +56,14 @@ class StepTable:
 
     Attributes:
         arguments: Address and length of the table, as arguments of the functions in `kernels.c`.
+        uses_blas: Whether NumPy's BLAS computes a product, so that results depend on the processor.
 
     Raises:
         NoKernel: A call has no kernel.
     """
 
     def __init__(self, library: ctypes.CDLL, calls: Iterable[partial[Any]]) -> None:
+        self.uses_blas = False
         self._kept: list[Array] = []
         self._library = library
         self._steps: list[NDArray[Any]] = []
@@ -293,6 +295,7 @@ class StepTable:
             is_own = m * n * k <= LARGEST_OWN_PRODUCT and self._library.has_fused_products()
             kernel = "matmul_f32" if is_own else "matmul_blas_f32"
             if not is_own:
+                self.uses_blas = True
                 a, b = (self._for_library(each) for each in (a, b))
                 _, strides = merged(c.shape[:-2], [each.strides[:-2] for each in (c, a, b)])
         self._whole(

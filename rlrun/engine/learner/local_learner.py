@@ -18,7 +18,7 @@ from rlrun.engine.learner.learner import EvaluatedFunction
 from rlrun.engine.learner.minibatch_updates import NO_PRIORITIES, MinibatchUpdates
 from rlrun.engine.learner.minibatches import Passes, Selection, minibatches
 from rlrun.engine.learner.objective import Objective, check_objectives
-from rlrun.engine.learner.output_functions import evaluated, network_outputs, require_picklable
+from rlrun.engine.learner.output_functions import require_picklable
 from rlrun.engine.learner.staging import Staging, over_memory
 from rlrun.engine.learner.update import Parameters, Precision
 from rlrun.engine.policy.policy import Policy
@@ -50,6 +50,7 @@ class LocalLearner:
         sgd_steps: Number of minibatch updates so far.
         weights_version: Version number of the weights: the number of batches learned so far.
         update_executor: Backend of the updates; fixed for a run, since results differ in the last bits.
+        updates: Updates of the parameters, minibatch by minibatch.
         last_batch: Last batch learned, for diagnostics; None before the first.
 
     Raises:
@@ -81,12 +82,11 @@ class LocalLearner:
         self.weights_version = 0
         self.last_batch: SampleBatch | None = None
         self._share = share
-        self._precision = precision
         self._generator = np.random.Generator(np.random.Philox(seed))
         flat = policy.parameters.gather(policy.module).to(self.device)
         policy.module.to(self.device)
         self._parameters = Parameters(flat, flat.clone() if has_target else None)
-        self._updates = MinibatchUpdates(
+        self.updates = MinibatchUpdates(
             policy,
             self.objectives,
             self._parameters,
@@ -123,26 +123,26 @@ class LocalLearner:
             objectives: Names of the objectives to run, as in `step`; None for all.
         """
         self.last_batch = batch
-        self._updates.totals.begin_update()
+        self.updates.totals.begin_update()
         settings = self._staging.settings(scheduled)
         rows, length = batch["valid"].shape
         passes = Passes.over(rows, length, minibatch_size, self._share)
         noise = self.policy.draws(self._generator, rows, length)
         columns = self._staging.batch(SampleBatch(batch, **noise), spare=passes.spare)
-        arrays = columns.map(Tensor.numpy) if self._updates.takes_rows else columns
-        together = num_epochs if self._updates.takes_rows and stop is None else 1
+        arrays = columns.map(Tensor.numpy) if self.updates.takes_rows else columns
+        together = num_epochs if self.updates.takes_rows and stop is None else 1
         for _ in range(0, num_epochs, together):
             order = np.concatenate([passes.order(self._generator) for _ in range(together)])
-            before = self._updates.totals.total_of(stop[0]) if stop else (0.0, 0)
-            if self._updates.takes_rows:
+            before = self.updates.totals.total_of(stop[0]) if stop else (0.0, 0)
+            if self.updates.takes_rows:
                 selection = Selection(arrays, order.reshape(-1, passes.local_size))
                 self.sgd_steps += selection.number
-                self._updates.step_through(selection, settings, objectives)
+                self.updates.step_through(selection, settings, objectives)
             else:
                 for minibatch in minibatches(columns, self._staging.order(order), passes.local_size):
                     self.sgd_steps += 1
-                    self._updates.step(minibatch, settings, objectives)
-            if stop is not None and self._updates.totals.mean_since(before, stop[0]) > stop[1]:
+                    self.updates.step(minibatch, settings, objectives)
+            if stop is not None and self.updates.totals.mean_since(before, stop[0]) > stop[1]:
                 break
         self.weights_version += 1
 
@@ -167,7 +167,7 @@ class LocalLearner:
             New replay priorities, one per sequence; empty if the loss computes none, or with several minibatches.
         """
         self.last_batch = batch
-        self._updates.totals.begin_update()
+        self.updates.totals.begin_update()
         settings = self._staging.settings(scheduled)
         rows, length = batch["valid"].shape
         size = rows // minibatches
@@ -175,17 +175,17 @@ class LocalLearner:
         self.sgd_steps += minibatches
         priorities = NO_PRIORITIES
         noise = [self.policy.draws(self._generator, size, length) for _ in range(minibatches)]
-        if self._updates.takes_rows and minibatches > 1 and not noise[0]:
+        if self.updates.takes_rows and minibatches > 1 and not noise[0]:
             selection = Selection(batch, np.arange(rows).reshape(minibatches, size))
-            self._updates.step_through(selection, settings, objectives)
+            self.updates.step_through(selection, settings, objectives)
             return NO_PRIORITIES
         for number, drawn in enumerate(noise):
             own = batch if minibatches == 1 else batch.map(itemgetter(slice(number * size, (number + 1) * size)))
             columns = SampleBatch(own, **drawn)
-            if self._updates.takes_rows:
-                priorities = self._updates.step_through(Selection(columns), settings, objectives)
+            if self.updates.takes_rows:
+                priorities = self.updates.step_through(Selection(columns), settings, objectives)
             else:
-                priorities = self._updates.step(self._staging.batch(columns), settings, objectives).cpu().numpy()
+                priorities = self.updates.step(self._staging.batch(columns), settings, objectives).cpu().numpy()
         return priorities if minibatches == 1 else NO_PRIORITIES
 
     def gradients(self, batch: SampleBatch, *, scheduled: Mapping[str, float]) -> NDArray[np.float32]:
@@ -201,7 +201,7 @@ class LocalLearner:
         self.last_batch = batch
         draws = self.policy.draws(self._generator, *batch["valid"].shape)
         columns = self._staging.batch(SampleBatch(batch, **draws))
-        return self._updates.gradients(columns, self._staging.settings(scheduled)).cpu().numpy()
+        return self.updates.gradients(columns, self._staging.settings(scheduled)).cpu().numpy()
 
     def apply_gradients(
         self, gradients: NDArray[np.float32], statistics: Mapping[str, Sequence[str]], *, scheduled: Mapping[str, float]
@@ -217,15 +217,15 @@ class LocalLearner:
         """
         settings = self._staging.settings(scheduled)
         self.sgd_steps += 1
-        self._updates.totals.begin_update()
+        self.updates.totals.begin_update()
         received = torch.from_numpy(gradients.copy()).to(self.device)
-        self._updates.apply_gradients(received, statistics, settings)
+        self.updates.apply_gradients(received, statistics, settings)
         self.weights_version += 1
 
     @property
     def statistics_of_gradients(self) -> dict[str, tuple[str, ...]]:
         """Names of the statistics that `gradients` returns for each loss, known after its first call."""
-        return self._updates.statistics_of_gradients
+        return self.updates.statistics_of_gradients
 
     def evaluate(self, function: EvaluatedFunction, batch: SampleBatch) -> Any:
         """Evaluates a function of the policy's network outputs on experience; returns a tree of NumPy arrays.
@@ -238,7 +238,7 @@ class LocalLearner:
             ValueError: Other processes cannot import the function by its module and name.
         """
         require_picklable(function)
-        return evaluated(self.policy, self._parameters, self._precision, function, self._staging.batch(batch))
+        return self.updates.evaluated(function, self._staging.batch(batch))
 
     def last_statistics(self) -> dict[str, float]:
         """Returns the mean of each training statistic over the minibatches of the last update; waits for the device.
@@ -246,11 +246,11 @@ class LocalLearner:
         An update is one call of `learn`, `step` or `apply_gradients`. The result is empty between `take_statistics` and
         the next update, as in a run that has just been restored.
         """
-        return self._updates.totals.update_means()
+        return self.updates.totals.update_means()
 
     def take_statistics(self) -> dict[str, float]:
         """Returns the mean of each training statistic since the last call, and resets them."""
-        return self._updates.totals.take()
+        return self.updates.totals.take()
 
     def is_finite(self) -> bool:
         """Whether all parameters are finite: none is NaN or infinite."""
@@ -273,8 +273,7 @@ class LocalLearner:
         """Computes the target network's outputs [S, L, K] for S sequences of L steps of experience."""
         if self._parameters.target is None:
             raise RuntimeError("this learner keeps no target network")
-        columns = self._staging.batch(network_columns(batch))
-        return network_outputs(self.policy, self._parameters.target, self._precision, columns)
+        return self.updates.outputs(self._parameters.target, self._staging.batch(network_columns(batch)))
 
     def update_target(self, tau: float = 1.0, prefix: str = "") -> None:
         """Polyak update of the target network: target += tau * (parameters - target).
@@ -299,18 +298,18 @@ class LocalLearner:
 
     def optimizer_state(self) -> dict[str, NDArray[np.float32]]:
         """Returns the state of the optimizers for a checkpoint, as tensors named `<objective>/<part>`."""
-        return self._updates.optimizer_state()
+        return self.updates.optimizer_state()
 
     def load_optimizer_state(self, named: Mapping[str, NDArray[np.float32]]) -> None:
         """Restores the optimizers from the dict that `optimizer_state()` returned."""
-        self._updates.load_optimizer_state(named)
+        self.updates.load_optimizer_state(named)
 
     def state(self) -> dict[str, Any]:
         """Returns the counters and the random state of minibatch shuffling, for a checkpoint."""
         return {
             "sgd_steps": self.sgd_steps,
             "weights_version": self.weights_version,
-            "objectives": self._updates.counts.state(),
+            "objectives": self.updates.counts.state(),
             "generator": dict(self._generator.bit_generator.state),  # JSON numbers and arrays
         }
 
@@ -323,7 +322,7 @@ class LocalLearner:
     def adopt_state(self, state: Mapping[str, Any]) -> None:
         """Takes over the counters in another learner's `state()`, but not its random state."""
         self.sgd_steps = as_count(state["sgd_steps"])
-        self._updates.counts.load_state(state["objectives"])
+        self.updates.counts.load_state(state["objectives"])
 
     def close(self) -> None:
         """Does nothing: this learner started no processes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from rlrun.engine.learner.executors.update_executor import UpdateExecutor
 from rlrun.engine.learner.minibatches import Selection
 from rlrun.engine.learner.objective import Objective
 from rlrun.engine.learner.optimizers import OptimizerState
+from rlrun.engine.learner.output_functions import evaluated, network_outputs
 from rlrun.engine.learner.statistic_totals import StatisticTotals
 from rlrun.engine.learner.update import Parameters, Precision, Update, apply_sum, fresh_state, measured_by
 from rlrun.engine.policy.policy import Policy
@@ -27,6 +28,7 @@ from rlrun.engine.settings.registry import load_internal
 if TYPE_CHECKING:
     from rlrun.engine.learner.data_parallel.reducer import Reducer
     from rlrun.engine.learner.gradient_sums import GradientSums
+    from rlrun.engine.learner.learner import EvaluatedFunction
 
 
 NO_PRIORITIES = np.zeros(0, np.float32)
@@ -88,6 +90,7 @@ class MinibatchUpdates:
                 self._states[each.name] = fresh_state(each.optimizer, size, parameters.flat.device)
         self._execution = Execution(update_executor, announce, runs_own_code=runs_own_code)
         self._updates: dict[tuple[str, ...], Update] = {}
+        self._has_evaluated = False
         self._microbatch_size = microbatch_size
         self._as_means = not optimizer_is_here
         self._in_parts = reducer is not None or microbatch_size is not None
@@ -155,6 +158,28 @@ class MinibatchUpdates:
                     update, self._parameters, states, selection, together, settings, self.totals
                 )
         return priorities
+
+    def evaluated(self, function: EvaluatedFunction, batch: SampleBatch) -> Any:
+        """Evaluates a function of the policy's network outputs on a batch that is on the device, without gradients."""
+        self._has_evaluated = True
+        return evaluated(self._policy, self._parameters, self._precision, function, batch)
+
+    def outputs(self, flat: Tensor, batch: SampleBatch) -> NDArray[np.float32]:
+        """Computes the outputs [S, L, K] of the policy's network with the parameters in `flat`, without gradients."""
+        self._has_evaluated = True
+        return network_outputs(self._policy, flat, self._precision, batch)
+
+    @property
+    def outside_kernels(self) -> str:
+        """Reason why updates depend on the processor; "" if C kernels without the BLAS compute all losses."""
+        if self._has_evaluated:
+            return "the dataflow evaluates networks in torch"
+        if self._in_parts:
+            return "gradients are sums over microbatches or learners"
+        run = {name for names in self._updates for name in names}
+        if any(each.loss is not None and each.name not in run for each in self._objectives):
+            return "not all losses have been computed yet"
+        return self._execution.outside_kernels
 
     def gradients(self, batch: SampleBatch, settings: Mapping[str, Tensor]) -> Tensor:
         """Returns gradients and statistics of all losses on a minibatch, in one vector, without updating parameters.

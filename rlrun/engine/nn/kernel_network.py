@@ -53,6 +53,18 @@ class KernelNetwork(WrappedNetwork):
         heads, after = function(*given, *(each for each in (state, noise) if each is not None))
         return heads, None if after is None else after.copy()  # it is kept from step to step
 
+    @property
+    def outside_kernels(self) -> str:
+        """Reason why outputs depend on the processor; "" if C kernels without the BLAS compute them."""
+        functions = self._functions.values()
+        if not functions:
+            return "a network has not acted yet"
+        if None in functions:
+            return "a network that acts has an operation without a C kernel"
+        if any(function is not None and function.uses_blas for function in functions):
+            return "a network that acts needs a product so large that the BLAS computes it"
+        return ""
+
     def _recorded(self, inputs: Mapping[str, Any], state: Floats | None, noise: Floats | None) -> KernelFunction | None:
         given = [each for each in (state, noise) if each is not None]
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rlrun.engine.flow.flow import Flow
     from rlrun.engine.flow.trainee import Trainee
     from rlrun.engine.league.league import League
+    from rlrun.engine.policy.fragment_collector import Execution
     from rlrun.engine.training.assemble.curriculum import Curriculum
     from rlrun.engine.training.assemble.trial_hooks import TrialHooks
     from rlrun.engine.training.branch import Branch
@@ -36,6 +37,7 @@ class RunningTraining:
         announce: Callback for warnings about probable mistakes.
         env_slots: Number of envs of all workers together.
         actions: Whether policies act greedily or sample, in evaluations.
+        execution: Wraps networks that act in evaluations in another way to execute them; None for NumPy.
         agents: Ids of the possible agents of a multi-agent env; empty for single-agent envs.
         league: Frozen opponents in a multi-agent world; None if there are none.
         curriculum: User's function that changes the envs' keyword arguments; None for none.
@@ -69,6 +71,7 @@ class RunningTraining:
         announce: Callable[[str], None],
         env_slots: int,
         actions: ActionKind,
+        execution: Execution | None = None,
         agents: Sequence[str] = (),
         league: League | None = None,
         curriculum: Curriculum | None = None,
@@ -86,7 +89,7 @@ class RunningTraining:
         workers.counts.hooks = None if hooks is None else hooks.answers
         workers.counts.record = None if output is None else output.record
         self.results = IterationResults(workers, self.branches, flow, announce=announce, agents=agents, league=league)
-        self.acting = {policy: ActingPolicy(branch.trainee, actions) for policy, branch in branches.items()}
+        self.acting = {policy: ActingPolicy(branch.trainee, actions, execution) for policy, branch in branches.items()}
         self.iteration = 0
         self.time_total_s = 0.0
         self.is_for_training = True

@@ -43,6 +43,9 @@ class CUpdate:
     Args:
         bound: The update as NumPy calls with their arrays, from which kernels are chosen.
 
+    Attributes:
+        uses_blas: Whether NumPy's BLAS computes a product, so that results depend on the processor.
+
     Raises:
         NoKernel: There is no C kernel for one of the calls.
         CompilerMissing: The kernels cannot be used on this machine.
@@ -52,6 +55,7 @@ class CUpdate:
         self._bound = bound  # keeps the arrays that the table points to
         self._library = required_library("updates of this run are computed", "learns")
         self._steps = StepTable(self._library, bound.calls)
+        self.uses_blas = self._steps.uses_blas
         self._results = pointer(bound.results[0])
         self._in_one_call = 1
 

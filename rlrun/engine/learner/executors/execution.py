@@ -82,6 +82,15 @@ class Execution:
         made = self._made[key]
         return computation(parameters, states, batch, scheduled) if made is None else made(arguments)
 
+    @property
+    def outside_kernels(self) -> str:
+        """Reason why results depend on the processor; "" if C kernels without the BLAS have computed all."""
+        if any(not isinstance(made, CUpdate) for made in self._made.values()):
+            return "updates contain an operation without a C kernel"
+        if any(isinstance(made, CUpdate) and made.uses_blas for made in self._made.values()):
+            return "updates contain a product so large that the BLAS computes it"
+        return ""
+
     def _translated(
         self, function: Callable[..., list[Tensor]], arguments: Sequence[Tensor], num_kept: int
     ) -> CompiledUpdate | None:

@@ -57,7 +57,7 @@ class SampledByNetwork(Exploration):
     @override
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
         """Returns the actions that the network sampled in its forward pass."""
-        return heads["actions"]
+        return heads["actions"].copy()  # the network may use its memory again
 
 
 class SampleInOrder(SampledByNetwork):

@@ -69,7 +69,7 @@ class Acting:
 
     def behaviors(self) -> dict[str, ActsInWorld]:
         """Returns all policies that act in the env, by name, including the frozen opponents of a league."""
-        acting: dict[str, ActsInWorld] = {name: own.behavior() for name, own in self._policies.items()}
+        acting: dict[str, ActsInWorld] = {name: own.behavior_in_episodes() for name, own in self._policies.items()}
         return acting if self._league is None else acting | self._league.acting()
 
     def _refuse_interruption(self, world: EnvConfig) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,8 @@ from rlrun.engine.settings.registry import load_internal
 
 if TYPE_CHECKING:
     from rlrun.engine.flow.trainee import Trainee
+    from rlrun.engine.nn.acting import ActingNetwork
+    from rlrun.engine.policy.fragment_collector import Execution
     from rlrun.engine.training.act.privileged_parts import PrivilegedParts
 
 PRIVILEGED_PARTS = "rlrun.engine.training.act.privileged_parts:privileged_parts"
@@ -30,14 +33,16 @@ class ActingPolicy:
     Args:
         trainee: The policy in training whose weights are used.
         actions: Default kind of actions, greedy or sampled.
+        execution: Wraps the network for episodes of evaluations in another way to execute it; None for NumPy.
 
     Attributes:
         trainee: The policy in training whose weights are used.
     """
 
-    def __init__(self, trainee: Trainee, actions: ActionKind) -> None:
+    def __init__(self, trainee: Trainee, actions: ActionKind, execution: Execution | None = None) -> None:
         self.trainee = trainee
         self._actions = actions
+        self._execution = execution
         self._sgd_steps = -1
         self._draws = generator(trainee.seed, "act")
 
@@ -73,6 +78,20 @@ class ActingPolicy:
             self._behavior.load(self.trainee.weights())
             self._sgd_steps = learner.sgd_steps
         return self._behavior
+
+    def behavior_in_episodes(self) -> BehaviorPolicy:
+        """Returns the object with which the policy plays evaluation episodes, with current weights loaded."""
+        behavior = self.behavior()
+        if self._executed is behavior.network:
+            return behavior
+        played = copy.copy(behavior)  # with the same weights and memory of episodes
+        played.network = self._executed
+        return played
+
+    @cached_property
+    def _executed(self) -> ActingNetwork:
+        network = self._behavior.network
+        return network if self._execution is None else self._execution(network)
 
     def search(self, simulations: int) -> None:
         """Makes the policy run a Monte Carlo tree search before each action.

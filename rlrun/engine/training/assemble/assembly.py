@@ -142,6 +142,7 @@ def assemble(
         announce=announce,
         env_slots=sampling.env_slots,
         actions=actions,
+        execution=load_internal(PARTS["acting in kernels"]) if update_executor == "c" else None,
         agents=world.agents,
         curriculum=_curriculum(env),
         league=None if seats is None else seats.league(env, trainees, seed),

@@ -15,14 +15,18 @@ from rlrun.engine.data.action_kind import ACTION_KINDS, ActionKind
 from rlrun.engine.envs.env_config import EnvConfig, is_unnamed
 from rlrun.engine.learner.executors.update_executor import UpdateExecutor
 from rlrun.engine.messages.errors import CheckpointError, CompilerMissing, UsageError
+from rlrun.engine.settings.registry import load_internal
 from rlrun.engine.training.assemble.policies import Policies
-from rlrun.engine.training.save.sections import executor_record, section_state
+from rlrun.engine.training.save.sections import section_state
 from rlrun.engine.trust import refuse_risks, spec_risks
 from rlrun.engine.worlds.user_env import EnvLike, env_config, other_settings, replaced_env
 
 if TYPE_CHECKING:
     from rlrun.engine.flow.trainee import Trainee
     from rlrun.engine.policy.flat_parameters import FlatParameters
+
+OTHER_ROUNDING = "rlrun.engine.training.rounding:has_other_rounding"
+"""Import path of the comparison of C kernels, for runs whose updates they compute."""
 
 TENSOR_KINDS = ("policies", "targets", "optimizers")
 """File stems of a trainee's tensors in checkpoints, by kind."""
@@ -82,8 +86,10 @@ def refusing(part: str) -> Iterator[None]:
 
 def has_other_kernels(manifest: Mapping[str, Any], update_executor: UpdateExecutor | None) -> bool:
     """Whether this machine's C kernels may round differently from those of the run that wrote a checkpoint."""
-    written = {name: manifest.get(name) for name in ("update_executor", "kernels")}
-    return written["update_executor"] == update_executor == "c" and written != executor_record(update_executor)
+    if not manifest.get("update_executor") == update_executor == "c":
+        return False
+    is_other: bool = load_internal(OTHER_ROUNDING)(manifest.get("kernels"))
+    return is_other
 
 
 def update_executor_of(manifest: Mapping[str, Any]) -> UpdateExecutor:

@@ -15,7 +15,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rlrun.engine.checkpoint.format import Content
-from rlrun.engine.training.save.sections import executor_record, section
+from rlrun.engine.settings.registry import load_internal
+from rlrun.engine.training.save.sections import section
 
 if TYPE_CHECKING:
     from rlrun.engine.flow.trainee import Trainee
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from rlrun.engine.training.assemble.description import Description
     from rlrun.engine.training.branch import Branch
     from rlrun.engine.training.running_training import RunningTraining
+
+KERNELS_RECORD = "rlrun.engine.training.rounding:kernels_record"
+"""Import path of the record of C kernels, for trainings whose updates they compute."""
 
 
 def content_of(
@@ -46,7 +50,8 @@ def content_of(
             "action_space": str(trainee.spaces.action),
             "algorithm": description.policies.title,
             "actions": description.actions,
-            **executor_record(update_executor),
+            "update_executor": update_executor,
+            **(load_internal(KERNELS_RECORD)(running, description.policies) if update_executor == "c" else {}),
             **_spaces_in_words(running),
             "iteration": running.iteration,
             "env_steps": running.workers.counts.env_steps,

@@ -1,15 +1,11 @@
-"""Sections of a training's checkpoint, with version numbers, and the record of its backend for updates."""
+"""Sections of a training's checkpoint, with version numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rlrun.engine.messages.errors import CheckpointError
-from rlrun.engine.settings.registry import load_internal
-
-if TYPE_CHECKING:
-    from rlrun.engine.learner.executors.update_executor import UpdateExecutor
 
 SECTION_VERSIONS = {
     "training": 1,
@@ -22,9 +18,6 @@ SECTION_VERSIONS = {
     "hooks": 1,
 }
 """Version number of each checkpoint section."""
-
-KERNELS_KEY = "rlrun.engine.kernels.library:key"
-"""Import path of the function that names the compiled kernels."""
 
 
 def section(owner: str, state: Any) -> dict[str, Any]:
@@ -51,10 +44,3 @@ def section_state(sections: Mapping[str, Any], owner: str) -> dict[str, Any]:
             f"{SECTION_VERSIONS[owner]}"
         )
     return dict(state)
-
-
-def executor_record(update_executor: UpdateExecutor | None) -> dict[str, Any]:
-    """Returns manifest entries: the backend of parameter updates and, for C kernels, what their rounding depends on."""
-    if update_executor != "c":
-        return {"update_executor": update_executor}
-    return {"update_executor": update_executor, "kernels": load_internal(KERNELS_KEY)()}

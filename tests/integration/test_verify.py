@@ -1,0 +1,107 @@
+"""`rlrun verify` on real training: digests are written, a second training has them, and a changed one is found."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from rlrun.cli.main import cli
+
+SPEC = """
+match:
+  algorithm: ppo
+  env: rlrun.toys:MultiDiscreteMatch
+  seeds: [3, 4]
+  stop: {iteration: 3}
+  config: {num_envs_per_worker: 8, train_batch_size: 64, minibatch_size: 32, num_epochs: 1,
+           min_env_steps_per_iteration: 0}
+"""
+
+
+def verify(folder: Path, *words: object) -> Result:
+    call = ["verify", *words, "--quiet", "--runs-dir", folder / "runs"]
+    return CliRunner().invoke(cli, [str(word) for word in call])
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A spec whose digests have been written."""
+    spec = tmp_path_factory.mktemp("verify") / "match.yaml"
+    spec.write_text(SPEC)
+    result = verify(spec.parent, spec, "--write")
+    assert result.exit_code == 0, result.output
+    return spec
+
+
+def changed(written: Path, folder: Path, **changes: Any) -> Path:
+    """Returns a copy of the spec with other digests."""
+    spec = folder / "match.yaml"
+    spec.write_text(SPEC)
+    digests = json.loads(written.with_name("match.digest.json").read_text())
+    spec.with_name("match.digest.json").write_text(json.dumps({**digests, **changes}))
+    return spec
+
+
+def test_a_second_training_of_the_first_seed_has_the_digests_of_the_first_one(written: Path) -> None:
+    digests = json.loads(written.with_name("match.digest.json").read_text())
+    assert (digests["seed"], len(digests["rows"]), len({*digests["rows"], digests["weights"]})) == (3, 3, 4)
+    result = verify(written.parent, written, "--json")
+    assert result.exit_code == 0
+    found = json.loads(result.stdout)
+    assert (found["is_equal"], found["first_differing_row"], found["causes"]) == (True, None, [])
+
+
+def test_the_first_row_that_differs_is_told_with_what_differs_here(written: Path, tmp_path: Path) -> None:
+    digests = json.loads(written.with_name("match.digest.json").read_text())
+    rows = [digests["rows"][0], "0" * 16, digests["rows"][2]]
+    made_with = {**digests["made_with"], "updates": "NumPy", "NumPy": "0.1"}
+    spec = changed(written, tmp_path, rows=rows, made_with=made_with)
+    result = verify(tmp_path, spec)
+    assert result.exit_code == 1
+    first, cause, other = result.stdout.splitlines()
+    assert "row 2 of 3, at 120 env steps" in first
+    assert cause.startswith("likely cause: updates: ")
+    assert other.startswith("also: NumPy: ")
+
+
+def test_other_final_weights_are_a_difference(written: Path, tmp_path: Path) -> None:
+    result = verify(tmp_path, changed(written, tmp_path, weights="0" * 16))
+    assert result.exit_code == 1
+    assert "final weights differ" in result.stdout
+
+
+def test_a_spec_without_digests_says_how_to_write_them(tmp_path: Path) -> None:
+    (tmp_path / "match.yaml").write_text(SPEC)
+    result = verify(tmp_path, tmp_path / "match.yaml")
+    assert result.exit_code == 2
+    assert "--write" in result.stderr
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"format": 99}', '{"format": 1, "seed": -1}'])
+def test_a_file_that_holds_no_digests_is_named(written: Path, tmp_path: Path, content: str) -> None:
+    spec = changed(written, tmp_path)
+    spec.with_name("match.digest.json").write_text(content)
+    result = verify(tmp_path, spec)
+    assert result.exit_code == 2
+    assert str(spec.with_name("match.digest.json")) in result.stderr
+
+
+def test_a_sweep_and_two_experiments_are_refused(written: Path, tmp_path: Path) -> None:
+    spec = changed(written, tmp_path)
+    spec.write_text(SPEC.replace("num_epochs: 1", "num_epochs: {grid_search: [1, 2]}"))
+    sweep = verify(tmp_path, spec)
+    spec.write_text(SPEC + SPEC.replace("match:", "rematch:"))
+    two = verify(tmp_path, spec)
+    assert (sweep.exit_code, two.exit_code) == (2, 2)
+    assert "one trial" in sweep.stderr
+    assert "match, rematch" in two.stderr
+
+
+def test_a_misspelled_shipped_spec_is_guessed(tmp_path: Path) -> None:
+    result = verify(tmp_path, "cartpole/pppo")
+    assert result.exit_code == 2
+    assert "'cartpole/ppo'" in result.stderr

@@ -1,0 +1,87 @@
+"""What the rounding of a training depends on: nothing but FMA where C kernels compute all, else processor and BLAS."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rlrun import A2C, DQN, PPO, SAC, Training
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.kernels import steps
+from rlrun.engine.kernels.library import common_key, key, library, why_no_library
+from rlrun.engine.training import rounding
+from rlrun.engine.training.rounding import dependence_on_processor, expected_dependence, has_other_rounding
+
+pytestmark = pytest.mark.skipif(
+    why_no_library() != "" or not library().has_fused_products(), reason="no C kernels with fused multiply-add"
+)
+
+SMALL: dict[str, Any] = {"num_envs_per_worker": 2, "min_env_steps_per_iteration": 0}
+ON_POLICY = {**SMALL, "train_batch_size": 64}
+REPLAYED = {**SMALL, "learning_starts": 32, "minibatch_size": 16}
+
+
+class OwnPPO(PPO):
+    """PPO of a user, which may compute anything."""
+
+
+def reasons(env: str, algorithm: Algorithm[Any], iterations: int = 1) -> tuple[str, str]:
+    """Returns why results depend on the processor: as expected from settings, and after some iterations."""
+    with Training(env, algorithm) as training:
+        for _ in range(iterations):
+            training.step()
+        policies = training.description.policies
+        expected = expected_dependence(policies, training.description.spaces())
+        return expected, dependence_on_processor(training.running, policies)
+
+
+@pytest.mark.parametrize(
+    ("env", "algorithm"),
+    [
+        ("CartPole-v1", PPO(**ON_POLICY, minibatch_size=32)),
+        ("CartPole-v1", PPO(**ON_POLICY, minibatch_size=32, seq_len=16, model={"core": "lstm"})),
+        ("CartPole-v1", A2C(**ON_POLICY)),
+        ("CartPole-v1", DQN(**REPLAYED, epsilon=0.5)),
+        ("Pendulum-v1", SAC(**REPLAYED, model={"hiddens": [16]})),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.name(),
+)
+def test_trainings_by_c_kernels_alone_depend_on_no_processor(env: str, algorithm: Algorithm[Any]) -> None:
+    assert reasons(env, algorithm, 30) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "word"),
+    [
+        (OwnPPO(**ON_POLICY, minibatch_size=32), "your own"),
+        (PPO(**ON_POLICY, minibatch_size=32, model={"core": "gtrxl"}, seq_len=16), "torch"),
+    ],
+    ids=["own algorithm", "transformer"],
+)
+def test_own_code_and_networks_in_torch_are_reasons(algorithm: Algorithm[Any], word: str) -> None:
+    expected, found = reasons("CartPole-v1", algorithm)
+    assert word in expected
+    assert found != ""
+
+
+def test_a_product_for_the_blas_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (steps, rounding):
+        monkeypatch.setattr(module, "LARGEST_OWN_PRODUCT", 4_000)
+    expected, found = reasons("CartPole-v1", PPO(**ON_POLICY, minibatch_size=32))
+    assert "so large" in expected
+    assert "so large" in found
+
+
+def test_what_has_not_been_computed_is_a_reason() -> None:
+    _, found = reasons("CartPole-v1", DQN(**{**REPLAYED, "learning_starts": 10_000}))
+    assert "not all losses" in found
+
+
+def test_another_processor_is_other_rounding_only_for_those_who_depend_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = key()
+    assert not has_other_rounding(here)
+    assert not has_other_rounding(common_key())
+    monkeypatch.setattr(rounding, "key", lambda: "another")
+    assert has_other_rounding(here)
+    assert not has_other_rounding(common_key())

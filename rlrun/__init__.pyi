@@ -783,7 +783,7 @@ class ApexDDPG(_ApexDDPG):
         num_target_critics: int | None = None,
         actor_objective: Literal["first", "minimum", "mean"] = "first",
         policy_delay: int = 1,
-        exploration: Literal["gaussian", "ornstein_uhlenbeck"] | str = "gaussian",
+        exploration: Literal["gaussian", "repeated_gaussian", "ornstein_uhlenbeck"] | str = "gaussian",
         exploration_noise: float | Sequence[Sequence[float]] = 0.3,
         ou_theta: float = 0.15,
         target_noise: float = 0.0,
@@ -828,8 +828,7 @@ class ApexDDPG(_ApexDDPG):
             actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
                 all critics, or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
-            exploration: Exploration noise of actions in training: Gaussian, independent at each step, or an Ornstein-
-                Uhlenbeck process.
+            exploration: Exploration noise of actions in training: Gaussian, independent at each step.
             exploration_noise: Standard deviation of the Gaussian noise, or of the Ornstein-Uhlenbeck process's
                 increments, in units of half the distance between the action bounds.
             ou_theta: Mean reversion rate theta of the Ornstein-Uhlenbeck process: the fraction of the noise that decays
@@ -1257,7 +1256,7 @@ class CQL(_CQL):
         num_target_critics: int | None = None,
         actor_objective: Literal["first", "minimum", "mean"] = "minimum",
         policy_delay: int = 1,
-        exploration: Literal["sampled"] | str = "sampled",
+        exploration: Literal["sampled", "repeated"] | str = "sampled",
         alpha_lr: float | Sequence[Sequence[float]] = 0.0001,
         initial_alpha: float = 1.0,
         learn_alpha: bool = True,
@@ -1424,7 +1423,7 @@ class CrossQ(_ExtendedSAC):
         /,
         *,
         lr: float | Sequence[Sequence[float]] = 0.001,
-        gamma: float = 0.99,
+        gamma: float | Literal["auto"] = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
         clip_rewards: float | None = None,
@@ -1452,7 +1451,7 @@ class CrossQ(_ExtendedSAC):
         num_target_critics: int | None = None,
         actor_objective: Literal["first", "minimum", "mean"] = "minimum",
         policy_delay: int = 3,
-        exploration: Literal["sampled"] | str = "sampled",
+        exploration: Literal["sampled", "repeated"] | str = "sampled",
         alpha_lr: float | Sequence[Sequence[float]] = 0.001,
         initial_alpha: float = 1.0,
         learn_alpha: bool = True,
@@ -1460,9 +1459,13 @@ class CrossQ(_ExtendedSAC):
         target_entropy_per_action: float = -1.0,
         num_quantiles: int | None = None,
         dropped_per_critic: int = 0,
+        num_bins: int | None = None,
+        support: Sequence[float] = (-5.0, 5.0),
+        scale_rewards: bool = False,
         critic_dropout: float = 0.0,
         adam_beta_1: float = 0.5,
         weight_decay: float = 0.0,
+        weight_projection: Literal["dense", "dense_and_norms"] | None = None,
         reset_interval: int | None = None,
     ) -> None:
         """SAC with batch renormalization and no target networks: one pass computes values and targets (arXiv:1902.05605).
@@ -1513,11 +1516,17 @@ class CrossQ(_ExtendedSAC):
                 arXiv:2005.04269).
             dropped_per_critic: Number of quantiles per critic that targets leave out: the largest ones of all target
                 critics' together.
+            num_bins: Number of evenly spaced returns whose probabilities each critic estimates (C51, arXiv:1707.06887).
+            support: Smallest and largest of the `num_bins` returns.
+            scale_rewards: Whether the rewards of minibatches are divided by the standard deviation of all discounted
+                returns so far, and by more if the largest return would be outside of `support`.
             critic_dropout: Probability that a hidden unit of a critic, or of a target critic, is dropped in a loss
                 (DroQ, arXiv:2110.02034).
             adam_beta_1: Decay rate of Adam's first moment, for all networks and the temperature.
             weight_decay: Decoupled weight decay of actor and critics (AdamW): each update subtracts lr * weight_decay
                 of a parameter.
+            weight_projection: Projection after each optimizer step of actor and critics: `dense` scales the weights of
+                each output of a dense layer to norm 1 (XQC, arXiv:2509.25174).
             reset_interval: Minibatches between two resets, in which all networks, the temperature and the optimizers
                 begin again with new first weights and the replay buffer stays (arXiv:2205.07802).
         """
@@ -1621,7 +1630,7 @@ class DDPG(_DDPG):
         num_target_critics: int | None = None,
         actor_objective: Literal["first", "minimum", "mean"] = "first",
         policy_delay: int = 1,
-        exploration: Literal["gaussian", "ornstein_uhlenbeck"] | str = "gaussian",
+        exploration: Literal["gaussian", "repeated_gaussian", "ornstein_uhlenbeck"] | str = "gaussian",
         exploration_noise: float | Sequence[Sequence[float]] = 0.1,
         ou_theta: float = 0.15,
         target_noise: float = 0.0,
@@ -1665,8 +1674,7 @@ class DDPG(_DDPG):
             actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
                 all critics, or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
-            exploration: Exploration noise of actions in training: Gaussian, independent at each step, or an Ornstein-
-                Uhlenbeck process.
+            exploration: Exploration noise of actions in training: Gaussian, independent at each step.
             exploration_noise: Standard deviation of the Gaussian noise, or of the Ornstein-Uhlenbeck process's
                 increments, in units of half the distance between the action bounds.
             ou_theta: Mean reversion rate theta of the Ornstein-Uhlenbeck process: the fraction of the noise that decays
@@ -2135,7 +2143,7 @@ class DroQ(_ExtendedSAC):
         /,
         *,
         lr: float | Sequence[Sequence[float]] = 0.0003,
-        gamma: float = 0.99,
+        gamma: float | Literal["auto"] = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
         clip_rewards: float | None = None,
@@ -2165,7 +2173,7 @@ class DroQ(_ExtendedSAC):
         num_target_critics: int | None = None,
         actor_objective: Literal["first", "minimum", "mean"] = "mean",
         policy_delay: int = 20,
-        exploration: Literal["sampled"] | str = "sampled",
+        exploration: Literal["sampled", "repeated"] | str = "sampled",
         alpha_lr: float | Sequence[Sequence[float]] = 0.0003,
         initial_alpha: float = 1.0,
         learn_alpha: bool = True,
@@ -2173,10 +2181,14 @@ class DroQ(_ExtendedSAC):
         target_entropy_per_action: float = -1.0,
         num_quantiles: int | None = None,
         dropped_per_critic: int = 0,
+        num_bins: int | None = None,
+        support: Sequence[float] = (-5.0, 5.0),
+        scale_rewards: bool = False,
         critic_dropout: float = 0.01,
         joint_targets: bool = False,
         adam_beta_1: float = 0.9,
         weight_decay: float = 0.0,
+        weight_projection: Literal["dense", "dense_and_norms"] | None = None,
         reset_interval: int | None = None,
     ) -> None:
         """Dropout Q-functions: two critics with dropout and LayerNorm, and many updates per env step (arXiv:2110.02034).
@@ -2229,6 +2241,10 @@ class DroQ(_ExtendedSAC):
                 arXiv:2005.04269).
             dropped_per_critic: Number of quantiles per critic that targets leave out: the largest ones of all target
                 critics' together.
+            num_bins: Number of evenly spaced returns whose probabilities each critic estimates (C51, arXiv:1707.06887).
+            support: Smallest and largest of the `num_bins` returns.
+            scale_rewards: Whether the rewards of minibatches are divided by the standard deviation of all discounted
+                returns so far, and by more if the largest return would be outside of `support`.
             critic_dropout: Probability that a hidden unit of a critic, or of a target critic, is dropped in a loss
                 (DroQ, arXiv:2110.02034).
             joint_targets: Whether targets come from the critics themselves, in one pass with the values of the taken
@@ -2236,6 +2252,8 @@ class DroQ(_ExtendedSAC):
             adam_beta_1: Decay rate of Adam's first moment, for all networks and the temperature.
             weight_decay: Decoupled weight decay of actor and critics (AdamW): each update subtracts lr * weight_decay
                 of a parameter.
+            weight_projection: Projection after each optimizer step of actor and critics: `dense` scales the weights of
+                each output of a dense layer to norm 1 (XQC, arXiv:2509.25174).
             reset_interval: Minibatches between two resets, in which all networks, the temperature and the optimizers
                 begin again with new first weights and the replay buffer stays (arXiv:2205.07802).
         """
@@ -2362,6 +2380,129 @@ class FilteredBC(_FilteredBC):
             num_epochs: Epochs (passes over each batch).
             minibatch_size: Steps per minibatch.
             best_share: Share of each batch's episodes, those with the highest discounted returns, that are cloned.
+        """
+
+class FlashSAC(_ExtendedSAC):
+    """SAC with inverted residual blocks, batch normalization, projected weights and repeated noise (arXiv:2604.04539)."""
+    def __init__(
+        self,
+        config: ExtendedSACConfig | None = None,
+        /,
+        *,
+        lr: float | Sequence[Sequence[float]] = ((0, 0.0003), (1000000, 0.00015)),
+        gamma: float | Literal["auto"] = 0.99,
+        max_grad_norm: float | None = None,
+        normalize_observations: bool = False,
+        clip_rewards: float | None = None,
+        model: ExtendedModelConfig | Mapping[str, Any] = ...,
+        before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
+        num_gpus: float = 0.0,
+        torch_threads: int = 1,
+        precision: Literal["float32", "bfloat16"] = "float32",
+        compile: Literal["auto"] | bool = "auto",
+        num_workers: int = 0,
+        num_envs_per_worker: int = 1,
+        rollout_fragment_length: int | None = 1,
+        min_env_steps_per_iteration: int = 1000,
+        num_cpus_per_worker: float = 1.0,
+        worker_timeout_s: float = 300.0,
+        max_worker_restarts: int = 100,
+        min_share_of_fragments: float = 1.0,
+        minibatch_size: int = 512,
+        replay: SequenceReplayConfig | Mapping[str, Any] = ...,
+        learning_starts: int = 10000,
+        training_intensity: float = 1.0,
+        n_step: int = 1,
+        target_update_interval: int = 1,
+        tau: float = 0.01,
+        critic_lr: float | Sequence[Sequence[float]] = ((0, 0.0003), (1000000, 0.00015)),
+        num_critics: int = 2,
+        num_target_critics: int | None = None,
+        actor_objective: Literal["first", "minimum", "mean"] = "minimum",
+        policy_delay: int = 2,
+        exploration: Literal["sampled", "repeated"] | str = "repeated",
+        alpha_lr: float | Sequence[Sequence[float]] = ((0, 0.0003), (1000000, 0.00015)),
+        initial_alpha: float = 0.01,
+        learn_alpha: bool = True,
+        target_entropy: float | None = None,
+        target_entropy_per_action: float = -0.478,
+        num_quantiles: int | None = None,
+        dropped_per_critic: int = 0,
+        num_bins: int | None = 101,
+        support: Sequence[float] = (-5.0, 5.0),
+        scale_rewards: bool = True,
+        critic_dropout: float = 0.0,
+        joint_targets: bool = False,
+        adam_beta_1: float = 0.9,
+        weight_decay: float = 0.0,
+        weight_projection: Literal["dense", "dense_and_norms"] | None = "dense_and_norms",
+        reset_interval: int | None = None,
+    ) -> None:
+        """SAC with inverted residual blocks, batch normalization, projected weights and repeated noise (arXiv:2604.04539).
+
+        Args:
+            config: Parsed settings, instead of settings by name.
+            lr: Learning rate of the actor.
+            gamma: Discount factor.
+            max_grad_norm: Gradient clipping threshold (global norm).
+            normalize_observations: Observation normalization by running mean and standard deviation.
+            clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
+            model: Network architecture of the actor and of each critic.
+            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+                package.module:Class, or {package.module:Class: SETTINGS}.
+            num_gpus: Total number of GPUs of the learner or learners.
+            torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
+            precision: Floating-point precision of the network's forward and backward passes.
+            compile: Execution of the learner's update as machine code.
+            num_workers: Remote rollout workers, each in its own process.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            rollout_fragment_length: Steps of each env between two rounds of updates.
+            min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
+            num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
+            worker_timeout_s: Timeout in seconds.
+            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            minibatch_size: Transitions per minibatch from the replay buffer.
+            replay: Settings of the replay buffer.
+            learning_starts: Env steps that are stored before the first minibatch is sampled.
+            training_intensity: Minibatches per env step after learning starts, for any number of envs.
+            n_step: Number n of steps in n-step returns.
+            target_update_interval: Minibatches between two updates of the target network.
+            tau: Polyak coefficient of the target network's updates.
+            critic_lr: Learning rate of the critics.
+            num_critics: Number of critics (Q functions), N.
+            num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
+                minibatch (REDQ, arXiv:2101.05982, algorithm 1).
+            actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
+                all critics, or their `mean`, as in REDQ.
+            policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
+            exploration: Exploration in training: `sampled` samples actions from the actor's distribution.
+            alpha_lr: Learning rate of the entropy temperature.
+            initial_alpha: Initial entropy temperature.
+            learn_alpha: Whether the temperature is learned, so that the actor's entropy approaches target_entropy
+                (arXiv:1812.05905, section 5).
+            target_entropy: Target entropy in nats, for actions in units of half the distance between their bounds.
+            target_entropy_per_action: Target entropy in nats for each continuous action, where `target_entropy` is
+                null.
+            num_quantiles: Number of quantiles of the return that each critic estimates by quantile regression (TQC,
+                arXiv:2005.04269).
+            dropped_per_critic: Number of quantiles per critic that targets leave out: the largest ones of all target
+                critics' together.
+            num_bins: Number of evenly spaced returns whose probabilities each critic estimates (C51, arXiv:1707.06887).
+            support: Smallest and largest of the `num_bins` returns.
+            scale_rewards: Whether the rewards of minibatches are divided by the standard deviation of all discounted
+                returns so far, and by more if the largest return would be outside of `support`.
+            critic_dropout: Probability that a hidden unit of a critic, or of a target critic, is dropped in a loss
+                (DroQ, arXiv:2110.02034).
+            joint_targets: Whether targets come from the critics themselves, in one pass with the values of the taken
+                actions, and there are no target networks (CrossQ, arXiv:1902.05605).
+            adam_beta_1: Decay rate of Adam's first moment, for all networks and the temperature.
+            weight_decay: Decoupled weight decay of actor and critics (AdamW): each update subtracts lr * weight_decay
+                of a parameter.
+            weight_projection: Projection after each optimizer step of actor and critics: `dense` scales the weights of
+                each output of a dense layer to norm 1 (XQC, arXiv:2509.25174).
+            reset_interval: Minibatches between two resets, in which all networks, the temperature and the optimizers
+                begin again with new first weights and the replay buffer stays (arXiv:2205.07802).
         """
 
 class GAIL(_GAIL):
@@ -3045,7 +3186,7 @@ class MADDPG(_MADDPG):
         target_update_interval: int = 1,
         tau: float = 0.01,
         critic_lr: float | Sequence[Sequence[float]] = 0.001,
-        exploration: Literal["gaussian", "ornstein_uhlenbeck"] | str = "gaussian",
+        exploration: Literal["gaussian", "repeated_gaussian", "ornstein_uhlenbeck"] | str = "gaussian",
         exploration_noise: float | Sequence[Sequence[float]] = 0.1,
         ou_theta: float = 0.15,
         share_actor: bool = False,
@@ -3081,8 +3222,7 @@ class MADDPG(_MADDPG):
             target_update_interval: Minibatches between two updates of the target network.
             tau: Polyak coefficient of the target network's updates.
             critic_lr: Learning rate of the critics.
-            exploration: Exploration noise of actions in training: Gaussian, independent at each step, or an Ornstein-
-                Uhlenbeck process.
+            exploration: Exploration noise of actions in training: Gaussian, independent at each step.
             exploration_noise: Standard deviation of the Gaussian noise, or of the Ornstein-Uhlenbeck process's
                 increments, in units of half the distance between the action bounds.
             ou_theta: Mean reversion rate theta of the Ornstein-Uhlenbeck process: the fraction of the noise that decays
@@ -3426,7 +3566,7 @@ class MBPO(_MBPO):
         num_target_critics: int | None = None,
         actor_objective: Literal["first", "minimum", "mean"] = "minimum",
         policy_delay: int = 1,
-        exploration: Literal["sampled"] | str = "sampled",
+        exploration: Literal["sampled", "repeated"] | str = "sampled",
         alpha_lr: float | Sequence[Sequence[float]] = 0.0003,
         initial_alpha: float = 1.0,
         learn_alpha: bool = True,
@@ -4277,7 +4417,7 @@ class REDQ(_ExtendedSAC):
         /,
         *,
         lr: float | Sequence[Sequence[float]] = 0.0003,
-        gamma: float = 0.99,
+        gamma: float | Literal["auto"] = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
         clip_rewards: float | None = None,
@@ -4307,7 +4447,7 @@ class REDQ(_ExtendedSAC):
         num_target_critics: int | None = 2,
         actor_objective: Literal["first", "minimum", "mean"] = "mean",
         policy_delay: int = 20,
-        exploration: Literal["sampled"] | str = "sampled",
+        exploration: Literal["sampled", "repeated"] | str = "sampled",
         alpha_lr: float | Sequence[Sequence[float]] = 0.0003,
         initial_alpha: float = 1.0,
         learn_alpha: bool = True,
@@ -4315,10 +4455,14 @@ class REDQ(_ExtendedSAC):
         target_entropy_per_action: float = -1.0,
         num_quantiles: int | None = None,
         dropped_per_critic: int = 0,
+        num_bins: int | None = None,
+        support: Sequence[float] = (-5.0, 5.0),
+        scale_rewards: bool = False,
         critic_dropout: float = 0.0,
         joint_targets: bool = False,
         adam_beta_1: float = 0.9,
         weight_decay: float = 0.0,
+        weight_projection: Literal["dense", "dense_and_norms"] | None = None,
         reset_interval: int | None = None,
     ) -> None:
         """Randomized ensembled double Q-learning: many critics, and many updates per env step (arXiv:2101.05982).
@@ -4371,6 +4515,10 @@ class REDQ(_ExtendedSAC):
                 arXiv:2005.04269).
             dropped_per_critic: Number of quantiles per critic that targets leave out: the largest ones of all target
                 critics' together.
+            num_bins: Number of evenly spaced returns whose probabilities each critic estimates (C51, arXiv:1707.06887).
+            support: Smallest and largest of the `num_bins` returns.
+            scale_rewards: Whether the rewards of minibatches are divided by the standard deviation of all discounted
+                returns so far, and by more if the largest return would be outside of `support`.
             critic_dropout: Probability that a hidden unit of a critic, or of a target critic, is dropped in a loss
                 (DroQ, arXiv:2110.02034).
             joint_targets: Whether targets come from the critics themselves, in one pass with the values of the taken
@@ -4378,6 +4526,8 @@ class REDQ(_ExtendedSAC):
             adam_beta_1: Decay rate of Adam's first moment, for all networks and the temperature.
             weight_decay: Decoupled weight decay of actor and critics (AdamW): each update subtracts lr * weight_decay
                 of a parameter.
+            weight_projection: Projection after each optimizer step of actor and critics: `dense` scales the weights of
+                each output of a dense layer to norm 1 (XQC, arXiv:2509.25174).
             reset_interval: Minibatches between two resets, in which all networks, the temperature and the optimizers
                 begin again with new first weights and the replay buffer stays (arXiv:2205.07802).
         """
@@ -4506,7 +4656,7 @@ class RLPD(_RLPD):
         num_target_critics: int | None = 2,
         actor_objective: Literal["first", "minimum", "mean"] = "mean",
         policy_delay: int = 20,
-        exploration: Literal["sampled"] | str = "sampled",
+        exploration: Literal["sampled", "repeated"] | str = "sampled",
         alpha_lr: float | Sequence[Sequence[float]] = 0.0003,
         initial_alpha: float = 1.0,
         learn_alpha: bool = True,
@@ -4686,7 +4836,7 @@ class SAC(_SAC):
         num_target_critics: int | None = None,
         actor_objective: Literal["first", "minimum", "mean"] = "minimum",
         policy_delay: int = 1,
-        exploration: Literal["sampled"] | str = "sampled",
+        exploration: Literal["sampled", "repeated"] | str = "sampled",
         alpha_lr: float | Sequence[Sequence[float]] = 0.0003,
         initial_alpha: float = 1.0,
         learn_alpha: bool = True,
@@ -4746,7 +4896,7 @@ class SimBa(_ExtendedSAC):
         /,
         *,
         lr: float | Sequence[Sequence[float]] = 0.0001,
-        gamma: float = 0.99,
+        gamma: float | Literal["auto"] = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = True,
         clip_rewards: float | None = None,
@@ -4776,7 +4926,7 @@ class SimBa(_ExtendedSAC):
         num_target_critics: int | None = None,
         actor_objective: Literal["first", "minimum", "mean"] = "minimum",
         policy_delay: int = 1,
-        exploration: Literal["sampled"] | str = "sampled",
+        exploration: Literal["sampled", "repeated"] | str = "sampled",
         alpha_lr: float | Sequence[Sequence[float]] = 0.0001,
         initial_alpha: float = 0.01,
         learn_alpha: bool = True,
@@ -4784,10 +4934,14 @@ class SimBa(_ExtendedSAC):
         target_entropy_per_action: float = -0.5,
         num_quantiles: int | None = None,
         dropped_per_critic: int = 0,
+        num_bins: int | None = None,
+        support: Sequence[float] = (-5.0, 5.0),
+        scale_rewards: bool = False,
         critic_dropout: float = 0.0,
         joint_targets: bool = False,
         adam_beta_1: float = 0.9,
         weight_decay: float = 0.01,
+        weight_projection: Literal["dense", "dense_and_norms"] | None = None,
         reset_interval: int | None = None,
     ) -> None:
         """SAC with normalized observations, residual blocks with LayerNorm, and weight decay (arXiv:2410.09754).
@@ -4840,6 +4994,10 @@ class SimBa(_ExtendedSAC):
                 arXiv:2005.04269).
             dropped_per_critic: Number of quantiles per critic that targets leave out: the largest ones of all target
                 critics' together.
+            num_bins: Number of evenly spaced returns whose probabilities each critic estimates (C51, arXiv:1707.06887).
+            support: Smallest and largest of the `num_bins` returns.
+            scale_rewards: Whether the rewards of minibatches are divided by the standard deviation of all discounted
+                returns so far, and by more if the largest return would be outside of `support`.
             critic_dropout: Probability that a hidden unit of a critic, or of a target critic, is dropped in a loss
                 (DroQ, arXiv:2110.02034).
             joint_targets: Whether targets come from the critics themselves, in one pass with the values of the taken
@@ -4847,6 +5005,8 @@ class SimBa(_ExtendedSAC):
             adam_beta_1: Decay rate of Adam's first moment, for all networks and the temperature.
             weight_decay: Decoupled weight decay of actor and critics (AdamW): each update subtracts lr * weight_decay
                 of a parameter.
+            weight_projection: Projection after each optimizer step of actor and critics: `dense` scales the weights of
+                each output of a dense layer to norm 1 (XQC, arXiv:2509.25174).
             reset_interval: Minibatches between two resets, in which all networks, the temperature and the optimizers
                 begin again with new first weights and the replay buffer stays (arXiv:2205.07802).
         """
@@ -4958,7 +5118,7 @@ class TD3(_TD3):
         num_target_critics: int | None = None,
         actor_objective: Literal["first", "minimum", "mean"] = "first",
         policy_delay: int = 2,
-        exploration: Literal["gaussian", "ornstein_uhlenbeck"] | str = "gaussian",
+        exploration: Literal["gaussian", "repeated_gaussian", "ornstein_uhlenbeck"] | str = "gaussian",
         exploration_noise: float | Sequence[Sequence[float]] = 0.1,
         ou_theta: float = 0.15,
         target_noise: float = 0.2,
@@ -5002,8 +5162,7 @@ class TD3(_TD3):
             actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
                 all critics, or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
-            exploration: Exploration noise of actions in training: Gaussian, independent at each step, or an Ornstein-
-                Uhlenbeck process.
+            exploration: Exploration noise of actions in training: Gaussian, independent at each step.
             exploration_noise: Standard deviation of the Gaussian noise, or of the Ornstein-Uhlenbeck process's
                 increments, in units of half the distance between the action bounds.
             ou_theta: Mean reversion rate theta of the Ornstein-Uhlenbeck process: the fraction of the noise that decays
@@ -5051,7 +5210,7 @@ class TD3BC(_TD3BC):
         num_target_critics: int | None = None,
         actor_objective: Literal["first", "minimum", "mean"] = "first",
         policy_delay: int = 2,
-        exploration: Literal["gaussian", "ornstein_uhlenbeck"] | str = "gaussian",
+        exploration: Literal["gaussian", "repeated_gaussian", "ornstein_uhlenbeck"] | str = "gaussian",
         exploration_noise: float | Sequence[Sequence[float]] = 0.1,
         ou_theta: float = 0.15,
         target_noise: float = 0.2,
@@ -5099,8 +5258,7 @@ class TD3BC(_TD3BC):
             actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
                 all critics, or their `mean`, as in REDQ.
             policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
-            exploration: Exploration noise of actions in training: Gaussian, independent at each step, or an Ornstein-
-                Uhlenbeck process.
+            exploration: Exploration noise of actions in training: Gaussian, independent at each step.
             exploration_noise: Standard deviation of the Gaussian noise, or of the Ornstein-Uhlenbeck process's
                 increments, in units of half the distance between the action bounds.
             ou_theta: Mean reversion rate theta of the Ornstein-Uhlenbeck process: the fraction of the noise that decays
@@ -5123,7 +5281,7 @@ class TQC(_ExtendedSAC):
         /,
         *,
         lr: float | Sequence[Sequence[float]] = 0.0003,
-        gamma: float = 0.99,
+        gamma: float | Literal["auto"] = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
         clip_rewards: float | None = None,
@@ -5153,7 +5311,7 @@ class TQC(_ExtendedSAC):
         num_target_critics: int | None = None,
         actor_objective: Literal["first", "minimum", "mean"] = "mean",
         policy_delay: int = 1,
-        exploration: Literal["sampled"] | str = "sampled",
+        exploration: Literal["sampled", "repeated"] | str = "sampled",
         alpha_lr: float | Sequence[Sequence[float]] = 0.0003,
         initial_alpha: float = 1.0,
         learn_alpha: bool = True,
@@ -5161,10 +5319,14 @@ class TQC(_ExtendedSAC):
         target_entropy_per_action: float = -1.0,
         num_quantiles: int | None = 25,
         dropped_per_critic: int = 2,
+        num_bins: int | None = None,
+        support: Sequence[float] = (-5.0, 5.0),
+        scale_rewards: bool = False,
         critic_dropout: float = 0.0,
         joint_targets: bool = False,
         adam_beta_1: float = 0.9,
         weight_decay: float = 0.0,
+        weight_projection: Literal["dense", "dense_and_norms"] | None = None,
         reset_interval: int | None = None,
     ) -> None:
         """Truncated quantile critics: targets drop the largest quantiles of all critics (arXiv:2005.04269).
@@ -5217,6 +5379,10 @@ class TQC(_ExtendedSAC):
                 arXiv:2005.04269).
             dropped_per_critic: Number of quantiles per critic that targets leave out: the largest ones of all target
                 critics' together.
+            num_bins: Number of evenly spaced returns whose probabilities each critic estimates (C51, arXiv:1707.06887).
+            support: Smallest and largest of the `num_bins` returns.
+            scale_rewards: Whether the rewards of minibatches are divided by the standard deviation of all discounted
+                returns so far, and by more if the largest return would be outside of `support`.
             critic_dropout: Probability that a hidden unit of a critic, or of a target critic, is dropped in a loss
                 (DroQ, arXiv:2110.02034).
             joint_targets: Whether targets come from the critics themselves, in one pass with the values of the taken
@@ -5224,6 +5390,8 @@ class TQC(_ExtendedSAC):
             adam_beta_1: Decay rate of Adam's first moment, for all networks and the temperature.
             weight_decay: Decoupled weight decay of actor and critics (AdamW): each update subtracts lr * weight_decay
                 of a parameter.
+            weight_projection: Projection after each optimizer step of actor and critics: `dense` scales the weights of
+                each output of a dense layer to norm 1 (XQC, arXiv:2509.25174).
             reset_interval: Minibatches between two resets, in which all networks, the temperature and the optimizers
                 begin again with new first weights and the replay buffer stays (arXiv:2205.07802).
         """
@@ -5414,4 +5582,127 @@ class ValueIteration(_ValueIteration):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+        """
+
+class XQC(_ExtendedSAC):
+    """SAC with batch normalization, projected weights and categorical critics of scaled returns (arXiv:2509.25174)."""
+    def __init__(
+        self,
+        config: ExtendedSACConfig | None = None,
+        /,
+        *,
+        lr: float | Sequence[Sequence[float]] = ((0, 0.0003), (1000000, 3e-05)),
+        gamma: float | Literal["auto"] = "auto",
+        max_grad_norm: float | None = None,
+        normalize_observations: bool = False,
+        clip_rewards: float | None = None,
+        model: ExtendedModelConfig | Mapping[str, Any] = ...,
+        before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
+        num_gpus: float = 0.0,
+        torch_threads: int = 1,
+        precision: Literal["float32", "bfloat16"] = "float32",
+        compile: Literal["auto"] | bool = "auto",
+        num_workers: int = 0,
+        num_envs_per_worker: int = 1,
+        rollout_fragment_length: int | None = 1,
+        min_env_steps_per_iteration: int = 1000,
+        num_cpus_per_worker: float = 1.0,
+        worker_timeout_s: float = 300.0,
+        max_worker_restarts: int = 100,
+        min_share_of_fragments: float = 1.0,
+        minibatch_size: int = 256,
+        replay: SequenceReplayConfig | Mapping[str, Any] = ...,
+        learning_starts: int = 5000,
+        training_intensity: float = 2.0,
+        n_step: int = 1,
+        target_update_interval: int = 1,
+        tau: float = 0.005,
+        critic_lr: float | Sequence[Sequence[float]] = ((0, 0.0003), (1000000, 3e-05)),
+        num_critics: int = 2,
+        num_target_critics: int | None = None,
+        actor_objective: Literal["first", "minimum", "mean"] = "minimum",
+        policy_delay: int = 3,
+        exploration: Literal["sampled", "repeated"] | str = "sampled",
+        alpha_lr: float | Sequence[Sequence[float]] = ((0, 0.0003), (1000000, 3e-05)),
+        initial_alpha: float = 0.01,
+        learn_alpha: bool = True,
+        target_entropy: float | None = None,
+        target_entropy_per_action: float = -0.5,
+        num_quantiles: int | None = None,
+        dropped_per_critic: int = 0,
+        num_bins: int | None = 101,
+        support: Sequence[float] = (-5.0, 5.0),
+        scale_rewards: bool = True,
+        critic_dropout: float = 0.0,
+        joint_targets: bool = False,
+        adam_beta_1: float = 0.9,
+        weight_decay: float = 0.0,
+        weight_projection: Literal["dense", "dense_and_norms"] | None = "dense",
+        reset_interval: int | None = None,
+    ) -> None:
+        """SAC with batch normalization, projected weights and categorical critics of scaled returns (arXiv:2509.25174).
+
+        Args:
+            config: Parsed settings, instead of settings by name.
+            lr: Learning rate of the actor.
+            gamma: Discount factor.
+            max_grad_norm: Gradient clipping threshold (global norm).
+            normalize_observations: Observation normalization by running mean and standard deviation.
+            clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
+            model: Network architecture of the actor and of each critic.
+            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+                package.module:Class, or {package.module:Class: SETTINGS}.
+            num_gpus: Total number of GPUs of the learner or learners.
+            torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
+            precision: Floating-point precision of the network's forward and backward passes.
+            compile: Execution of the learner's update as machine code.
+            num_workers: Remote rollout workers, each in its own process.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            rollout_fragment_length: Steps of each env between two rounds of updates.
+            min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
+            num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
+            worker_timeout_s: Timeout in seconds.
+            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            minibatch_size: Transitions per minibatch from the replay buffer.
+            replay: Settings of the replay buffer.
+            learning_starts: Env steps that are stored before the first minibatch is sampled.
+            training_intensity: Minibatches per env step after learning starts, for any number of envs.
+            n_step: Number n of steps in n-step returns.
+            target_update_interval: Minibatches between two updates of the target network.
+            tau: Polyak coefficient of the target network's updates.
+            critic_lr: Learning rate of the critics.
+            num_critics: Number of critics (Q functions), N.
+            num_target_critics: Number M of target critics whose minimum the targets use, drawn at random for each
+                minibatch (REDQ, arXiv:2101.05982, algorithm 1).
+            actor_objective: Value of its actions that the actor maximizes: that of the `first` critic, the `minimum` of
+                all critics, or their `mean`, as in REDQ.
+            policy_delay: Policy delay: number of critic updates per update of the actor, and of a temperature.
+            exploration: Exploration in training: `sampled` samples actions from the actor's distribution.
+            alpha_lr: Learning rate of the entropy temperature.
+            initial_alpha: Initial entropy temperature.
+            learn_alpha: Whether the temperature is learned, so that the actor's entropy approaches target_entropy
+                (arXiv:1812.05905, section 5).
+            target_entropy: Target entropy in nats, for actions in units of half the distance between their bounds.
+            target_entropy_per_action: Target entropy in nats for each continuous action, where `target_entropy` is
+                null.
+            num_quantiles: Number of quantiles of the return that each critic estimates by quantile regression (TQC,
+                arXiv:2005.04269).
+            dropped_per_critic: Number of quantiles per critic that targets leave out: the largest ones of all target
+                critics' together.
+            num_bins: Number of evenly spaced returns whose probabilities each critic estimates (C51, arXiv:1707.06887).
+            support: Smallest and largest of the `num_bins` returns.
+            scale_rewards: Whether the rewards of minibatches are divided by the standard deviation of all discounted
+                returns so far, and by more if the largest return would be outside of `support`.
+            critic_dropout: Probability that a hidden unit of a critic, or of a target critic, is dropped in a loss
+                (DroQ, arXiv:2110.02034).
+            joint_targets: Whether targets come from the critics themselves, in one pass with the values of the taken
+                actions, and there are no target networks (CrossQ, arXiv:1902.05605).
+            adam_beta_1: Decay rate of Adam's first moment, for all networks and the temperature.
+            weight_decay: Decoupled weight decay of actor and critics (AdamW): each update subtracts lr * weight_decay
+                of a parameter.
+            weight_projection: Projection after each optimizer step of actor and critics: `dense` scales the weights of
+                each output of a dense layer to norm 1 (XQC, arXiv:2509.25174).
+            reset_interval: Minibatches between two resets, in which all networks, the temperature and the optimizers
+                begin again with new first weights and the replay buffer stays (arXiv:2205.07802).
         """

@@ -128,7 +128,7 @@ _NAMES = {
     "rlrun.algorithms.actor_q.apex_ddpg": "ApexDDPG ApexDDPGConfig",
     "rlrun.algorithms.actor_q.ddpg": "DDPG DDPGConfig TD3 TD3Config",
     "rlrun.algorithms.actor_q.extended_sac": "ExtendedSAC ExtendedSACConfig",
-    "rlrun.algorithms.actor_q.presets": "CrossQ DroQ REDQ SimBa TQC",
+    "rlrun.algorithms.actor_q.presets": "CrossQ DroQ FlashSAC REDQ SimBa TQC XQC",
     "rlrun.algorithms.actor_q.sac": "SAC SACConfig",
     "rlrun.algorithms.alphazero.alphazero": "AlphaZero AlphaZeroConfig",
     "rlrun.algorithms.archer.archer": "Archer",

@@ -17,8 +17,10 @@ from rlrun.algorithms.actor_q.extended_sac import ExtendedSACConfig as ExtendedS
 from rlrun.algorithms.actor_q.networks import DeterministicNetworks as DeterministicNetworks
 from rlrun.algorithms.actor_q.presets import REDQ as REDQ
 from rlrun.algorithms.actor_q.presets import TQC as TQC
+from rlrun.algorithms.actor_q.presets import XQC as XQC
 from rlrun.algorithms.actor_q.presets import CrossQ as CrossQ
 from rlrun.algorithms.actor_q.presets import DroQ as DroQ
+from rlrun.algorithms.actor_q.presets import FlashSAC as FlashSAC
 from rlrun.algorithms.actor_q.presets import SimBa as SimBa
 from rlrun.algorithms.actor_q.sac import SAC as SAC
 from rlrun.algorithms.actor_q.sac import SACConfig as SACConfig

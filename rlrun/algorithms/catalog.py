@@ -148,6 +148,11 @@ CATALOG = {
         EVERY_KIND,
         "Filtered behavioral cloning: maximum likelihood of the actions of the best episodes of each batch.",
     ),
+    "flashsac": Listed(
+        "FlashSAC",
+        ("bounded Box",),
+        "SAC with inverted residual blocks, batch normalization, projected weights and repeated noise (arXiv:2604.04539).",
+    ),
     "gail": Listed(
         "GAIL",
         ("Discrete", "Box"),
@@ -327,5 +332,10 @@ CATALOG = {
         "VDN",
         ("Discrete",),
         "Value decomposition networks: double Q-learning of the sum of members' Q values (arXiv:1706.05296).",
+    ),
+    "xqc": Listed(
+        "XQC",
+        ("bounded Box",),
+        "SAC with batch normalization, projected weights and categorical critics of scaled returns (arXiv:2509.25174).",
     ),
 }

@@ -78,10 +78,13 @@ def projected(probabilities: Tensor, atoms: Tensor, support: Tensor) -> Tensor:
     Source:
         Bellemare et al., arXiv:1707.06887, eq. 7.
     """
-    spacing = (support[-1] - support[0]) / (len(support) - 1)
+    last = len(support) - 1
     inside = atoms.maximum(support[0]).minimum(support[-1])
-    shares = (1.0 - (inside.unsqueeze(-1) - support).abs() / spacing).clamp(min=0.0)
-    return (probabilities.unsqueeze(-1) * shares).sum(-2)
+    positions = (inside - support[0]) * (last / (support[-1] - support[0]))
+    lower = positions.clamp(max=last - 1).long()
+    upper_part = probabilities * (positions - lower)
+    none = probabilities.new_zeros((*probabilities.shape[:-1], last + 1))
+    return none.scatter_add(-1, lower, probabilities - upper_part).scatter_add(-1, lower + 1, upper_part)
 
 
 def cross_entropy(logits: Tensor, probabilities: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import operator
 import types
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, Signature
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar, Union, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Self, TypeVar, Union, cast, get_args, get_origin
 
 from typing_extensions import override
 
@@ -26,6 +26,7 @@ from rlrun.engine.settings.config import ConfigModel
 from rlrun.engine.settings.registry import BUILT_IN, load_internal
 
 if TYPE_CHECKING:
+    from rlrun.engine.envs.env_config import EnvConfig
     from rlrun.engine.envs.spaces import Spaces
     from rlrun.engine.policy.policy import Policy
     from rlrun.engine.rollout.worker_config import WorkerConfig
@@ -124,6 +125,14 @@ class Algorithm(Generic[C]):
         """Name of the algorithm in a spec: a short name, or the class's import path."""
         path = f"{cls.__module__}:{cls.__qualname__}"
         return next((name for name, built_in in BUILT_IN.items() if built_in == path), path)
+
+    def in_env(self, env: EnvConfig) -> Self:
+        """Returns the algorithm with the settings that depend on the env; by default the algorithm itself.
+
+        Args:
+            env: Config of the single-agent or multi-agent env.
+        """
+        return self
 
     def policy(self, spaces: Spaces, seed: int) -> Policy:
         """Creates the policy with its initial parameters; by default, an instance of the class `policy_family`.

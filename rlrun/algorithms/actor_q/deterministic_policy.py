@@ -17,7 +17,8 @@ from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.nn.seen_leaves import actor_leaves, critic_leaves
 from rlrun.engine.policy.action_masks import policy_leaves
 from rlrun.engine.policy.action_spaces.box import DeterministicBoxActions, bounded_box
-from rlrun.engine.policy.exploration.action_noise import ActionNoise
+from rlrun.engine.policy.exploration.action_noise import action_noise
+from rlrun.engine.policy.exploration.exploration import Exploration
 
 if TYPE_CHECKING:
     from rlrun.algorithms.actor_q.ddpg import DDPGConfig
@@ -74,8 +75,8 @@ class DeterministicPolicy(ActorQPolicy):
         return noise | drawn_critics(generator, self.config, rows, length)
 
     @override
-    def built_in_exploration(self) -> ActionNoise:
-        return ActionNoise(self.action_space, self.config.exploration, self.config.ou_theta)
+    def built_in_exploration(self) -> Exploration:
+        return action_noise(self.action_space, self.config.exploration, self.config.ou_theta)
 
     @override
     def recording(self) -> CriticValues | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from annotated_types import Ge, Lt
@@ -12,44 +13,57 @@ from pydantic import model_validator
 from typing_extensions import override
 
 from rlrun.algorithms.actor_q.sac import SAC, SACConfig
+from rlrun.algorithms.actor_q.scaled_rewards import MeasureReturns, ScaleRewards
+from rlrun.engine.envs.env_ids import time_limit
 from rlrun.engine.flow.flow import Flow, StatefulOperator
 from rlrun.engine.flow.operators.minibatches import TrainedMinibatch
 from rlrun.engine.flow.recipes.replay_updates import replay_updates
 from rlrun.engine.functional.seeding import child_seed
 from rlrun.engine.learner.optimizers import Adam, AdamW
+from rlrun.engine.learner.projection import Projection
 from rlrun.engine.nn.model_config import SoftModelConfig
-from rlrun.engine.settings.config import NonNegativeFloat, NonNegativeInt, PositiveInt
+from rlrun.engine.settings.config import Fraction, NonNegativeFloat, NonNegativeInt, PositiveInt
 
 if TYPE_CHECKING:
+    from rlrun.engine.data.sample_batch import SampleBatch
+    from rlrun.engine.envs.env_config import EnvConfig
     from rlrun.engine.envs.spaces import Spaces
     from rlrun.engine.flow.trainee import Trainee
     from rlrun.engine.learner.objective import Objective
     from rlrun.engine.policy.flat_parameters import FlatParameters
     from rlrun.engine.policy.policy import Policy
-    from rlrun.engine.replay.replay import Replay
 
-RUNNING_STATISTICS = (".norm.mean", ".norm.variance", ".norm.steps")
-"""Ends of the names of the parameters that losses assign: those of `rlrun.engine.nn.batch_renorm.BatchRenorm`."""
+RUNNING_STATISTICS = ("norm.mean", "norm.variance", "norm.steps")
+"""Ends of the names of the parameters that losses assign: those of the layers in `rlrun.engine.nn.batch_norm`."""
+
+WeightProjection = Literal["dense", "dense_and_norms"]
+"""Names of the groups of parameters that are projected after each optimizer step."""
 
 
 class ExtendedModelConfig(SoftModelConfig):
-    """Settings of the networks of an actor and its critics, optionally with batch renormalization or residuals."""
+    """Settings of the networks of an actor and its critics, optionally with batch normalization or residuals."""
 
     critic_hiddens: tuple[PositiveInt, ...] | None = None
     """Widths of the critics' dense layers, where the actor has others; null for `hiddens`."""
     batch_renorm: bool = False
     """Batch renormalization (arXiv:1702.03275) of the inputs of each dense layer of actor and critics, by a minibatch's
     statistics in losses and by running ones in acting. It needs `joint_targets`."""
+    batch_norm: bool = False
+    """Batch normalization of the inputs of actor and critics, and between each dense layer, which then has no bias, and
+    its activation (XQC, arXiv:2509.25174): by a minibatch's statistics in losses and by running ones in acting."""
     residual: bool = False
     """Whether each number of `hiddens` is a residual block (SimBa, arXiv:2410.09754), all of the same width: two dense
-    layers, four times as wide inside, after a LayerNorm. A linear layer comes first, a LayerNorm last."""
+    layers, four times as wide inside, after a LayerNorm. A linear layer comes first, a LayerNorm last. With
+    `batch_norm`, both dense layers of a block have batch normalization and an activation, and an RMSNorm comes last
+    (FlashSAC, arXiv:2604.04539)."""
 
     @model_validator(mode="after")
     def _one_normalization(self) -> ExtendedModelConfig:
-        if (self.batch_renorm or self.residual) and (self.normalization or self.critic_normalization):
-            raise ValueError("batch_renorm and residual include normalization; leave normalization out")
-        if (self.batch_renorm and self.residual) or (self.core and (self.batch_renorm or self.residual)):
-            raise ValueError("batch_renorm, residual and model.core cannot be combined; choose one")
+        has_norms = self.batch_renorm or self.batch_norm or self.residual
+        if has_norms and (self.normalization or self.critic_normalization):
+            raise ValueError("batch_renorm, batch_norm and residual include normalization; leave normalization out")
+        if (self.batch_renorm and (self.batch_norm or self.residual)) or (self.core and has_norms):
+            raise ValueError("batch_renorm cannot be combined with batch_norm or residual, nor model.core with any")
         if self.residual:
             for name, widths in (("hiddens", self.dense_widths), ("critic_hiddens", self.critic_hiddens)):
                 if widths is not None and len(set(widths)) != 1:
@@ -62,6 +76,9 @@ class ExtendedSACConfig(SACConfig):
 
     model: ExtendedModelConfig = ExtendedModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
     """Network architecture of the actor and of each critic."""
+    gamma: Fraction | Literal["auto"] = 0.99  # type: ignore[assignment]  # a training replaces auto by a number
+    """Discount factor. `auto` derives it from the env's time limit of T steps: 1 - 5 / T, but at least 0.95 and at most
+    0.995 (XQC, arXiv:2509.25174), which is also the value without a time limit."""
     target_entropy_per_action: float = -1.0
     """Target entropy in nats for each continuous action, where `target_entropy` is null."""
 
@@ -70,6 +87,14 @@ class ExtendedSACConfig(SACConfig):
     null for its expectation. Continuous actions alone."""
     dropped_per_critic: NonNegativeInt = 0
     """Number of quantiles per critic that targets leave out: the largest ones of all target critics' together."""
+    num_bins: Annotated[int, Ge(2)] | None = None
+    """Number of evenly spaced returns whose probabilities each critic estimates (C51, arXiv:1707.06887); null for its
+    expectation. Targets are the distribution of the critic whose expectation is smaller. Continuous actions alone."""
+    support: tuple[float, float] = (-5.0, 5.0)
+    """Smallest and largest of the `num_bins` returns."""
+    scale_rewards: bool = False
+    """Whether the rewards of minibatches are divided by the standard deviation of all discounted returns so far, and by
+    more if the largest return would be outside of `support`. The replay buffer stores rewards unscaled."""
 
     critic_dropout: Annotated[float, Ge(0), Lt(1)] = 0.0
     """Probability that a hidden unit of a critic, or of a target critic, is dropped in a loss (DroQ, arXiv:2110.02034);
@@ -81,6 +106,10 @@ class ExtendedSACConfig(SACConfig):
     """Decay rate of Adam's first moment, for all networks and the temperature."""
     weight_decay: NonNegativeFloat = 0.0
     """Decoupled weight decay of actor and critics (AdamW): each update subtracts lr * weight_decay of a parameter."""
+    weight_projection: WeightProjection | None = None
+    """Projection after each optimizer step of actor and critics: `dense` scales the weights of each output of a dense
+    layer to norm 1 (XQC, arXiv:2509.25174); `dense_and_norms` also scales each normalization's learned scale and shift,
+    together, to the norm of its initial ones (FlashSAC, arXiv:2604.04539); null for none."""
 
     reset_interval: PositiveInt | None = None
     """Minibatches between two resets, in which all networks, the temperature and the optimizers begin again with new
@@ -89,7 +118,21 @@ class ExtendedSACConfig(SACConfig):
     @classmethod
     @override
     def shapes_parameters(cls, path: str) -> bool:
-        return path == "num_quantiles" or super().shapes_parameters(path)
+        return path in ("num_quantiles", "num_bins") or super().shapes_parameters(path)
+
+    @property
+    def is_joint(self) -> bool:
+        """Whether recorded and next actions go through the critics in one pass, for the sake of batch normalization."""
+        return self.joint_targets or self.model.batch_norm
+
+    @model_validator(mode="after")
+    def _has_a_support(self) -> ExtendedSACConfig:
+        low, high = self.support
+        if not low < high:
+            raise ValueError(f"support: the smallest return must be below the largest one, not [{low:g}, {high:g}]")
+        if self.num_bins is not None and self.num_quantiles is not None:
+            raise ValueError("num_bins and num_quantiles cannot be combined; set one of them to null")
+        return self
 
     @model_validator(mode="after")
     def _keeps_quantiles(self) -> ExtendedSACConfig:
@@ -99,11 +142,6 @@ class ExtendedSACConfig(SACConfig):
         if self.num_quantiles is not None and self.num_target_critics is not None:
             raise ValueError(
                 "num_quantiles: targets pool the quantiles of all critics, so leave num_target_critics null"
-            )
-        if self.num_quantiles is not None and self.joint_targets:
-            raise ValueError(
-                "num_quantiles and joint_targets cannot be combined, because quantile critics use target "
-                "networks; set only one"
             )
         return self
 
@@ -122,7 +160,7 @@ class ExtendedSACConfig(SACConfig):
 
 
 class ExtendedSAC(SAC):
-    """SAC with the extensions that its presets (TQC, REDQ, DroQ, CrossQ, SimBa) use."""
+    """SAC with the extensions that its presets (TQC, REDQ, DroQ, CrossQ, SimBa, XQC, FlashSAC) use."""
 
     Config: ClassVar[type[SACConfig]] = ExtendedSACConfig
     config: ExtendedSACConfig
@@ -134,10 +172,17 @@ class ExtendedSAC(SAC):
         return not self.config.joint_targets
 
     @override
+    def in_env(self, env: EnvConfig) -> Self:
+        """Returns the algorithm with the discount factor that `gamma: auto` stands for."""
+        if self.config.gamma != "auto":
+            return self
+        return type(self)(self.config.replace(gamma=automatic_gamma(time_limit(env))))
+
+    @override
     def objectives(self, policy: Policy) -> list[Objective]:
         """SAC's objectives, each with a separate optimizer.
 
-        The losses also update the running normalization statistics of the networks.
+        The losses also update the running normalization statistics of the networks. If enabled, weights are projected.
         """
         config = self.config
         adam = Adam(beta_1=config.adam_beta_1)
@@ -146,25 +191,67 @@ class ExtendedSAC(SAC):
             replace(
                 each,
                 optimizer=adam if each.name == "alpha" else decayed,
-                assigns=running_statistics(policy.parameters, each.parameters),
+                assigns=running_statistics(policy.parameters, each.parameters or ""),
+                projects=projections(policy.parameters, each.parameters or "", config.weight_projection),
             )
             for each in super().objectives(policy)
         ]
 
     @override
-    def updates(self, replay: Replay, trainee: Trainee) -> Flow[TrainedMinibatch]:
-        updates = replay_updates(replay, trainee, self.config, has_target=self.has_target_network)
-        if self.config.reset_interval is None:
-            return updates
-        return updates.for_each(ResetNetworks(trainee, self.policy, self.config.reset_interval))
+    def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
+        """Builds SAC's dataflow, with scaled rewards and resets of the networks if they are enabled."""
+        config, replay = self.config, self.make_replay(trainee)
+        scale = None
+        if config.scale_rewards:
+            bounds = (-math.inf, math.inf) if config.num_bins is None else config.support
+            measure = MeasureReturns(cast("float", config.gamma), bounds)
+            fragments, scale = fragments.zip_with_worker().for_each(measure), ScaleRewards(measure)
+        updates = replay_updates(replay, trainee, config, has_target=self.has_target_network, prepare=scale)
+        if config.reset_interval is not None:
+            updates = updates.for_each(ResetNetworks(trainee, self.policy, config.reset_interval))
+        return self.learn_from(replay, fragments, updates, trainee)
 
 
-def running_statistics(parameters: FlatParameters, prefix: str | None) -> tuple[str, ...]:
-    """Names of the parameters with a given prefix that are running statistics of batch renormalization."""
-    under = prefix or ""
+def automatic_gamma(steps: int | None) -> float:
+    """Discount factor of `gamma: auto` for a time limit in steps; None for no limit.
+
+    Examples:
+        >>> [automatic_gamma(steps) for steps in (50, 200, 1000, None)]
+        [0.95, 0.975, 0.995, 0.995]
+    """
+    return 0.995 if steps is None else min(max(1 - 5 / steps, 0.95), 0.995)
+
+
+def running_statistics(parameters: FlatParameters, prefix: str) -> tuple[str, ...]:
+    """Names of the parameters with a given prefix that are running statistics of batch normalization."""
     return tuple(
-        slot.name for slot in parameters.slots if slot.name.startswith(under) and slot.name.endswith(RUNNING_STATISTICS)
+        slot.name
+        for slot in parameters.slots
+        if slot.name.startswith(prefix) and slot.name.endswith(RUNNING_STATISTICS)
     )
+
+
+def projections(parameters: FlatParameters, prefix: str, kind: WeightProjection | None) -> tuple[Projection, ...]:
+    """Projections of the dense layers' weights and, if asked for, of the normalizations' scales and shifts.
+
+    Args:
+        parameters: The parameters of all networks.
+        prefix: Prefix of the names of the parameters to project.
+        kind: Which parameters are projected; None for none.
+    """
+    if kind is None:
+        return ()
+    found = []
+    own = {slot.name: slot for slot in parameters.slots if slot.name.startswith(prefix)}
+    for name, slot in own.items():
+        if not name.endswith(".weight"):
+            continue
+        if len(slot.shape) == 2:
+            found.append(Projection((name,), axis=1))
+        elif len(slot.shape) == 1 and kind == "dense_and_norms":
+            shift = f"{name.removesuffix('weight')}bias"
+            found.append(Projection((name, shift) if shift in own else (name,), axis=0, norm=math.sqrt(slot.size)))
+    return tuple(found)
 
 
 class ResetNetworks(StatefulOperator):

@@ -1,4 +1,4 @@
-"""Maximum-entropy policies of SAC's presets: other layers, quantile critics, or no target networks (torch)."""
+"""Maximum-entropy policies of SAC's presets: other layers, distributional critics, or no target networks (torch)."""
 
 from __future__ import annotations
 
@@ -9,18 +9,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 from typing_extensions import override
 
 from rlrun.algorithms.actor_q.actor_q_nets import actor_spec, critic_spec
-from rlrun.algorithms.actor_q.networks import drawn_units
-from rlrun.algorithms.actor_q.soft_networks import Residuals, Soft, SquashedNetworks
+from rlrun.algorithms.actor_q.extended_sac import projections
+from rlrun.algorithms.actor_q.networks import ActorQNetworks, drawn_units
+from rlrun.algorithms.actor_q.soft_networks import (
+    EXPECTED_RETURN,
+    ExpectedReturn,
+    Residuals,
+    Soft,
+    SquashedNetworks,
+)
 from rlrun.algorithms.actor_q.soft_policy import SoftPolicy
 from rlrun.algorithms.settings.off_policy import ActorObjective
-from rlrun.algorithms.td_loss import quantile_huber
+from rlrun.algorithms.td_loss import cross_entropy, projected, quantile_huber
 from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.learner.projection import project
 from rlrun.engine.messages.errors import UsageError
-from rlrun.engine.nn.batch_renorm import batch_statistics
+from rlrun.engine.nn.batch_norm import batch_statistics
 from rlrun.engine.nn.extended_network_module import ExtendedNetworkModule
 from rlrun.engine.nn.network_spec import LogStds, NetworkSpec
 
@@ -32,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class ExtendedSoftPolicy(SoftPolicy):
-    """Policy of a stochastic actor whose critics may estimate quantiles, use dropout, or have no target networks.
+    """Policy of a stochastic actor whose critics may estimate distributions, use dropout, or have no target networks.
 
     Args:
         spaces: Observation and action space.
@@ -48,16 +56,20 @@ class ExtendedSoftPolicy(SoftPolicy):
     def __init__(self, spaces: Spaces, config: ExtendedSACConfig, seed: int) -> None:
         critic, actor = partial(extended_critic, config), partial(extended_actor, config.model)
         super().__init__(spaces, config, seed, critic, actor=actor, network=ExtendedNetworkModule)
+        flat = self.parameters.gather(self.module)
+        project(self.parameters, projections(self.parameters, "", config.weight_projection), flat)
+        nn.utils.vector_to_parameters(flat, self.module.parameters())
         if self.num_normal:
             self.default_target_entropy = config.target_entropy_per_action * self.num_normal
-            if config.joint_targets:
-                self._soft = JointNetworks
-            if config.num_quantiles is not None:
-                self._soft = partial(QuantileNetworks, dropped=config.dropped_per_critic)
-        elif config.num_quantiles is not None or config.joint_targets:
+            returns = returns_of(config)
+            if config.is_joint:
+                self._soft = partial(JointNetworks, returns=returns, has_targets=not config.joint_targets)
+            else:
+                self._soft = partial(SquashedNetworks, returns=returns)
+        elif wrong := [name for name in ("num_quantiles", "num_bins", "joint_targets") if getattr(config, name)]:
             raise UsageError(
-                f"num_quantiles and joint_targets need a bounded Box action space, but this env has {spaces.action}; "
-                "set num_quantiles: null and joint_targets: false, or use sac"
+                f"{wrong[0]} needs a bounded Box action space, but this env has {spaces.action}; leave it out, or "
+                "use sac"
             )
 
     @override
@@ -67,6 +79,13 @@ class ExtendedSoftPolicy(SoftPolicy):
         return columns | drawn_units(generator, self.critics, self.config.critic_dropout, rows, length)
 
 
+def returns_of(config: ExtendedSACConfig) -> ExpectedReturn:
+    """Creates the meaning of the critics' outputs: expectations, quantiles or categorical distributions."""
+    if config.num_bins is not None:
+        return Categories(config.num_bins, *config.support)
+    return EXPECTED_RETURN if config.num_quantiles is None else Quantiles(config.dropped_per_critic)
+
+
 def extended_critic(
     config: ExtendedSACConfig, leaves: ObservationTree, model: CriticsModelConfig, num_values: int, action_size: int
 ) -> NetworkSpec:
@@ -74,7 +93,9 @@ def extended_critic(
     own = config.model
     if own.critic_hiddens is not None:
         model = model.model_copy(update={"hiddens": own.critic_hiddens})
-    return with_layers(critic_spec(leaves, model, num_values * (config.num_quantiles or 1), action_size), own)
+    return with_layers(
+        critic_spec(leaves, model, num_values * (config.num_quantiles or config.num_bins or 1), action_size), own
+    )
 
 
 def extended_actor(
@@ -89,50 +110,24 @@ def extended_actor(
 
 
 def with_layers(spec: NetworkSpec, model: ExtendedModelConfig) -> NetworkSpec:
-    """Copies a network spec, with batch renormalization and residual layers if the settings enable them."""
-    return replace(spec, renormalizes=model.batch_renorm, residual=model.residual)
-
-
-@dataclass(frozen=True)
-class QuantileNetworks(SquashedNetworks):
-    """Tanh-Gaussian actor with critics that estimate quantiles of the return (TQC).
-
-    Attributes:
-        dropped: Number of quantiles per critic that targets omit, namely the largest ones after pooling.
-
-    Source:
-        Kuznetsov et al., "Controlling overestimation bias with truncated mixture of continuous distributional quantile
-        critics", arXiv:2005.04269, section 3.
-    """
-
-    dropped: int = 0
-
-    @override
-    def mean_of(self, outputs: Tensor) -> Tensor:
-        """Expected return [rows, steps]: the mean over a critic's quantiles [rows, steps, num_quantiles]."""
-        return outputs.mean(-1)
-
-    @override
-    def kept_values(self, values: Tensor, batch: SampleBatch) -> Tensor:
-        """Target samples [M, rows, steps]: the M smallest quantiles after pooling those of all target critics."""
-        return truncated_mixture(values, self.dropped)
-
-    @override
-    def residuals(self, values: Tensor, targets: Tensor) -> Residuals:
-        """Quantile Huber losses of the critics' quantiles [critics, rows, steps, K] for targets [M, rows, steps]."""
-        means = values.mean(-1)
-        losses = quantile_huber(values, targets.movedim(0, -1)).sum(0)
-        return Residuals(losses, means, means - targets.mean(0))
+    """Copies a network spec, with batch (re)normalization and residual layers if the settings enable them."""
+    return replace(spec, renormalizes=model.batch_renorm, batch_norm=model.batch_norm, residual=model.residual)
 
 
 @dataclass(frozen=True)
 class JointNetworks(SquashedNetworks):
-    """Tanh-Gaussian actor, and critics that need no target networks (CrossQ).
+    """Tanh-Gaussian actor, and critics with batch normalization, which see recorded and next actions in one pass.
+
+    Attributes:
+        has_targets: Whether target values come from target networks, in a joint pass of their own, instead of the
+            critics themselves (CrossQ). The pass normalizes by the minibatch's statistics, and moves no running ones.
 
     Source:
         Bhatt et al., "CrossQ: batch normalization in deep reinforcement learning for greater sample efficiency and
-        simplicity", arXiv:1902.05605, section 3.
+        simplicity", arXiv:1902.05605, section 3; with target networks, XQC, arXiv:2509.25174.
     """
+
+    has_targets: bool = False
 
     @override
     def sample_and_evaluate(self, batch: SampleBatch, objective: ActorObjective = "minimum") -> Soft:
@@ -146,14 +141,97 @@ class JointNetworks(SquashedNetworks):
 
     @override
     def values_and_next(self, batch: SampleBatch) -> tuple[Tensor, Soft]:
-        """Q values of recorded and of next actions, from one critic pass whose normalization statistics cover both."""
+        """Q values of recorded and of next actions, from critic passes whose normalization statistics cover both."""
         networks = self.networks
         present, following = networks.present(batch), networks.following(batch)
         with torch.no_grad():
             actions, log_probs = self.sample(following, batch["next_noise"])
+        both = (present, batch["actions"]), (following, actions)
         with batch_statistics(*networks.critics) as moved:
-            values, ahead = networks.joint_values((present, batch["actions"]), (following, actions))
-        return values, Soft(log_probs, self.kept_values(ahead.detach(), batch), moved=moved)
+            values, ahead = networks.joint_values(networks.views, *both)
+        if self.has_targets:
+            with torch.no_grad(), batch_statistics(*networks.critics):
+                _, ahead = networks.joint_values(networks.target_views, *both)
+        kept, probabilities = self.kept(ahead.detach(), batch)
+        return values, Soft(log_probs, kept, probabilities=probabilities, moved=moved)
+
+
+@dataclass(frozen=True)
+class Quantiles(ExpectedReturn):
+    """Meaning of the critics' outputs: each critic estimates quantiles of the return (TQC).
+
+    Attributes:
+        dropped: Number of quantiles per critic that targets omit, namely the largest ones after pooling.
+
+    Source:
+        Kuznetsov et al., "Controlling overestimation bias with truncated mixture of continuous distributional quantile
+        critics", arXiv:2005.04269, section 3.
+    """
+
+    dropped: int = 0
+
+    @override
+    def mean_of(self, outputs: Tensor) -> Tensor:
+        """Expected returns [...]: the means over the quantiles [..., K]."""
+        return outputs.mean(-1)
+
+    @override
+    def kept(self, networks: ActorQNetworks, values: Tensor, batch: SampleBatch) -> tuple[Tensor, Tensor | None]:
+        """Target samples [M, S, L]: the M smallest quantiles after pooling those of all target critics."""
+        return truncated_mixture(values, self.dropped), None
+
+    @override
+    def residuals(self, values: Tensor, targets: Tensor, probabilities: Tensor | None) -> Residuals:
+        """Quantile Huber losses of the critics' quantiles [critics, rows, steps, K] for targets [M, rows, steps]."""
+        means = values.mean(-1)
+        losses = quantile_huber(values, targets.movedim(0, -1)).sum(0)
+        return Residuals(losses, means, means - targets.mean(0))
+
+
+@dataclass(frozen=True)
+class Categories(ExpectedReturn):
+    """Meaning of the critics' outputs: logits of K evenly spaced returns (C51's categorical distributions).
+
+    Attributes:
+        number: Number of returns, K.
+        low: Smallest return of the support.
+        high: Largest return of the support.
+
+    Source:
+        Bellemare et al., "A distributional perspective on reinforcement learning", arXiv:1707.06887, section 4.
+    """
+
+    number: int
+    low: float
+    high: float
+
+    def support(self, like: Tensor) -> Tensor:
+        """The K returns, ascending, with the dtype and device of another tensor."""
+        return torch.linspace(self.low, self.high, self.number, dtype=like.dtype, device=like.device)
+
+    @override
+    def mean_of(self, outputs: Tensor) -> Tensor:
+        """Expected returns [...] from logits [..., K]."""
+        return (outputs.softmax(-1) * self.support(outputs)).sum(-1)
+
+    @override
+    def kept(self, networks: ActorQNetworks, values: Tensor, batch: SampleBatch) -> tuple[Tensor, Tensor | None]:
+        """The K returns, [K, S, L], with their probabilities according to the critic with the smallest expectation.
+
+        The critic is chosen for each row and step.
+        """
+        lowest = networks.drawn(self.mean_of(values), batch).min(0, keepdim=True)[1]
+        logits = values.gather(0, lowest.unsqueeze(-1).expand(-1, -1, -1, self.number)).squeeze(0)
+        probabilities = logits.softmax(-1).movedim(-1, 0)
+        return self.support(logits).view(-1, 1, 1).expand_as(probabilities), probabilities
+
+    @override
+    def residuals(self, values: Tensor, targets: Tensor, probabilities: Tensor | None) -> Residuals:
+        """Cross-entropies of the critics' distributions [critics, rows, steps, K] with the projected target."""
+        assert probabilities is not None
+        support, means = self.support(values), self.mean_of(values)
+        target = projected(probabilities.movedim(0, -1), targets.movedim(0, -1), support)
+        return Residuals(cross_entropy(values, target).sum(0), means, means - (target * support).sum(-1))
 
 
 def truncated_mixture(quantiles: Tensor, dropped: int) -> Tensor:

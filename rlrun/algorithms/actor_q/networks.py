@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,12 +114,15 @@ class ActorQNetworks:
         """Q values [C, S, L] of the C target critics for the observations and actions of S sequences of L steps."""
         return self.target_critic_outputs(observations, actions).squeeze(-1)
 
-    def joint_values(self, present: tuple[Any, Tensor], following: tuple[Any, Tensor]) -> tuple[Tensor, Tensor]:
+    def joint_values(
+        self, views: Mapping[str, Tensor], present: tuple[Any, Tensor], following: tuple[Any, Tensor]
+    ) -> tuple[Tensor, Tensor]:
         """Q values [critics, rows, steps] of recorded and of next actions, computed in one pass over both.
 
         Recorded and next actions have separate dropout factors; next actions use the target critics' factors.
 
         Args:
+            views: Parameters of the critics by name: the online or the target ones.
             present: Observations [S, L, ...] and recorded actions [S, L, D].
             following: Next observations and actions, of the same shapes.
         """
@@ -128,22 +131,40 @@ class ActorQNetworks:
             None if own is None else torch.cat([own, ahead])
             for own, ahead in zip(*map(self._kept, (0, 1)), strict=True)
         ]
-        values, ahead = self._of_critics(self.views, observations, actions, kept).squeeze(-1).chunk(2, 1)
+        values, ahead = self._of_critics(views, observations, actions, kept).squeeze(-1).chunk(2, 1)
         return values, ahead
 
-    def actor_values(self, objective: ActorObjective, observations: Any, actions: Tensor | None = None) -> Tensor:
-        """Critic outputs that the actor maximizes: the first critic's, or the minimum or mean over all critics."""
+    def actor_values(
+        self,
+        objective: ActorObjective,
+        observations: Any,
+        actions: Tensor | None = None,
+        *,
+        mean_of: Callable[[Tensor], Tensor] = lambda outputs: outputs,
+    ) -> Tensor:
+        """Values that the actor maximizes: the first critic's, or the minimum or mean over all critics.
+
+        Args:
+            objective: Rule that combines the critics' values.
+            observations: Observations, [S, L, ...].
+            actions: Actions, [S, L, D]; None for critics Q(s, .).
+            mean_of: Function of a critic's outputs [..., S, L, K], by default the outputs themselves.
+        """
         if objective == "first":
-            return run(self.critics[0], self.views, observations, actions, kept=self._kept(0)[0])
-        outputs = self.critic_outputs(observations, actions)
-        return outputs.mean(0) if objective == "mean" else outputs.amin(0)
+            return mean_of(run(self.critics[0], self.views, observations, actions, kept=self._kept(0)[0]))
+        values = mean_of(self.critic_outputs(observations, actions))
+        return values.mean(0) if objective == "mean" else values.amin(0)
 
     def target_minimum(self, values: Tensor, batch: SampleBatch) -> Tensor:
         """Minimum of target values [critics, rows, steps, ...] over all critics, or over a random subset (REDQ)."""
+        return self.drawn(values, batch).amin(0)
+
+    def drawn(self, values: Tensor, batch: SampleBatch) -> Tensor:
+        """Target values [critics, rows, steps, ...], infinite for critics that targets leave out (REDQ)."""
         if DRAWN_CRITICS not in batch:
-            return values.amin(0)
+            return values
         left_out = batch[DRAWN_CRITICS].movedim(-1, 0) == 0
-        return values.masked_fill(left_out.view(*left_out.shape, *[1] * (values.ndim - 3)), torch.inf).amin(0)
+        return values.masked_fill(left_out.view(*left_out.shape, *[1] * (values.ndim - 3)), torch.inf)
 
     def actor_outputs(self, observations: Any) -> Tensor:
         """Actor outputs [rows, steps, num_outputs] (parameters of action distributions) for observations."""

@@ -134,3 +134,68 @@ SimBa = preset(
     },
     fixed_values=FEED_FORWARD,
 )
+
+
+def normalized(last_lr: float, **values: Any) -> Mapping[str, Any]:
+    """Settings of presets with categorical critics of scaled returns, whose learning rates fall to a last value."""
+    lr = ((0, 3e-4), (1_000_000, last_lr))
+    return {
+        "lr": lr,
+        "critic_lr": lr,
+        "alpha_lr": lr,
+        "initial_alpha": 0.01,
+        "num_bins": 101,
+        "scale_rewards": True,
+        **values,
+    }
+
+
+XQC = preset(
+    "XQC",
+    "SAC with batch normalization, projected weights and categorical critics of scaled returns (arXiv:2509.25174).",
+    "Settings of XQC (Palenicek et al., arXiv:2509.25174); the defaults are those of the authors' code, and SAC's for "
+    "the rest. Learning rates fall over a million env steps, also in shorter runs.",
+    normalized(
+        3e-5,
+        gamma="auto",
+        learning_starts=5000,
+        policy_delay=3,
+        target_entropy_per_action=-0.5,
+        training_intensity=2.0,
+        weight_projection="dense",
+        model={
+            "hiddens": (256, 256, 256, 256),
+            "orthogonal_init": True,
+            "critic_hiddens": (512, 512, 512, 512),
+            "batch_norm": True,
+        },
+    ),
+    fixed_values=FEED_FORWARD,
+    acts_in=("bounded Box",),
+)
+
+FlashSAC = preset(
+    "FlashSAC",
+    "SAC with inverted residual blocks, batch normalization, projected weights and repeated noise (arXiv:2604.04539).",
+    "Settings of FlashSAC (arXiv:2604.04539); the defaults are those of the authors' code for simulators on the CPU, "
+    "and SAC's for the rest. Learning rates fall over a million env steps, also in shorter runs.",
+    normalized(
+        1.5e-4,
+        exploration="repeated",
+        learning_starts=10_000,
+        minibatch_size=512,
+        policy_delay=2,
+        target_entropy_per_action=-0.478,
+        tau=0.01,
+        weight_projection="dense_and_norms",
+        model={
+            "hiddens": (128, 128),
+            "orthogonal_init": True,
+            "critic_hiddens": (256, 256),
+            "batch_norm": True,
+            "residual": True,
+        },
+    ),
+    fixed_values=FEED_FORWARD,
+    acts_in=("bounded Box",),
+)

@@ -50,9 +50,10 @@ class SACConfig(CriticEnsembleSettings, ActorCriticSettings, OffPolicyConfig):
     """Transitions per minibatch from the replay buffer; sequences per minibatch if the network is recurrent."""
     replay: SequenceReplayConfig = SequenceReplayConfig(capacity=1_000_000)
     """Settings of the replay buffer."""
-    exploration: Literal["sampled"] | ImportPath = "sampled"
-    """Exploration in training: `sampled` samples actions from the actor's distribution; `package.module:Class` is a
-    custom exploration."""
+    exploration: Literal["sampled", "repeated"] | ImportPath = "sampled"
+    """Exploration in training: `sampled` samples actions from the actor's distribution; `repeated` does so with noise
+    that is held for 1 to 16 steps (FlashSAC, arXiv:2604.04539), for a Box; `package.module:Class` is a custom
+    exploration."""
     alpha_lr: Schedule = 3e-4
     """Learning rate of the entropy temperature."""
     initial_alpha: PositiveFloat = 1.0
@@ -115,7 +116,7 @@ class SAC(Algorithm[SACConfig]):
         values, ahead = outputs.values_and_next(batch)
         soft_values = ahead.values - outputs.log_alpha.detach().exp() * ahead.log_probs
         targets = batch["rewards"] + batch["discounts"] * soft_values
-        residuals = outputs.residuals(values, targets)
+        residuals = outputs.returns.residuals(values, targets, ahead.probabilities)
         loss = masked_mean(residuals.losses * batch["weights"], valid)
         return replace(loss_of_critics(loss, residuals.values, residuals.errors, valid), assign=ahead.moved)
 
@@ -152,18 +153,31 @@ class SAC(Algorithm[SACConfig]):
 
         It trains on `training_intensity` minibatches per env step, and broadcasts the weights to the workers.
         """
+        replay = self.make_replay(trainee)
+        return self.learn_from(replay, fragments, replay_updates(replay, trainee, self.config), trainee)
+
+    def make_replay(self, trainee: Trainee) -> Replay:
+        """Creates the replay buffer: of transitions, or of sequences for recurrent networks."""
         config = self.config
-        replay = trainee.make_replay(
+        return trainee.make_replay(
             config.replay, n_step=config.n_step, gamma=config.gamma, sequences=config.model.core is not None
         )
+
+    def learn_from(
+        self, replay: Replay, fragments: Flow[SampleBatch], updates: Flow[TrainedMinibatch], trainee: Trainee
+    ) -> Flow[Any]:
+        """Builds the dataflow that stores rollouts in a replay buffer, makes the updates that are due, and broadcasts.
+
+        Args:
+            replay: The replay buffer.
+            fragments: The rollouts.
+            updates: Flow of the updates on minibatches from the replay buffer.
+            trainee: The policy in training.
+        """
         return (
             fragments.zip_with_worker()
             .for_each(StoreToReplay(replay))
-            .followed_by(self.updates(replay, trainee))
+            .followed_by(updates)
             .for_each(MergeFilters(trainee))
             .for_each(BroadcastWeights(trainee))
         )
-
-    def updates(self, replay: Replay, trainee: Trainee) -> Flow[TrainedMinibatch]:
-        """Builds the dataflow of the updates: SGD on replayed minibatches, replay priorities, target networks."""
-        return replay_updates(replay, trainee, self.config)

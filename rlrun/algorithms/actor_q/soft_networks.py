@@ -29,14 +29,16 @@ class Soft(NamedTuple):
     Attributes:
         log_probs: Log-probability of a sampled action, or its exact expectation over all actions, [S, L].
         values: Value of a sampled action (by default the minimum over the critics), or the exact expectation over all
-            actions, [S, L]. For next actions with quantile critics: the M quantiles that targets keep, [M, S, L].
+            actions, [S, L]. For next actions with distributional critics: the M returns that targets keep, [M, S, L].
         actions: The sampled actions, [S, L, D]; None with exact expectations.
-        moved: Updated running statistics of batch renormalization, by parameter name; usually empty.
+        probabilities: Probabilities of the returns in `values`, [M, S, L]; None for equal ones.
+        moved: Updated running statistics of batch normalization, by parameter name; usually empty.
     """
 
     log_probs: Tensor
     values: Tensor
     actions: Tensor | None = None
+    probabilities: Tensor | None = None
     moved: Mapping[str, Tensor] = MappingProxyType({})
 
 
@@ -54,6 +56,44 @@ class Residuals(NamedTuple):
     errors: Tensor
 
 
+class ExpectedReturn:
+    """Meaning of the critics' outputs: each critic estimates the expected return by one number.
+
+    Subclasses give the outputs another meaning, such as quantiles of the return.
+    """
+
+    def mean_of(self, outputs: Tensor) -> Tensor:
+        """Expected returns [...] from the outputs [..., K] of critics, for the actor."""
+        return outputs.squeeze(-1)
+
+    def kept(self, networks: ActorQNetworks, values: Tensor, batch: SampleBatch) -> tuple[Tensor, Tensor | None]:
+        """Returns [S, L] that targets use, from those of all target critics: by default their minimum.
+
+        Args:
+            networks: The networks.
+            values: Outputs of the C target critics, [C, S, L], or [C, S, L, K] if each has several.
+            batch: The minibatch.
+
+        Returns:
+            The returns, [S, L], or M of them, [M, S, L]; and their probabilities, None for equal ones.
+        """
+        return networks.target_minimum(values, batch), None
+
+    def residuals(self, values: Tensor, targets: Tensor, probabilities: Tensor | None) -> Residuals:
+        """Half the squared errors of values [critics, rows, steps] with respect to targets [rows, steps].
+
+        Args:
+            values: Outputs of the C critics, [C, S, L], or [C, S, L, K] if each has several.
+            targets: Targets, [S, L], or M of them, [M, S, L].
+            probabilities: Probabilities of M targets, [M, S, L]; None for equal ones.
+        """
+        errors = values - targets
+        return Residuals(0.5 * errors.square().sum(0), values, errors)
+
+
+EXPECTED_RETURN = ExpectedReturn()
+
+
 @dataclass(frozen=True)
 class SoftNetworks(ABC):
     """Stochastic actor, critics and entropy temperature of Soft Actor-Critic.
@@ -61,10 +101,12 @@ class SoftNetworks(ABC):
     Attributes:
         networks: Actor, critics and target critics.
         default_target_entropy: Target entropy of the action space in nats, without action masks.
+        returns: Meaning of the critics' outputs.
     """
 
     networks: ActorQNetworks
     default_target_entropy: float
+    returns: ExpectedReturn = EXPECTED_RETURN
 
     @property
     def log_alpha(self) -> Tensor:
@@ -87,11 +129,6 @@ class SoftNetworks(ABC):
         """Q values [critics, rows, steps] of recorded actions, and target values of the actor's next actions."""
         ahead = self.sample_and_evaluate_next(batch)
         return self.values_of(batch), ahead
-
-    def residuals(self, values: Tensor, targets: Tensor) -> Residuals:
-        """Half the squared errors of values [critics, rows, steps] with respect to targets [rows, steps]."""
-        errors = values - targets
-        return Residuals(0.5 * errors.square().sum(0), values, errors)
 
     @abstractmethod
     def sample_and_evaluate(self, batch: SampleBatch, objective: ActorObjective = "minimum") -> Soft:
@@ -127,7 +164,8 @@ class SquashedNetworks(SoftNetworks):
         """Log-probabilities and Q values of reparameterized actions, sampled with the batch's `noise`."""
         observations = self.networks.present(batch)
         actions, log_probs = self.sample(observations, batch["noise"])
-        return Soft(log_probs, self.mean_of(self.networks.actor_values(objective, observations, actions)), actions)
+        values = self.networks.actor_values(objective, observations, actions, mean_of=self.returns.mean_of)
+        return Soft(log_probs, values, actions)
 
     @override
     def sample_and_evaluate_next(self, batch: SampleBatch) -> Soft:
@@ -135,15 +173,12 @@ class SquashedNetworks(SoftNetworks):
         with torch.no_grad():
             observations = self.networks.following(batch)
             actions, log_probs = self.sample(observations, batch["next_noise"])
-            return Soft(log_probs, self.kept_values(self.networks.target_values(observations, actions), batch))
+            values, probabilities = self.kept(self.networks.target_values(observations, actions), batch)
+            return Soft(log_probs, values, probabilities=probabilities)
 
-    def mean_of(self, outputs: Tensor) -> Tensor:
-        """Expected value [rows, steps] from a critic's outputs [rows, steps, num_outputs]."""
-        return outputs.squeeze(-1)
-
-    def kept_values(self, values: Tensor, batch: SampleBatch) -> Tensor:
-        """Combines the values [critics, rows, steps, ...] of all target critics for use in targets: their minimum."""
-        return self.networks.target_minimum(values, batch)
+    def kept(self, values: Tensor, batch: SampleBatch) -> tuple[Tensor, Tensor | None]:
+        """Returns that targets use, and their probabilities; see `ExpectedReturn.kept`."""
+        return self.returns.kept(self.networks, values, batch)
 
 
 class ChoiceNetworks(SoftNetworks):

@@ -32,9 +32,13 @@ from rlrun.engine.policy.action_spaces.squashed_box import SquashedBoxActions
 from rlrun.engine.policy.exploration.exploration import Exploration
 from rlrun.engine.policy.exploration.sampling import SampleActions
 from rlrun.engine.policy.exploration.state_dependent_noise import StateDependentNoise
+from rlrun.engine.settings.registry import load_internal
 
 if TYPE_CHECKING:
     from rlrun.algorithms.actor_q.sac import SACConfig
+
+REPEATED_SAMPLING = "rlrun.engine.policy.exploration.repeated_noise:repeated_sampling"
+"""Import path of the exploration by noise repetition."""
 
 ActorFactory = Callable[[ObservationTree, CriticsModelConfig, int, LogStds | None], NetworkSpec]
 """Makes the actor's spec from (leaves, model, num_outputs, log_stds), as `actor_spec` does."""
@@ -102,6 +106,8 @@ class SoftPolicy(ActorQPolicy):
                 "model.use_sde works only with continuous actions, and not with learned encoders (such as "
                 "for images) or attention; set it to false"
             )
+        if config.exploration == "repeated" and (model.use_sde or not self.num_normal):
+            raise UsageError("exploration: repeated needs continuous actions and model.use_sde: false; leave it out")
         seen = critic_leaves(leaves, model)
         critics = [critic(seen, model, num_values, self.num_normal)] * config.num_critics
         others = {"actor": self.actor_spec, **{name: made(seen, model) for name, made in extra.items()}}
@@ -133,4 +139,7 @@ class SoftPolicy(ActorQPolicy):
         actions, model = self.action_space, self.config.model
         if model.use_sde:
             return StateDependentNoise(actions, self.actor_spec.features, self.num_normal, model.sde_sample_freq)
+        if self.config.exploration == "repeated":
+            made: Exploration = load_internal(REPEATED_SAMPLING)(actions)
+            return made
         return SampleActions(actions)

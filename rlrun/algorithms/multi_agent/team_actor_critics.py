@@ -25,7 +25,7 @@ from rlrun.engine.nn.observation_leaves import encoded_leaves
 from rlrun.engine.policy.action_masks import policy_leaves
 from rlrun.engine.policy.action_spaces.box import DeterministicBoxActions, bounded_box
 from rlrun.engine.policy.action_spaces.discrete import DiscreteActions
-from rlrun.engine.policy.exploration.action_noise import ActionNoise
+from rlrun.engine.policy.exploration.action_noise import action_noise
 from rlrun.engine.policy.exploration.exploration import Exploration
 from rlrun.engine.policy.exploration.sampling import SampleActions
 from rlrun.engine.worlds.world_view import WorldView
@@ -94,7 +94,7 @@ class TeamActorCriticsPolicy(ActorQPolicy):
     def built_in_exploration(self) -> Exploration:
         space = self.action_space
         if isinstance(space, DeterministicBoxActions):
-            return ActionNoise(space, self.config.exploration, self.config.ou_theta)
+            return action_noise(space, self.config.exploration, self.config.ou_theta)
         return SampleActions(space)
 
     @override

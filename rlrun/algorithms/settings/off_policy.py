@@ -24,7 +24,7 @@ from rlrun.engine.settings.config import (
 ActorObjective = Literal["first", "minimum", "mean"]
 """Value that an actor maximizes: the first critic's, the critics' minimum, or their mean."""
 
-NoiseKind = Literal["gaussian", "ornstein_uhlenbeck"]
+NoiseKind = Literal["gaussian", "repeated_gaussian", "ornstein_uhlenbeck"]
 """Names of the noises that come with deterministic actors."""
 
 
@@ -90,8 +90,9 @@ class ActionNoiseSettings(ConfigModel):
     """Mixin for subclasses of `OffPolicyConfig`: exploration noise added to the actions of a deterministic actor."""
 
     exploration: NoiseKind | ImportPath = "gaussian"
-    """Exploration noise of actions in training: Gaussian, independent at each step, or an Ornstein-Uhlenbeck process;
-    `package.module:Class` is a custom exploration."""
+    """Exploration noise of actions in training: Gaussian, independent at each step; Gaussian noise that is held for 1
+    to 16 steps (FlashSAC, arXiv:2604.04539); or an Ornstein-Uhlenbeck process. `package.module:Class` is a custom
+    exploration."""
     exploration_noise: Schedule = 0.1
     """Standard deviation of the Gaussian noise, or of the Ornstein-Uhlenbeck process's increments, in units of half the
     distance between the action bounds."""

@@ -118,6 +118,21 @@ def find_spec(env_id: str) -> EnvSpec:
     return spec
 
 
+def time_limit(config: EnvConfig) -> int | None:
+    """Returns the number of steps after which an env truncates episodes; None if no limit is known.
+
+    The limit is that of the settings, or else that under which a single-agent env is registered.
+
+    Raises:
+        UsageError: No env is registered under the id.
+        EnvironmentUnusable: The env's package is not installed.
+    """
+    if config.max_episode_steps is not None or config.has_many_agents or is_factory(config.id):
+        return config.max_episode_steps
+    registered: int | None = find_spec(config.id).max_episode_steps
+    return registered
+
+
 def check_installed(spec: EnvSpec) -> None:
     """Validates that the packages an env needs are installed and compatible with one another.
 

@@ -22,6 +22,7 @@ from rlrun.engine.learner.optimizers import OptimizerState
 from rlrun.engine.learner.output_functions import evaluated, network_outputs
 from rlrun.engine.learner.statistic_totals import StatisticTotals
 from rlrun.engine.learner.update import Parameters, Precision, Update, apply_sum, fresh_state, measured_by
+from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.policy.policy import Policy
 from rlrun.engine.settings.registry import load_internal
 
@@ -54,6 +55,9 @@ class MinibatchUpdates:
         reducer: Combines the gradients of data-parallel learners; None for a single learner.
         precision: Floating-point precision of the networks' forward and backward passes.
         announce: Callback for a message before a slow operation, such as compilation.
+
+    Raises:
+        UsageError: Parameter servers would have to project parameters, of which each server holds only a slice.
 
     Attributes:
         counts: Number of minibatches that each objective has seen.
@@ -88,6 +92,11 @@ class MinibatchUpdates:
             for each in objectives:
                 _, size = each.range_in(policy.parameters)
                 self._states[each.name] = fresh_state(each.optimizer, size, parameters.flat.device)
+        elif projecting := [each.name for each in objectives if each.projects]:
+            raise UsageError(
+                f"objective {projecting[0]} projects parameters, but parameter servers hold only slices of them; set "
+                "num_parameter_servers: 0"
+            )
         self._execution = Execution(update_executor, announce, runs_own_code=runs_own_code)
         self._updates: dict[tuple[str, ...], Update] = {}
         self._has_evaluated = False

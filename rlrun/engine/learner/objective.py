@@ -12,6 +12,7 @@ from rlrun.engine.learner.optimizers import Adam, Optimizer
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from rlrun.engine.learner.projection import Projection
     from rlrun.engine.policy.flat_parameters import FlatParameters
 
 
@@ -62,6 +63,7 @@ class Objective:
         assigns: Names of the parameters that the loss sets by `Loss.assign` on each of its minibatches. Values of
             shares and microbatches are averaged by valid steps, like the loss. They overwrite the result of the
             gradient step.
+        projects: Projections of the objective's parameters after each optimizer step.
         is_main: Whether the statistics keep their names in a learner with several objectives. Statistics of other
             objectives are prefixed by the objective's name.
     """
@@ -75,6 +77,7 @@ class Objective:
     optimizer: Optimizer = field(default_factory=Adam)
     needs: tuple[str, ...] = ()
     assigns: tuple[str, ...] = ()
+    projects: tuple[Projection, ...] = ()
     is_main: bool = False
 
     def statistic(self, name: str, *, is_alone: bool) -> str:
@@ -100,15 +103,18 @@ def check_objectives(objectives: Sequence[Objective], parameters: FlatParameters
 
     Raises:
         ValueError: Two objectives share a name; an objective has no parameters; an objective needs tensors that no
-            earlier objective provides on the same minibatch; or an objective assigns a parameter that does not exist
-            or that another objective updates.
+            earlier objective provides on the same minibatch; an objective assigns a parameter that does not exist or
+            that another objective updates; or it projects a parameter that it does not update.
     """
     before: dict[str, Objective] = {}
-    ranges, assigned = {}, {}
+    ranges, assigned, projected = {}, {}, {}
     for objective in objectives:
         try:
             ranges[objective.name] = objective.range_in(parameters)
             assigned[objective.name] = [parameters.slot(name) for name in objective.assigns]
+            projected[objective.name] = [
+                parameters.slot(name) for projection in objective.projects for name in projection.parameters
+            ]
         except ValueError as error:
             raise ValueError(f"objective {objective.name}: {error}") from error
     for objective in objectives:
@@ -131,4 +137,8 @@ def check_objectives(objectives: Sequence[Objective], parameters: FlatParameters
             for other, (start, size) in ranges.items():
                 if other != name and start <= slot.offset < start + size:
                     raise ValueError(f"objective {name} assigns {slot.name}, which objective {other} optimizes")
+        start, size = ranges[name]
+        for slot in projected[name]:
+            if not start <= slot.offset < start + size:
+                raise ValueError(f"objective {name} projects {slot.name}, which it does not optimize")
         before[name] = objective

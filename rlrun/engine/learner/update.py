@@ -19,9 +19,13 @@ from rlrun.engine.learner.objective import Loss, Objective
 from rlrun.engine.learner.optimizers import STEPS, Optimizer, OptimizerState, computed_once
 from rlrun.engine.messages.errors import TrainingFailed
 from rlrun.engine.policy.policy import Policy
+from rlrun.engine.settings.registry import load_internal
 
 GRAD_NORM = "grad_norm"
 """Name of the statistic for the gradient norm before clipping, in results."""
+
+PROJECT = "rlrun.engine.learner.projection:project"
+"""Import path of what only objectives with projections need."""
 
 Precision = Literal["float32", "bfloat16"]
 """Type of the floating-point precision of the networks' forward and backward passes; parameters, losses and optimizers
@@ -303,12 +307,14 @@ def apply_gradient(
     gradient: Tensor,
     scheduled: Mapping[str, Tensor],
 ) -> Tensor:
-    """Clips a gradient and applies an optimizer step in place; returns the gradient norm before clipping."""
+    """Clips a gradient, applies an optimizer step in place and projects; returns the norm before clipping."""
     start, size = objective.range_in(policy.parameters)
     norm: Tensor = gradient.norm()
     if objective.max_grad_norm is not None:
         gradient = clipped(gradient, norm, objective.max_grad_norm)
     objective.optimizer.step(flat[start : start + size], gradient, state, scheduled[objective.lr])
+    if objective.projects:
+        load_internal(PROJECT)(policy.parameters, objective.projects, flat)
     return norm
 
 

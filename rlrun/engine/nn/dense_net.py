@@ -42,8 +42,12 @@ NORMALIZATION_EPSILON = 1e-5
 """Added to the variance before the square root in LayerNorm."""
 
 
-RENORM_EPSILON = 1e-3
-"""Added to the variance before the square root in batch renormalization."""
+BATCH_NORM_EPSILON = 1e-3
+"""Added to the variance before the square root in batch normalization and renormalization."""
+
+
+RMS_EPSILON = 1e-6
+"""Added to the mean square before the square root in RMSNorm."""
 
 
 def layer_norm(x: Floats, scale: Floats, shift: Floats) -> Floats:
@@ -55,6 +59,13 @@ def layer_norm(x: Floats, scale: Floats, shift: Floats) -> Floats:
     return x
 
 
+def rms_norm(x: Floats, scale: Floats) -> Floats:
+    """RMSNorm of rows [B, D] with a learned scale [D], in place (Zhang and Sennrich, arXiv:1910.07467, eq. 4)."""
+    x /= np.sqrt(np.square(x).mean(-1, keepdims=True) + np.float32(RMS_EPSILON))
+    x *= scale
+    return x
+
+
 class DenseNet:
     """Multi-layer perceptron in NumPy, with parameters loaded from a flat vector.
 
@@ -62,6 +73,8 @@ class DenseNet:
         layers: Pair (name, activation) of each layer, first to last; an activation of None is the identity.
         normalization: Normalization before each activation; None for none.
         renormalizes: Whether each layer's inputs are normalized by running mean and variance (batch renormalization).
+        batch_norm: Whether the first layer's inputs and each layer's outputs are normalized by running mean and
+            variance (batch normalization).
     """
 
     def __init__(
@@ -70,10 +83,21 @@ class DenseNet:
         normalization: Normalization | None = None,
         *,
         renormalizes: bool = False,
+        batch_norm: bool = False,
     ) -> None:
         self.layers = tuple(layers)
         self.normalization = normalization
-        self._layers = [_Layer(name, activation, normalization, renormalizes) for name, activation in layers]
+        self._layers = [
+            _Layer(
+                name,
+                activation,
+                normalization,
+                renormalizes=renormalizes,
+                input_norm=batch_norm and i == 0,
+                output_norm=batch_norm,
+            )
+            for i, (name, activation) in enumerate(layers)
+        ]
 
     def load(self, parameter: Callable[[str], Floats]) -> None:
         """Loads weights and biases by name; each call overwrites the same arrays.
@@ -89,12 +113,7 @@ class DenseNet:
     def __call__(self, x: Floats) -> Floats:
         """Forward pass from inputs [B, D] to outputs [B, K]."""
         for layer in self._layers:
-            x = x @ layer.weight
-            x += layer.bias
-            if layer.normalizes:
-                x = layer_norm(x, layer.scale, layer.shift)
-            if layer.activation is not None:
-                x = layer.activation(x)
+            x = layer(x)
         return x
 
 
@@ -144,32 +163,95 @@ class ResidualNet:
         return layer_norm(x * np.float32(1), self._arrays[f"{name}.weight"], self._arrays[f"{name}.bias"])
 
 
+class InvertedResidualNet:
+    """Linear layer, residual blocks with batch normalization and a final RMSNorm in NumPy, for acting.
+
+    The same layers for learning in torch are in `rlrun.engine.nn.extended_network_module`.
+
+    Args:
+        name: Common prefix of the layers' parameter names.
+        blocks: Number of residual blocks.
+        activation: Activation within the blocks.
+    """
+
+    def __init__(self, name: str, blocks: int, activation: Activation) -> None:
+        self._first = _Layer(f"{name}.0", input_norm=True)
+        self._blocks = [
+            tuple(_Layer(f"{name}.{i + 1}.{part}", activation, output_norm=True) for part in ("first", "second"))
+            for i in range(blocks)
+        ]
+        self._last, self._scale = f"{name}.{blocks + 1}.weight", np.zeros(0, np.float32)
+
+    def load(self, parameter: Callable[[str], Floats]) -> None:
+        """Loads weights and biases by name; each call overwrites the same arrays.
+
+        Args:
+            parameter: Function that returns the array of a parameter, given its name.
+        """
+        for layer in (self._first, *(layer for block in self._blocks for layer in block)):
+            layer.load(parameter)
+        self._scale = in_memory(self._scale, parameter(self._last))
+
+    def __call__(self, x: Floats) -> Floats:
+        """Forward pass from inputs [B, D] to features [B, K]."""
+        x = self._first(x)
+        for first, second in self._blocks:
+            x = x + second(first(x))
+        return rms_norm(x, self._scale)
+
+
 class _Layer:
-    """Parameters of a dense layer; only layers with an activation are normalized."""
+    """Dense layer with its parameters; only layers with an activation have a LayerNorm.
+
+    Normalization by running statistics is constant until the next `load`, so weights and biases include it. With batch
+    normalization of inputs or outputs, the layer has no bias besides.
+    """
 
     def __init__(
-        self, name: str, activation: Activation | None, normalization: Normalization | None, renormalizes: bool
+        self,
+        name: str,
+        activation: Activation | None = None,
+        normalization: Normalization | None = None,
+        *,
+        renormalizes: bool = False,
+        input_norm: bool = False,
+        output_norm: bool = False,
     ) -> None:
         self.name = name
-        self.renormalizes = renormalizes
+        self.input_norm = "norm" if renormalizes else "input_norm" if input_norm else None
+        self.output_norm = "norm" if output_norm else None
+        self.has_bias = not (input_norm or output_norm)
         self.activation = None if activation is None else ACTIVATIONS[activation]
         self.normalizes = normalization is not None and activation is not None
         self.weight = self.bias = self.scale = self.shift = np.zeros((0, 0), np.float32)
 
     def load(self, parameter: Callable[[str], Floats]) -> None:
-        weight, bias = parameter(f"{self.name}.weight").T, parameter(f"{self.name}.bias")
-        if self.renormalizes:
-            # Constants until the next load: the layer takes them in.
-            scale = parameter(f"{self.name}.norm.weight") / np.sqrt(
-                parameter(f"{self.name}.norm.variance") + np.float32(RENORM_EPSILON)
-            )
-            shift = parameter(f"{self.name}.norm.bias") - parameter(f"{self.name}.norm.mean") * scale
+        weight = parameter(f"{self.name}.weight").T
+        bias = parameter(f"{self.name}.bias") if self.has_bias else np.zeros(weight.shape[1], np.float32)
+        if self.input_norm is not None:
+            scale, shift = _running_norm(f"{self.name}.{self.input_norm}", parameter)
             weight, bias = weight * scale[:, None], bias + shift @ weight
+        if self.output_norm is not None:
+            scale, shift = _running_norm(f"{self.name}.{self.output_norm}", parameter)
+            weight, bias = weight * scale, bias * scale + shift
         self.weight = in_memory(self.weight, weight)
         self.bias = in_memory(self.bias, bias)
         if self.normalizes:
             self.scale = in_memory(self.scale, parameter(f"{self.name}.norm.weight"))
             self.shift = in_memory(self.shift, parameter(f"{self.name}.norm.bias"))
+
+    def __call__(self, x: Floats) -> Floats:
+        x = x @ self.weight
+        x += self.bias
+        if self.normalizes:
+            x = layer_norm(x, self.scale, self.shift)
+        return x if self.activation is None else self.activation(x)
+
+
+def _running_norm(name: str, parameter: Callable[[str], Floats]) -> tuple[Floats, Floats]:
+    """Factor and summand of each feature in batch normalization by running statistics."""
+    scale = parameter(f"{name}.weight") / np.sqrt(parameter(f"{name}.variance") + np.float32(BATCH_NORM_EPSILON))
+    return scale, parameter(f"{name}.bias") - parameter(f"{name}.mean") * scale
 
 
 def in_memory(array: Floats, numbers: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""Network modules with batch renormalization, residual blocks or dropout (torch)."""
+"""Network modules with batch normalization, residual blocks or dropout (torch)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from typing_extensions import override
 
-from rlrun.engine.nn.batch_renorm import RenormalizedLinear
-from rlrun.engine.nn.dense_net import NORMALIZATION_EPSILON
+from rlrun.engine.nn.batch_norm import BatchNormLinear, RenormalizedLinear
+from rlrun.engine.nn.dense_net import NORMALIZATION_EPSILON, RMS_EPSILON
 from rlrun.engine.nn.encoders import ACTIVATIONS, NormalizedLinear, mlp
 from rlrun.engine.nn.model_config import Activation
 from rlrun.engine.nn.network_module import NetworkModule
@@ -19,7 +19,7 @@ from rlrun.engine.nn.network_spec import KEPT_UNITS
 
 
 class ExtendedNetworkModule(NetworkModule):
-    """Torch network whose dense layers may have batch renormalization, residual blocks or dropout.
+    """Torch network whose dense layers may have batch (re)normalization, residual blocks or dropout.
 
     Dropout in the hidden layers of a feed-forward network takes its random mask as an additional input, `KEPT_UNITS`
     [S, L, sum of the hidden widths], for S sequences of L steps: 0 for dropped units.
@@ -33,7 +33,10 @@ class ExtendedNetworkModule(NetworkModule):
     def _mlp(self, inputs: int, hiddens: Sequence[int]) -> nn.Sequential:
         spec = self.spec
         if spec.residual and hiddens:
-            return residual_layers(inputs, hiddens[-1], len(hiddens), spec.activation)
+            make = inverted_residual_layers if spec.batch_norm else residual_layers
+            return make(inputs, hiddens[-1], len(hiddens), spec.activation)
+        if spec.batch_norm and hiddens:
+            return batch_norm_layers(inputs, hiddens, spec.activation)
         return mlp(inputs, hiddens, spec.activation, self._linear if spec.renormalizes else spec.normalization)
 
     @override
@@ -98,3 +101,60 @@ def residual_layers(inputs: int, width: int, blocks: int, activation: Activation
     """Creates a linear layer, followed by residual blocks and a final LayerNorm."""
     last = nn.LayerNorm(width, eps=NORMALIZATION_EPSILON)
     return nn.Sequential(nn.Linear(inputs, width), *(DenseBlock(width, activation) for _ in range(blocks)), last)
+
+
+class InvertedBlock(nn.Module):
+    """Inverted residual block: x plus two dense layers with batch normalization, the inner one four times as wide.
+
+    Args:
+        width: Number of features, H.
+        activation: Activation after each of the two layers.
+
+    Source:
+        FlashSAC, arXiv:2604.04539.
+    """
+
+    def __init__(self, width: int, activation: Activation) -> None:
+        super().__init__()
+        self.first = BatchNormLinear(width, EXPANSION * width)
+        self.second = BatchNormLinear(EXPANSION * width, width)
+        self.activation = ACTIVATIONS[activation]()
+
+    @override
+    def forward(self, x: Tensor) -> Tensor:
+        """Adds the output of the two dense layers to N feature vectors [N, H]."""
+        added: Tensor = x + self.activation(self.second(self.activation(self.first(x))))
+        return added
+
+
+class RMSNorm(nn.Module):
+    """Division of features by their root mean square, with a learned scale.
+
+    Args:
+        width: Number of features, H.
+
+    Source:
+        Zhang and Sennrich, "Root mean square layer normalization", arXiv:1910.07467, eq. 4.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    @override
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalizes N feature vectors [N, H]."""
+        return x / (x.square().mean(-1, keepdim=True) + RMS_EPSILON).sqrt() * self.weight
+
+
+def inverted_residual_layers(inputs: int, width: int, blocks: int, activation: Activation) -> nn.Sequential:
+    """Creates a linear layer of batch-normalized inputs, followed by inverted residual blocks and a final RMSNorm."""
+    first = BatchNormLinear(inputs, width, of_inputs=True, of_outputs=False)
+    return nn.Sequential(first, *(InvertedBlock(width, activation) for _ in range(blocks)), RMSNorm(width))
+
+
+def batch_norm_layers(inputs: int, hiddens: Sequence[int], activation: Activation) -> nn.Sequential:
+    """Creates a multi-layer perceptron with batch normalization of its inputs, and before each activation."""
+    first, *others = hiddens
+    layers = BatchNormLinear(inputs, first, of_inputs=True), ACTIVATIONS[activation]()
+    return nn.Sequential(*layers, *mlp(first, others, activation, BatchNormLinear))

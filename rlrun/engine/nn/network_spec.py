@@ -147,6 +147,8 @@ class NetworkSpec:
         core: Recurrent core between trunk and heads; None for a feed-forward network.
         normalization: Normalization between each hidden layer and its activation; None for none.
         renormalizes: Whether the inputs of each dense layer are normalized by batch renormalization.
+        batch_norm: Whether the inputs of the hidden layers are normalized by batch normalization, and their outputs
+            before each activation.
         residual: Whether the hidden layers are a linear layer followed by residual blocks.
     """
 
@@ -158,6 +160,7 @@ class NetworkSpec:
     core: Core | None = None
     normalization: Normalization | None = None
     renormalizes: bool = False
+    batch_norm: bool = False
     residual: bool = False
 
     @property

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from rlrun.engine.nn.dense_net import DenseNet, ResidualNet, in_memory
+from rlrun.engine.nn.dense_net import DenseNet, InvertedResidualNet, ResidualNet, in_memory
 from rlrun.engine.nn.model_config import Activation
 from rlrun.engine.nn.network_spec import VARIANCE_FLOOR, Core, Head, NetworkSpec, Tower
 from rlrun.engine.nn.observation_leaves import dense_inputs
@@ -132,7 +132,7 @@ def only_head(spec: NetworkSpec) -> tuple[Head, list[tuple[str, Activation | Non
     """Returns the head and the layers of a network with a single head, no core and no normalization; otherwise None."""
     if len(spec.heads) > 1 or spec.core is not None or spec.normalization is not None:
         return None
-    if spec.renormalizes or spec.residual:
+    if spec.renormalizes or spec.batch_norm or spec.residual:
         return None
     (tower,) = spec.towers
     (head,) = tower.heads
@@ -156,11 +156,17 @@ class _Tower:
     def __init__(self, spec: NetworkSpec, i: int) -> None:
         tower, size = spec.towers[i], spec.state_size // len(spec.towers)
         self.leaves = spec.leaves_of(tower)
-        self.trunk: DenseNet | ResidualNet
+        self.trunk: DenseNet | InvertedResidualNet | ResidualNet
         if spec.residual and spec.hiddens:
-            self.trunk = ResidualNet(f"{tower.prefix}trunk", len(spec.hiddens), spec.activation)
+            kind = InvertedResidualNet if spec.batch_norm else ResidualNet
+            self.trunk = kind(f"{tower.prefix}trunk", len(spec.hiddens), spec.activation)
         else:
-            self.trunk = DenseNet(trunk_layers(spec, tower), spec.normalization, renormalizes=spec.renormalizes)
+            self.trunk = DenseNet(
+                trunk_layers(spec, tower),
+                spec.normalization,
+                renormalizes=spec.renormalizes,
+                batch_norm=spec.batch_norm,
+            )
         self.core = None if spec.core is None else make_core(spec.core)
         self.state = slice(i * size, (i + 1) * size)
         self.core_layers = None if spec.core is None else spec.core_layers(tower)

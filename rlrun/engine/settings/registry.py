@@ -61,11 +61,13 @@ BUILT_IN_BY_KIND = {
         "crossq": "rlrun.algorithms.actor_q.presets:CrossQ",
         "ddpg": "rlrun.algorithms.actor_q.ddpg:DDPG",
         "droq": "rlrun.algorithms.actor_q.presets:DroQ",
+        "flashsac": "rlrun.algorithms.actor_q.presets:FlashSAC",
         "redq": "rlrun.algorithms.actor_q.presets:REDQ",
         "rlpd": "rlrun.algorithms.offline.rlpd:RLPD",
         "simba": "rlrun.algorithms.actor_q.presets:SimBa",
         "td3": "rlrun.algorithms.actor_q.ddpg:TD3",
         "tqc": "rlrun.algorithms.actor_q.presets:TQC",
+        "xqc": "rlrun.algorithms.actor_q.presets:XQC",
     },
     "model-based, search": {
         "alphazero": "rlrun.algorithms.alphazero.alphazero:AlphaZero",

@@ -234,7 +234,8 @@ def _clipped_gradients(one: Evidence) -> Finding | None:
 def _values_grow(one: Evidence) -> Finding | None:
     metric = next((name for name in VALUE_MEANS if one.values(name).size), "")
     bounds = _value_bounds(one)
-    if not metric or bounds is None or one.config.get("normalize_rewards"):  # which gives values another unit
+    rescaled = one.config.get("normalize_rewards") or one.config.get("scale_rewards")
+    if not metric or bounds is None or rescaled:  # which gives values another unit
         return None
     end, (low, high) = one.end(metric), bounds
     name = metric.rpartition("/")[2]
@@ -302,8 +303,8 @@ def _value_bounds(one: Evidence) -> tuple[float, float] | None:
     sign.
     """
     returns = np.append(one.values("episode_return_min"), one.values("episode_return_max"))
-    length, gamma = one.usual("episode_len_mean"), float(one.config.get("gamma", 0.99))
-    if not returns.size or not length >= 1:
+    length, gamma = one.usual("episode_len_mean"), one.config.get("gamma", 0.99)
+    if not returns.size or not length >= 1 or not isinstance(gamma, int | float):
         return None
     clip = one.config.get("clip_rewards")
     low, high = (largest_value(float(each), length, gamma) for each in (returns.min(), returns.max()))

@@ -85,6 +85,16 @@ KINDS: dict[str, tuple[str, Any, dict[str, Any]]] = {
         {**OFF_POLICY, "lr": 1e-4, "critic_lr": 1e-4, "model": {"hiddens": [16], "critic_hiddens": [24]}},
     ),
     "simba": ("simba", "Pendulum-v1", {**OFF_POLICY, "lr": 1e-3, "model": {"hiddens": [8], "critic_hiddens": [8, 8]}}),
+    "xqc": (
+        "xqc",
+        "Pendulum-v1",
+        {**OFF_POLICY, "training_intensity": 1.0, "num_bins": 5, "model": {"hiddens": [8], "critic_hiddens": [8, 8]}},
+    ),
+    "flashsac": (
+        "flashsac",
+        "Pendulum-v1",
+        {**OFF_POLICY, "minibatch_size": 64, "num_bins": 5, "model": {"hiddens": [4], "critic_hiddens": [4, 4]}},
+    ),
     "cql": ("cql", "Pendulum-v1", {**OFF_POLICY, "num_sampled_actions": 2, "model": {"hiddens": [16]}}),
     "crr": ("crr", "Pendulum-v1", {**OFF_POLICY, "model": {"hiddens": [16]}}),
     "bcq": ("bcq", "CartPole-v1", {**OFF_POLICY, "model": {"hiddens": [16]}}),
@@ -133,6 +143,8 @@ def before_and_after(
         "droq": rlrun.DroQ,
         "simba": rlrun.SimBa,
         "tqc": rlrun.TQC,
+        "xqc": rlrun.XQC,
+        "flashsac": rlrun.FlashSAC,
         "r2d2": rlrun.R2D2,
     }[name]
     with rlrun.Training(env, family(**config), seed=1, announce=pytest.fail) as training:  # nothing is without a kernel

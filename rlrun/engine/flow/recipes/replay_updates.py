@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from rlrun.engine.flow.operators.minibatches import TrainedMinibatch, TrainOnMinibatch, UpdateTargetNetwork
@@ -9,6 +10,7 @@ from rlrun.engine.flow.operators.replay import StoreToReplay, UpdatePriorities
 from rlrun.engine.flow.sources.replay_minibatches import replay_minibatches
 
 if TYPE_CHECKING:
+    from rlrun.engine.data.sample_batch import SampleBatch
     from rlrun.engine.flow.flow import Flow
     from rlrun.engine.flow.trainee import Trainee
     from rlrun.engine.replay.replay import Replay
@@ -56,6 +58,7 @@ def replay_updates(
     most_together: int = MOST_TOGETHER,
     *,
     has_target: bool = True,
+    prepare: Callable[[SampleBatch], SampleBatch] | None = None,
 ) -> Flow[TrainedMinibatch]:
     """Creates the off-policy update loop: sample a minibatch, take an SGD step, update priorities and target network.
 
@@ -68,19 +71,21 @@ def replay_updates(
         config: Settings of the minibatch size, the replay ratio, and the updates of the target network.
         most_together: Maximum number of minibatches in an item; must be 1 if the flow alternates with others.
         has_target: Whether there is a target network.
+        prepare: Operator on minibatches before the SGD step; None for none.
     """
     update_target = UpdateTargetNetwork(trainee, config.target_update_interval, config.tau)
-    updates = (
-        replay_minibatches(
-            replay,
-            trainee,
-            minibatch_size=config.minibatch_size,
-            training_intensity=config.training_intensity,
-            learning_starts=config.learning_starts,
-            normalize_observations=config.normalize_observations,
-            at_most=lambda: min(most_together, update_target.items_left) if has_target else most_together,
-        )
-        .for_each(TrainOnMinibatch(trainee, minibatch_size=config.minibatch_size))
-        .for_each(UpdatePriorities(replay))
+    minibatches = replay_minibatches(
+        replay,
+        trainee,
+        minibatch_size=config.minibatch_size,
+        training_intensity=config.training_intensity,
+        learning_starts=config.learning_starts,
+        normalize_observations=config.normalize_observations,
+        at_most=lambda: min(most_together, update_target.items_left) if has_target else most_together,
+    )
+    if prepare is not None:
+        minibatches = minibatches.for_each(prepare)
+    updates = minibatches.for_each(TrainOnMinibatch(trainee, minibatch_size=config.minibatch_size)).for_each(
+        UpdatePriorities(replay)
     )
     return updates.for_each(update_target) if has_target else updates

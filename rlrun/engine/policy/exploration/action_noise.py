@@ -14,6 +14,18 @@ from rlrun.engine.policy.action_spaces.action_space import Actions, Floats
 from rlrun.engine.policy.action_spaces.box import DeterministicBoxActions
 from rlrun.engine.policy.exploration.exploration import Exploration, Heads, RunNetwork
 from rlrun.engine.policy.weights import Weights
+from rlrun.engine.settings.registry import load_internal
+
+REPEATED_NOISE = "rlrun.engine.policy.exploration.repeated_noise:RepeatedNoise"
+"""Import path of the exploration by noise repetition."""
+
+
+def action_noise(actions: DeterministicBoxActions, kind: str, theta: float) -> Exploration:
+    """Creates the exploration of a deterministic policy by the name of its noise, a `NoiseKind`."""
+    if kind == "repeated_gaussian":
+        made: Exploration = load_internal(REPEATED_NOISE)(ActionNoise(actions))
+        return made
+    return ActionNoise(actions, kind, theta)
 
 
 class ActionNoise(Exploration):
@@ -24,7 +36,7 @@ class ActionNoise(Exploration):
 
     Args:
         actions: The policy's action space.
-        kind: A `NoiseKind`: `gaussian` or `ornstein_uhlenbeck`.
+        kind: `gaussian` or `ornstein_uhlenbeck`.
         theta: Mean reversion rate of Ornstein-Uhlenbeck noise.
 
     Attributes:

@@ -111,6 +111,7 @@ class Description:
         judged_in = None if eval_env is None else env_config(eval_env, path="eval_env")
         if isinstance(learns, Policies):
             if not learns.is_alone:
+                learns = learns.in_env(world)
                 sampling = _with_num_envs(learns.sampling, world.fixed_num_envs)
                 return cls(world, replace(learns, sampling=sampling), seed, actions, evaluation_env=judged_in)
             learns = learns.first
@@ -119,6 +120,7 @@ class Description:
             with_preset = load_internal(PARTS["preset"])
             written, settings = with_preset(_as_written(world), _as_written(learns.config), type(learns.config))
             world, learns = EnvConfig.parse(written, path="env"), type(learns)(**settings)
+        learns = learns.in_env(world)
         config = _with_num_envs(learns.config, world.fixed_num_envs)
         if config is not learns.config:
             learns = type(learns)(config)

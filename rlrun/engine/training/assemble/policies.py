@@ -100,6 +100,10 @@ class Policies:
             league,
         )
 
+    def in_env(self, env: EnvConfig) -> Self:
+        """Returns several policies, with the settings of their algorithms that depend on the env."""
+        return replace(self, algorithms={name: each.in_env(env) for name, each in self.algorithms.items()})
+
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
         """Restores policies from the plain data that `to_data` returned, or from a trial's spec.

@@ -14,7 +14,7 @@ from gymnasium.spaces import Box, Discrete
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlrun import REDQ, SAC, TQC, CrossQ, DroQ, SimBa, Training
+from rlrun import REDQ, SAC, TQC, XQC, CrossQ, DroQ, FlashSAC, SimBa, Training
 from rlrun.algorithms.actor_q.extended_sac import ExtendedSAC
 from rlrun.algorithms.actor_q.extended_soft_policy import truncated_mixture
 from rlrun.algorithms.actor_q.soft_networks import SquashedNetworks
@@ -22,7 +22,7 @@ from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.learner.optimizers import Adam, AdamW
 from rlrun.engine.messages.errors import SpecError, UsageError
-from rlrun.engine.nn.batch_renorm import batch_statistics
+from rlrun.engine.nn.batch_norm import batch_statistics
 from rlrun.engine.policy.policy import Policy
 from rlrun.engine.policy.weights import Weights
 
@@ -177,8 +177,16 @@ def test_units_are_dropped_independently_in_both_halves_of_a_joint_pass() -> Non
     assert not torch.allclose(ahead.values, networks.values(batch["next_obs"], actions).amin(0))
 
 
-@pytest.mark.parametrize("algorithm", [CrossQ(critic_dropout=0.1, **SMALL), DroQ(joint_targets=True, **SMALL)])
-def test_joint_targets_and_dropout_train_together(algorithm: SAC) -> None:
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        CrossQ(critic_dropout=0.1, **SMALL),
+        DroQ(joint_targets=True, **SMALL),
+        CrossQ(num_quantiles=3, **SMALL),
+        TQC(**{**SMALL, "model": {"hiddens": [4], "batch_norm": True}}),
+    ],
+)
+def test_joint_passes_train_together_with_dropout_and_quantiles(algorithm: SAC) -> None:
     with Training("Pendulum-v1", algorithm, seed=1) as training:
         assert math.isfinite(training.step()["learner/critics/loss"])
 
@@ -188,7 +196,7 @@ def renormalized_outputs(algorithm: CrossQ, seed: int = 0) -> tuple[SquashedNetw
     flat = torch.randn(policy.parameters.size, generator=torch.Generator().manual_seed(seed))
     views = policy.parameters.views(flat)
     for name, view in views.items():
-        if name.endswith(".norm.variance"):
+        if name.endswith("norm.variance"):
             view.square_()
         if name.endswith(".norm.steps"):
             view.fill_(7)
@@ -242,7 +250,7 @@ def test_the_critics_of_crossq_s_actor_loss_are_those_of_running_statistics() ->
     assert loss.total.item() == pytest.approx(expected.item(), rel=1e-5)
 
 
-@pytest.mark.parametrize("algorithm", [CrossQ, SimBa])
+@pytest.mark.parametrize("algorithm", [CrossQ, SimBa, XQC, FlashSAC])
 def test_what_acts_computes_the_actor_by_running_statistics_one_row_at_a_time(algorithm: type[SAC]) -> None:
     outputs, policy, flat = renormalized_outputs(algorithm(model={"hiddens": [4, 4], "critic_hiddens": [4]}))
     behavior = policy.behavior()
@@ -293,13 +301,8 @@ def test_layers_that_do_not_go_together_are_refused(wording) -> None:
     for settings, reason in (
         ({"model": {"batch_renorm": True}}, "model.batch_renorm needs joint_targets"),
         ({"joint_targets": True, "model": {"core": "gru"}}, "leave model.core null"),
-        (
-            {"joint_targets": True, "num_quantiles": 5},
-            (
-                "num_quantiles and joint_targets cannot be combined, because quantile critics use target networks; "
-                "set only one"
-            ),
-        ),
+        ({"num_bins": 5, "num_quantiles": 5}, "num_bins and num_quantiles cannot be combined"),
+        ({"num_bins": 5, "support": [1.0, 1.0]}, "the smallest return must be below the largest one"),
         (
             {"critic_dropout": 0.1, "model": {"core": "gru"}},
             "critic_dropout works only with plain dense layers; leave out model.core and residual",
@@ -309,7 +312,7 @@ def test_layers_that_do_not_go_together_are_refused(wording) -> None:
         ({"model": {"residual": True, "hiddens": [4, 8]}}, r"all hiddens must have the same width, not \[4, 8\]"),
         (
             {"joint_targets": True, "model": {"residual": True, "batch_renorm": True}},
-            "batch_renorm, residual and model.core cannot be combined; choose one",
+            "batch_renorm cannot be combined with batch_norm or residual",
         ),
     ):
         with pytest.raises(SpecError, match=reason):

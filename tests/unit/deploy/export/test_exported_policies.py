@@ -14,7 +14,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tu
 from torch import nn
 
 from rlrun.algorithms.actor_q.ddpg import TD3
-from rlrun.algorithms.actor_q.presets import TQC, CrossQ, DroQ, SimBa
+from rlrun.algorithms.actor_q.presets import TQC, XQC, CrossQ, DroQ, FlashSAC, SimBa
 from rlrun.algorithms.actor_q.sac import SAC
 from rlrun.algorithms.decision_transformer.dt import DT
 from rlrun.algorithms.dqn.dqn import DQN
@@ -136,6 +136,10 @@ FAMILIES: dict[str, tuple[Algorithm[Any], gymnasium.Space[Any], gymnasium.Space[
     "crossq of images": (CrossQ(model={"hiddens": (8,), "critic_hiddens": (8,)}), IMAGE, ACTIONS["box"]),
     "simba": (SimBa(model={"hiddens": (8, 8), "critic_hiddens": (8,)}), NESTED, ACTIONS["box"]),
     "simba of images": (SimBa(model={"hiddens": (8,), "critic_hiddens": (8,)}), IMAGE, ACTIONS["box"]),
+    "xqc": (XQC(model={"hiddens": (8, 8), "critic_hiddens": (8,)}), NESTED, ACTIONS["box"]),
+    "xqc of images": (XQC(model={"hiddens": (8,), "critic_hiddens": (8,)}), IMAGE, ACTIONS["box"]),
+    "flashsac": (FlashSAC(model={"hiddens": (8, 8), "critic_hiddens": (8,)}), NESTED, ACTIONS["box"]),
+    "flashsac of images": (FlashSAC(model={"hiddens": (8,), "critic_hiddens": (8,)}), IMAGE, ACTIONS["box"]),
     "ppo of positions, privileged critic": (
         PPO(model={**SMALL, "actor_sees": ["position"]}),
         SPLIT,
@@ -220,7 +224,7 @@ def test_exported_c_code_acts_as_the_policy(network: str, action: str) -> None:
     compare(behavior, policy, runner, stream_of(observation), seed=0)
 
 
-@pytest.mark.parametrize("family", ["crossq", "simba"])
+@pytest.mark.parametrize("family", ["crossq", "simba", "xqc", "flashsac"])
 def test_exported_c_code_of_normalised_layers_acts_as_the_policy(family: str) -> None:
     algorithm, observation, action = FAMILIES[family]
     spaces = Spaces(observation, action)

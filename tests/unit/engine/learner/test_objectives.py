@@ -23,6 +23,8 @@ from rlrun.engine.learner.executors.compilation import compiler
 from rlrun.engine.learner.local_learner import LocalLearner
 from rlrun.engine.learner.objective import Loss, Objective
 from rlrun.engine.learner.optimizers import SGD, Adam, AdamW, RMSProp
+from rlrun.engine.learner.projection import Projection, project
+from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.policy.flat_parameters import FlatParameters
 from rlrun.engine.policy.policy import Policy
 from tests.rounding import rounding_error
@@ -378,6 +380,10 @@ MODEL, ACTOR = objectives()
             "objective model: unknown parameter runing; must be one of model, actor, running",
         ),
         ([Objective("critic", model_loss, parameters="critic")], "objective critic: no parameter name starts with"),
+        (
+            [Objective("actor", actor_loss, parameters="actor", projects=(Projection(("running",), axis=0),))],
+            "objective actor projects running, which it does not optimize",
+        ),
     ],
 )
 def test_objectives_that_do_not_fit_together_are_refused_at_once(given, said):
@@ -405,3 +411,68 @@ def test_a_loss_must_assign_what_its_objective_says(wording):
         learner = learner_for([Objective("model", model_loss, parameters="model")], microbatch_size=microbatch_size)
         with wording.raised(ValueError):
             step(learner)
+
+
+class Layer(nn.Module):
+    """A dense layer and a normalization of its two outputs."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.tensor([[3.0, 0.0, 4.0], [0.0, 0.0, 0.0]]))
+        self.scale = nn.Parameter(torch.tensor([1.0, 1.0]))
+        self.shift = nn.Parameter(torch.tensor([0.0, 1.0]))
+        self.other = nn.Parameter(torch.tensor([7.0]))
+
+
+class LayerPolicy(NumbersPolicy):
+    """Puts out the parameters of a layer."""
+
+    def __init__(self):
+        self.module = Layer()
+        self.parameters = FlatParameters(self.module)
+
+
+def sum_of_parameters(outputs, batch, scheduled):
+    """A loss whose gradient is 1 in each parameter that has valid steps."""
+    valid = batch["valid"].float().mean()
+    return Loss(sum(outputs[name].sum() for name in ("weight", "scale", "shift", "other")) * valid, {})
+
+
+PROJECTIONS = (Projection(("weight",), axis=1), Projection(("scale", "shift"), axis=0, norm=2**0.5))
+
+
+@pytest.mark.parametrize("executor", ["eager", "numpy", "c"])
+@pytest.mark.parametrize("microbatch_size", [None, 1])
+def test_parameters_are_scaled_to_their_norms_after_each_optimizer_step(executor, microbatch_size):
+    learner = LocalLearner(
+        LayerPolicy(),
+        [Objective("all", sum_of_parameters, optimizer=SGD(), projects=PROJECTIONS)],
+        device="cpu",
+        update_executor=executor,
+        seed=0,
+        microbatch_size=microbatch_size,
+    )
+    weight, norms = np.array([[3.0, 0.0, 4.0], [0.0, 0.0, 0.0]]), np.array([[1.0, 1.0], [0.0, 1.0]])
+    for other in (6.9, 6.8):
+        found = learner.policy.parameters.named(np.array(step(learner), np.float32))
+        weight -= 0.1
+        weight /= np.sqrt((weight**2).sum(1, keepdims=True))
+        norms -= 0.1
+        norms *= np.sqrt(2 / (norms**2).sum())
+        np.testing.assert_allclose(found["weight"], weight, rtol=1e-6)
+        np.testing.assert_allclose([found["scale"], found["shift"]], norms, rtol=1e-6)
+        np.testing.assert_allclose(found["other"], other, rtol=1e-6)
+
+
+def test_weights_of_zero_stay_zero_when_they_are_scaled():
+    policy = LayerPolicy()
+    flat = policy.parameters.gather(policy.module)
+    project(policy.parameters, PROJECTIONS[:1], flat)
+    np.testing.assert_allclose(flat[:6].tolist(), [0.6, 0, 0.8, 0, 0, 0], rtol=1e-6)
+
+
+def test_parameter_servers_refuse_projections_because_each_has_only_a_slice(wording):
+    given = [Objective("all", sum_of_parameters, optimizer=SGD(), projects=PROJECTIONS)]
+    servers = ParameterServers(shard_configs(LayerPolicy(), given, 1, 1, 30.0), 0, lambda method, given: [])
+    with wording.raised(UsageError, "num_parameter_servers"):
+        LocalLearner(LayerPolicy(), given, device="cpu", update_executor="eager", seed=0, reducer=servers)

@@ -109,6 +109,8 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "RLHF": ("rlrun.toys:TwentyQuestions", {**ON_POLICY, "minibatch_size": 32, "seq_len": 28}),
     "Random": ("CartPole-v1", {"min_env_steps_per_iteration": 60}),
     "SAC": ("Pendulum-v1", REPLAY),
+    "FlashSAC": ("Pendulum-v1", {**REPLAY, "model": {"hiddens": (8,), "critic_hiddens": (8,)}}),
+    "XQC": ("Pendulum-v1", {**REPLAY, "model": {"hiddens": (8,), "critic_hiddens": (8,)}}),
     "SimBa": ("Pendulum-v1", {**REPLAY, "model": {"hiddens": (8,), "critic_hiddens": (8,)}}),
     "SlateQ": ("rlrun.toys:InterestEvolution", REPLAY),
     "TD3": ("Pendulum-v1", REPLAY),

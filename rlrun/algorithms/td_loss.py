@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from rlrun.algorithms.loss_metrics import TD_METRICS
 from rlrun.engine.functional.masked import masked_mean
 from rlrun.engine.settings.config import ConfigModel, PositiveFloat
@@ -113,9 +115,14 @@ def quantile_huber(quantiles: Tensor, targets: Tensor, fractions: Tensor | None 
     Source:
         Dabney et al., arXiv:1710.10044, eq. 10 with kappa = 1; arXiv:1806.06923, eq. 3.
     """
+    from rlrun.engine.learner.executors.own_operations import QuantileHuber
+
     number = quantiles.shape[-1]
     if fractions is None:
         fractions = (quantiles.new_ones(number).cumsum(-1) - 0.5) / number
-    errors = targets.unsqueeze(-2) - quantiles.unsqueeze(-1)
-    weights = (fractions.unsqueeze(-1) - (errors < 0).float()).abs()
-    return (weights * huber(errors, 1.0)).mean(-1).sum(-1)
+    rows = np.broadcast_shapes(quantiles.shape[:-1], targets.shape[:-1])
+    operands = (
+        each.expand(*rows, each.shape[-1]).reshape(-1, each.shape[-1]) for each in (quantiles, fractions, targets)
+    )
+    losses: Tensor = QuantileHuber.apply(*operands)
+    return losses.view(*rows, number).sum(-1)

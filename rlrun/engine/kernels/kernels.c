@@ -408,6 +408,38 @@ void add_at_f32(const Step *s) {
             ((f32 *)s->at[0])[positions[k]] += ((const f32 *)s->at[2])[k];
 }
 
+typedef f32 Lanes __attribute__((vector_size(LANES * sizeof(f32))));
+typedef i32 LaneBits __attribute__((vector_size(LANES * sizeof(f32))));
+
+/* Takes numbers of a where the mask is set, and of b elsewhere. */
+INLINE Lanes chosen(LaneBits mask, Lanes a, Lanes b) { return (Lanes)((mask & (LaneBits)a) | (~mask & (LaneBits)b)); }
+
+/* Quantile Huber losses of estimates [2, rows, n], quantiles and fractions, for targets [rows, m], shape = {rows, n, m}:
+   for each quantile the mean over its row's targets, and the slope of this mean, [2, rows, n]. All are dense. */
+void quantile_pairs_f32(const Step *s) {
+    const int64_t n = s->shape[1], m = s->shape[2], size = s->shape[0] * n;
+    const Lanes zero = {0}, one = zero + 1.0f;
+    for (int64_t at = 0; at < size;) {
+        const int64_t row = at / n, left = (row + 1) * n - at, bytes = (left < LANES ? left : LANES) * sizeof(f32);
+        const f32 *targets = (const f32 *)s->at[2] + row * m;
+        f32 *losses = (f32 *)s->at[0] + at;
+        Lanes q = zero, above = zero, loss = zero, slope = zero;
+        memcpy(&q, (const f32 *)s->at[1] + at, bytes);
+        memcpy(&above, (const f32 *)s->at[1] + size + at, bytes);
+        const Lanes below = one - above; /* fractions are from 0 to 1 */
+        for (int64_t j = 0; j < m; j++) {
+            const Lanes u = targets[j] - q, low = chosen(u < -one, -one, u), within = chosen(low > one, one, low);
+            const Lanes share = within * chosen(u < zero, below, above);
+            loss += share * (u - 0.5f * within);
+            slope -= share;
+        }
+        loss /= (f32)m, slope /= (f32)m;
+        memcpy(losses, &loss, bytes);
+        memcpy(losses + size, &slope, bytes);
+        at += bytes / sizeof(f32);
+    }
+}
+
 /* --- Products [batch, m, k] @ [batch, k, n], shape = {batch, m, n, k}; strides are of batch, row and column
 
    Each number of an output adds its k terms in ascending order, by fused multiply-add, whatever the width of the

@@ -93,6 +93,9 @@ class StepTable:
         elif function is write_places:
             bounds, x, side = arguments
             self._places(bounds, x, side, np.asarray(out))
+        elif function is write_quantile_pairs:
+            estimates, targets = arguments
+            self._quantile_pairs(estimates, targets, np.asarray(out))
         elif function is np.matmul:
             self._product(*(*arguments, out)[:3])
         elif isinstance(function, np.ufunc):
@@ -258,6 +261,11 @@ class StepTable:
     def _places(self, bounds: Array, x: Array, side: str, out: Array) -> None:
         require(all(each.flags.c_contiguous for each in (bounds, x, out)) and bounds.dtype == x.dtype)
         self._whole(f"searchsorted_{letters(x.dtype)}", [out, bounds, x], (x.size, bounds.size, side == "right"), [])
+
+    def _quantile_pairs(self, estimates: Array, targets: Array, out: Array) -> None:
+        require(all(each.flags.c_contiguous and each.dtype == np.float32 for each in (estimates, targets, out)))
+        (rows, num_targets), num_quantiles = targets.shape, estimates.shape[-1]
+        self._whole("quantile_pairs_f32", [out, estimates, targets], (rows, num_quantiles, num_targets), [])
 
     def _take(self, x: Array, positions: Array, out: Array) -> None:
         require(all(each.flags.c_contiguous for each in (x, positions, out)) and positions.dtype == np.int64)
@@ -461,6 +469,24 @@ def write_places(bounds: Array, x: Array, side: Literal["left", "right"], out: A
         out: Array of the places.
     """
     out[...] = bounds.searchsorted(x, side)
+
+
+def write_quantile_pairs(estimates: Array, targets: Array, out: Array) -> None:
+    """Writes to `out` quantile Huber losses of all pairs of estimates and targets, and their slopes.
+
+    `quantile_pairs_in_torch` says what they are.
+
+    Args:
+        estimates: Estimated quantiles and their fractions, [2, R, N].
+        targets: Samples of the target distributions, [R, M].
+        out: Array of losses and slopes, [2, R, N].
+    """
+    for n, (quantiles, fractions) in enumerate(zip(*np.moveaxis(estimates, -1, 1), strict=True)):
+        errors = targets - quantiles[:, None]
+        within = errors.clip(-1, 1)
+        shares = within * np.abs(fractions[:, None] - (errors < 0))
+        np.mean(shares * (errors - np.float32(0.5) * within), -1, out=out[0, :, n])
+        np.negative(shares.mean(-1), out=out[1, :, n])
 
 
 def letters(dtype: np.dtype[Any]) -> str:

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from rlrun.engine.checkpoint.durable import write_file
 from rlrun.engine.kernels.cache import alone_with, cache_directory, installed_compiler
+from rlrun.engine.learner.executors.own_operations import QUANTILE_PAIRS, quantile_pairs_in_torch
 
 CompiledUpdate = Callable[[list[Tensor]], Sequence[Tensor]]
 
@@ -55,7 +56,9 @@ def traced(
         warnings.simplefilter("ignore")
         from torch.fx.experimental.proxy_tensor import make_fx
 
-        graph = make_fx(function)(*(argument.clone() for argument in arguments))
+        graph = make_fx(function, {QUANTILE_PAIRS: quantile_pairs_in_torch})(
+            *(argument.clone() for argument in arguments)
+        )
         constants = [f"{name} {tensor.tolist()}" for name, tensor in graph.named_buffers()]
         package = directory / f"{cache_key(' '.join([graph.code, *constants]), arguments)}.pt2"
         if not package.exists():

@@ -17,6 +17,7 @@ from rlrun.engine.kernels.steps import NoKernel
 from rlrun.engine.learner.executors import numpy_update
 from rlrun.engine.learner.executors.c_update import in_c
 from rlrun.engine.learner.executors.numpy_update import in_numpy
+from rlrun.engine.learner.executors.own_operations import QuantileHuber
 from tests.rounding import rounding_error
 
 MATRIX, OTHER = torch.randn(2, 6, 4, generator=torch.Generator().manual_seed(0)).unbind()
@@ -128,6 +129,32 @@ def test_rows_of_any_length_are_sorted_stably_with_nan_last(translate: Any, rows
         return [*torch.sort(x, stable=True, dim=-1)]
 
     torch.testing.assert_close(translate(function, [x])([x]), function(x), rtol=0, atol=0, equal_nan=True)
+
+
+@TRANSLATIONS
+@pytest.mark.parametrize(("rows", "quantiles", "targets"), [(1, 1, 1), (3, 25, 46), (2, 16, 7), (5, 37, 1)])
+def test_quantile_losses_and_their_gradients_are_those_of_the_table_of_all_pairs(
+    translate: Any, rows: int, quantiles: int, targets: int
+) -> None:
+    draws = torch.Generator().manual_seed(0)
+    estimates, weights = torch.randn(2, rows, quantiles, generator=draws).mul(2).unbind()
+    samples, fractions = torch.randn(rows, targets, generator=draws) * 2, torch.rand(rows, quantiles, generator=draws)
+
+    def function(estimates: Tensor, fractions: Tensor, samples: Tensor, weights: Tensor) -> list[Tensor]:
+        leaf = estimates.detach().requires_grad_()
+        losses = QuantileHuber.apply(leaf, fractions, samples)  # type: ignore[no-untyped-call]
+        return [losses.detach(), *torch.autograd.grad((losses * weights).sum(), leaf)]
+
+    given = [estimates, fractions, samples, weights]
+    leaf = estimates.double().requires_grad_()
+    errors = samples.unsqueeze(1) - leaf.unsqueeze(-1)
+    losses = ((fractions.unsqueeze(-1) - (errors < 0).double()).abs() * F.huber_loss(
+        errors, torch.zeros_like(errors), reduction="none"
+    )).mean(-1)  # fmt: skip
+    expected = [losses, *torch.autograd.grad((losses * weights).sum(), leaf)]
+    near = rounding_error(targets, size=10.0)
+    for found in (function(*given), translate(function, given)(given)):
+        torch.testing.assert_close([each.double() for each in found], expected, rtol=0, atol=near)
 
 
 @TRANSLATIONS

@@ -22,6 +22,7 @@ _NAMES = {
     ),
     "rlrun.engine.settings.metric": "Metric",
     "rlrun.engine.learner.objective": "Objective Loss",
+    "rlrun.engine.learner.projection": "Projection",
     "rlrun.engine.learner.optimizers": "Adam AdamW RMSProp SGD",
     # The dataflow: streams, operators and recipes, and the trainee that they work on.
     "rlrun.engine.flow.flow": "Flow Operator StatefulOperator WorkerOperator",

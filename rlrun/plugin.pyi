@@ -227,6 +227,7 @@ from rlrun.engine.learner.optimizers import SGD as SGD
 from rlrun.engine.learner.optimizers import Adam as Adam
 from rlrun.engine.learner.optimizers import AdamW as AdamW
 from rlrun.engine.learner.optimizers import RMSProp as RMSProp
+from rlrun.engine.learner.projection import Projection as Projection
 from rlrun.engine.learner.value_losses import summed_value_losses as summed_value_losses
 from rlrun.engine.messages.errors import SpecError as SpecError
 from rlrun.engine.nn.model_config import CriticsModelConfig as CriticsModelConfig

@@ -82,7 +82,12 @@ def projected(probabilities: Tensor, atoms: Tensor, support: Tensor) -> Tensor:
     """
     last = len(support) - 1
     inside = atoms.maximum(support[0]).minimum(support[-1])
-    positions = (inside - support[0]) * (last / (support[-1] - support[0]))
+    per_unit = last / (support[-1] - support[0])
+    positions = (inside - support[0]) * per_unit
+    if positions.is_cuda:  # where a scatter adds in any order, and results would differ from run to run
+        places = (support - support[0]) * per_unit
+        shares = (1.0 - (positions.unsqueeze(-1) - places).abs()).clamp(min=0.0)
+        return (probabilities.unsqueeze(-1) * shares).sum(-2)
     lower = positions.clamp(max=last - 1).long()
     upper_part = probabilities * (positions - lower)
     none = probabilities.new_zeros((*probabilities.shape[:-1], last + 1))

@@ -73,6 +73,8 @@ def cache(tmp_path_factory):
         patch.setattr("torch._inductor.config.aot_inductor.compile_wrapper_opt_level", "O0")
         # The processor says which vector instructions it has: torch would compile a program for each of them as well.
         patch.setattr("torch._inductor.config.cpp.vec_isa_ok", True)
+        # It would compile torch's headers beforehand, which pays from the third program on.
+        patch.setattr("torch._inductor.config.aot_inductor.precompile_headers", False)
         yield directory
 
 

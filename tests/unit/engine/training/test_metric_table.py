@@ -30,7 +30,13 @@ from rlrun.engine.training.training import Training
 
 SMALL = {"model": {"hiddens": [8]}, "num_envs_per_worker": 2, "compile": False}
 ON_POLICY = {**SMALL, "train_batch_size": 64, "rollout_fragment_length": 32, "min_env_steps_per_iteration": 0}
-REPLAY = {**SMALL, "learning_starts": 20, "rollout_fragment_length": 4, "min_env_steps_per_iteration": 60}
+REPLAY = {
+    **SMALL,
+    "minibatch_size": 32,
+    "learning_starts": 20,
+    "rollout_fragment_length": 4,
+    "min_env_steps_per_iteration": 60,
+}
 OFTEN = {"policy_delay": 2, "training_intensity": 0.5}
 DYNAMICS = {"num_members": 3, "num_elites": 2, "hiddens": [8], "fit_interval": 30, "max_epochs": 2}
 DREAMER = {
@@ -115,7 +121,7 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "SlateQ": ("rlrun.toys:InterestEvolution", REPLAY),
     "TD3": ("Pendulum-v1", REPLAY),
     "TD3BC": ("Pendulum-v1", REPLAY),
-    "TQC": ("Pendulum-v1", {**REPLAY, "compile": False}),
+    "TQC": ("Pendulum-v1", {**REPLAY, "num_quantiles": 5}),
     "TRPO": ("CartPole-v1", ON_POLICY),
     "ValueIteration": ("FrozenLake-v1", {}),
 }

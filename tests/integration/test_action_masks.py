@@ -165,7 +165,7 @@ def test_ppo_learns_under_masks_of_several_choices_beside_other_observations() -
 
 
 def test_a_recurrent_policy_takes_no_forbidden_action_either() -> None:
-    config = {"train_batch_size": 512, "compile": False, "model": {"core": "gru", "hiddens": [16]}}
+    config = {"train_batch_size": 512, "num_epochs": 2, "compile": False, "model": {"core": "gru", "hiddens": [16]}}
     with Training("rlrun.toys:MaskedGrid", PPO(**config), seed=1) as learning:  # which raises at one
         while learning.step()["env_steps"] < 2_000:
             pass

@@ -163,7 +163,7 @@ def test_more_restarts_behind_aggregators_than_are_allowed_end_the_run(make_set:
 
 
 def test_an_error_behind_an_aggregator_arrives_as_it_was(make_set: MakeSet) -> None:
-    flow = aggregated_rollouts(make_set(2, acts={(2, 1): "lab-error"}), aggregators=1, batch_size=2)
+    flow = aggregated_rollouts(make_set(1, acts={(1, 1): "lab-error"}), aggregators=1, batch_size=2)
     with pytest.raises(LabError) as caught:
         exhaust(flow)
     assert (str(caught.value), caught.value.temperature) == ("laser is at 4.2 K", 4.2)

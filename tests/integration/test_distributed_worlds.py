@@ -73,7 +73,7 @@ def recurrent_ppo_beside_dqn() -> Policies:
 
 
 @pytest.mark.usefixtures("running_ray")
-@pytest.mark.parametrize("clock", ["parallel", "per_agent"])
+@pytest.mark.parametrize("clock", ["parallel", pytest.param("per_agent", marks=pytest.mark.regress)])
 def test_workers_go_on_bit_for_bit_in_mid_episode_and_so_does_one_that_dies_in_a_fragment(
     clock: str, tmp_path: Path
 ) -> None:

@@ -5,11 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import rlrun
 from rlrun import ARS, ES, Training
 from rlrun.experiments.search.lineage import read_generations
+from rlrun.experiments.spec.load import parse_experiments
+from rlrun.experiments.spec.settings import with_settings
+from rlrun.experiments.trial.exploit import Exploit
+from rlrun.experiments.trial.trial_loop import TrialLoop
 
 pytestmark = pytest.mark.usefixtures("running_ray")
 
@@ -18,6 +23,11 @@ SETTINGS: dict[str, Any] = {
     "num_pairs": 5,
     "num_envs_per_worker": 4,
     "normalize_observations": True,
+}
+SEARCH: dict[str, Any] = {
+    "algorithm": "ars",
+    "env": "rlrun.toys:DoubleIntegrator",
+    "config": {"num_pairs": 1, "num_envs_per_worker": 2, "min_env_steps_per_iteration": 0},
 }
 
 
@@ -47,14 +57,30 @@ def test_a_worker_that_dies_costs_its_evaluations_and_nothing_else(
     assert trained(ES, env, 3) == broken  # it is noted: nobody dies any more
 
 
+def test_a_search_goes_on_from_another_with_settings_of_its_own(tmp_path: Path) -> None:
+    (search,) = parse_experiments({"search": {**SEARCH, "stop": {"iteration": 3}}})
+    with TrialLoop(search.first_trial(), tmp_path / "donor") as donor:
+        donor.step()
+        parent = donor.save()
+        flat = donor.training.running.trainee.learner.flat()
+    changed = {"lr": 0.5, "sigma": 0.25}
+    trial = search.first_trial().replace(seed=1)
+    with TrialLoop(trial, tmp_path / "member") as loop:
+        loop.step()
+        loop.save()
+        loop.apply_exploit(Exploit(1, with_settings(trial, changed), parent))
+        np.testing.assert_array_equal(loop.training.running.trainee.learner.flat(), flat)
+        row = loop.step()
+    assert {name: row[f"learner/{name}"] for name in changed} == changed
+
+
+@pytest.mark.regress
 def test_a_population_of_searches_copies_the_better_one_and_goes_on_with_other_settings(tmp_path: Path) -> None:
     generation = 200  # env steps: two candidates, each for an episode of 100
     mutations = {"lr": {"loguniform": [1e-3, 1e-1]}, "sigma": {"loguniform": [1e-3, 1e-1]}}
     entry = {
-        "algorithm": "ars",
-        "env": "rlrun.toys:DoubleIntegrator",
+        **SEARCH,
         "stop": {"env_steps": 3 * generation},
-        "config": {"num_pairs": 1, "num_envs_per_worker": 2, "min_env_steps_per_iteration": 0},
         "num_samples": 2,
         "scheduler": {"pbt": {"interval_env_steps": generation, "mutations": mutations, "quantile_fraction": 0.5}},
     }

@@ -136,21 +136,19 @@ def test_own_checkpoint_is_followed_in_ones_own_runs_and_elsewhere_only_when_tru
 @pytest.mark.usefixtures("running_ray", "importable_lab")
 def test_evolution_strategies_come_to_the_same_with_any_number_of_workers_and_after_a_restore(tmp_path: Path) -> None:
     es = import_module("my_lab.es")
-    found = []
-    for num_workers in (0, 2):
-        config = es.ESConfig(
-            num_workers=num_workers, num_pairs=4, min_env_steps_per_iteration=0, model={"hiddens": [4]}
-        )
-        training = Training(EnvConfig(id="CartPole-v1"), es.ES(config), seed=3)
-        found.append(parameters(training, 3))
-        if num_workers == 2:
-            training.save(tmp_path / "checkpoint")
-            expected = parameters(training, 2)
-        training.close()
-    assert found[0] == found[1]
-    restored = Training.restore(tmp_path / "checkpoint", trust=True)
-    assert parameters(restored, 2) == expected
-    restored.close()
+
+    def training_with(num_workers: int) -> Training:
+        settings = {"num_workers": num_workers, "num_pairs": 4, "min_env_steps_per_iteration": 0}
+        return Training(EnvConfig(id="CartPole-v1"), es.ES(es.ESConfig(**settings, model={"hiddens": [4]})), seed=3)
+
+    with training_with(0) as alone:
+        first = parameters(alone, 3)
+        alone.save(tmp_path / "checkpoint")
+        second = parameters(alone, 2)
+    with Training.restore(tmp_path / "checkpoint", trust=True) as restored:
+        assert parameters(restored, 2) == second
+    with training_with(2) as shared:
+        assert [parameters(shared, iterations) for iterations in (3, 2)] == [first, second]
 
 
 OWN_RUNS: dict[str, tuple[str, dict[str, Any], str]] = {

@@ -64,11 +64,9 @@ def killed(spec: dict[str, Any], runs: Path, results: int) -> Path:
 
 
 @pytest.mark.usefixtures("running_ray")
-def test_members_of_a_population_really_run_with_what_they_were_told_also_when_killed_and_resumed(
-    tmp_path: Path,
-) -> None:
+def test_members_of_a_population_really_run_with_what_they_were_told(tmp_path: Path) -> None:
     events: list[RunEvent] = []
-    first = rlrun.run(population(), runs_dir=tmp_path / "first", watch=events.append)
+    first = rlrun.run(population(), runs_dir=tmp_path, watch=events.append)
     assert {trial.status for trial in first} == {"TERMINATED"}
     run = first[0].directory.parent
     generations = read_generations(run)
@@ -101,6 +99,12 @@ def test_members_of_a_population_really_run_with_what_they_were_told_also_when_k
         assert all(told_of[place - 1].status == "PAUSED" or told_of[place].status == "RUNNING" for place in decided)
     assert not (run / "generations").exists()
 
+
+@pytest.mark.regress
+@pytest.mark.usefixtures("running_ray")
+def test_a_population_that_was_killed_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
+    first = rlrun.run(population(), runs_dir=tmp_path / "first")
+    run = first[0].directory.parent
     directory = killed(population(), tmp_path / "killed", 13)  # after some copies
     again = rlrun.run(population(), runs_dir=tmp_path / "killed", resume=True)
     assert (directory / LINEAGE_FILE).read_text() == (run / LINEAGE_FILE).read_text()
@@ -133,6 +137,7 @@ def test_a_population_goes_further_and_a_member_that_failed_behind_a_copy_goes_o
         assert trial.last_result["env_steps"] >= 3 * INTERVAL
 
 
+@pytest.mark.regress
 @pytest.mark.usefixtures("running_ray")
 def test_members_that_do_not_wait_copy_each_other_as_they_come(tmp_path: Path) -> None:
     """Which copies are made depends on who comes first; that they follow from the scores known by then does not."""
@@ -182,8 +187,11 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> list[TrialResult]:
     ("scheduler", "num_samples"),
     [
         pytest.param({"asha": {**BY_LR, "grace_period": 2, "reduction_factor": 2}}, 4, id="asha"),
-        pytest.param(  # of fewer it would stop none
-            {"hyperband": {**BY_LR, "grace_period": 2, "reduction_factor": 2}}, 6, id="hyperband"
+        pytest.param(  # of fewer it would stop none; its trials wait, as members of a population do
+            {"hyperband": {**BY_LR, "grace_period": 2, "reduction_factor": 2}},
+            6,
+            id="hyperband",
+            marks=pytest.mark.regress,
         ),
         pytest.param(  # stops a trial at once, as asha does
             {"median": {**BY_LR, "grace_period": 2, "min_samples_required": 1}},

@@ -7,15 +7,19 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 import rlrun
 from rlrun.cli.main import cli
+from rlrun.engine.checkpoint.format import read_checkpoint
 from rlrun.engine.messages.errors import CheckpointError
 from rlrun.experiments.runs.trial_result import TrialResult
 from rlrun.experiments.spec.experiment import TrialSpec
 from rlrun.experiments.spec.load import parse_experiments
+from rlrun.experiments.spec.settings import with_settings
+from rlrun.experiments.trial.exploit import Exploit
 from rlrun.experiments.trial.results import Row
 from rlrun.experiments.trial.trial_loop import TrialLoop
 from tests.results import numbers
@@ -176,6 +180,24 @@ def test_a_sweep_over_a_setting_of_a_policy_learns_otherwise_in_each_trial(tmp_p
     assert [trial.last_result["policies/a/learner/lr"] for trial in trials] == [1e-3, 1e-2]
 
 
+def test_a_member_takes_over_all_policies_of_another_and_a_setting_of_one_changes(tmp_path: Path) -> None:
+    with TrialLoop(trial_of(), tmp_path / "donor") as donor:
+        donor.step()
+        parent = donor.save()
+    trial = trial_of()
+    changed = with_settings(trial, {"policies.a.config.lr": 0.01})
+    with TrialLoop(trial.replace(seed=2), tmp_path / "member") as loop:
+        loop.step()
+        loop.save()
+        loop.apply_exploit(Exploit(1, changed.replace(seed=2), parent))
+        for policy, trainee in zip("ab", loop.training.running.trainees, strict=True):
+            taken = trainee.learner.policy.parameters.named(trainee.learner.flat())
+            np.testing.assert_equal(taken, dict(read_checkpoint(parent).tensors[f"policies/{policy}"]))
+        row = loop.step()
+    assert [row[f"policies/{policy}/learner/lr"] for policy in "ab"] == [0.01, trial.policies["b"].config.lr]
+
+
+@pytest.mark.regress
 @pytest.mark.usefixtures("running_ray")
 def test_a_population_changes_a_setting_of_a_policy_and_takes_over_all_policies(tmp_path: Path) -> None:
     pbt = {

@@ -56,6 +56,9 @@ from rlrun.algorithms.evolution.es import ES as _ES
 from rlrun.algorithms.evolution.es import ESConfig
 from rlrun.algorithms.gail.gail import GAIL as _GAIL
 from rlrun.algorithms.gail.settings import GAILConfig
+from rlrun.algorithms.groups.grpo import GRPO as _GRPO
+from rlrun.algorithms.groups.grpo import RLOO as _RLOO
+from rlrun.algorithms.groups.grpo import GRPOConfig
 from rlrun.algorithms.impala.appo import APPO as _APPO
 from rlrun.algorithms.impala.appo import APPOConfig
 from rlrun.algorithms.impala.impala import Impala as _Impala
@@ -123,6 +126,7 @@ from rlrun.algorithms.recurrent_q.r2d2 import R2D2Config, RecurrentModelConfig
 from rlrun.algorithms.recurrent_q.r2d3 import R2D3 as _R2D3
 from rlrun.algorithms.recurrent_q.r2d3 import R2D3Config
 from rlrun.algorithms.settings.off_policy import AsynchronyConfig
+from rlrun.algorithms.settings.on_policy import KLPenaltyConfig
 from rlrun.algorithms.slateq.settings import SlateModelConfig, SlateQConfig
 from rlrun.algorithms.slateq.slateq import SlateQ as _SlateQ
 from rlrun.algorithms.tabular.q_learning import QLearning as _QLearning
@@ -149,6 +153,7 @@ from rlrun.engine.nn.model_config import (
 )
 from rlrun.engine.replay.replay_config import ReplayConfig, SequenceReplayConfig
 from rlrun.engine.reward_streams.settings import ConstraintConfig, CuriosityConfig
+from rlrun.engine.settings.config import AdaptiveRate
 from rlrun.engine.training.training import Training as Training
 from rlrun.experiments.launch.run import resume as resume
 from rlrun.experiments.launch.run import run as run
@@ -1691,7 +1696,7 @@ class DDPPO(_DDPPO):
         config: DDPPOConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.0003,
+        lr: float | Sequence[Sequence[float]] | AdaptiveRate | Mapping[str, Any] = 0.0003,
         gamma: float = 0.99,
         max_grad_norm: float | None = 0.5,
         normalize_observations: bool = False,
@@ -1714,19 +1719,21 @@ class DDPPO(_DDPPO):
         seq_len: int = 16,
         num_epochs: int = 10,
         minibatch_size: int = 64,
+        early_stop_kl: float | None = None,
+        recompute_advantages: bool = False,
+        separate_grad_norms: bool = False,
         gae_lambda: float = 0.95,
         clip_param: float | Sequence[Sequence[float]] = 0.2,
         vf_clip_param: float | None = None,
         vf_loss_coeff: float = 0.5,
         entropy_coeff: float | Sequence[Sequence[float]] = 0.0,
-        kl_target: float | None = None,
         standardize_advantages: bool = True,
     ) -> None:
         """Decentralized distributed PPO: workers learn from their own rollout fragments by all-reduce (arXiv:1911.00357).
 
         Args:
             config: Parsed settings, instead of settings by name.
-            lr: Learning rate.
+            lr: Learning rate: a number, a schedule, or a section by which it adapts to the KL divergence of updates.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
             normalize_observations: Observation normalization by running mean and standard deviation.
@@ -1753,13 +1760,17 @@ class DDPPO(_DDPPO):
                 time, at most a fragment.
             num_epochs: Epochs (passes over each batch).
             minibatch_size: Steps per minibatch.
+            early_stop_kl: Early stopping: no further epoch begins once the mean KL divergence of an epoch exceeds 1.5
+                times this.
+            recompute_advantages: Whether advantages and value targets are computed again before each epoch but the
+                first, with the values of the current network (arXiv:2006.05990, section 3.5).
+            separate_grad_norms: Whether `max_grad_norm` bounds the gradients of the policy network and of the value
+                network separately, instead of their common norm.
             gae_lambda: Lambda of GAE, between one-step (0) and Monte Carlo (1) advantages (arXiv:1506.02438).
             clip_param: Clip range of the probability ratio (eq. 7's epsilon).
             vf_clip_param: Clip range of the value's change from the value at collection.
             vf_loss_coeff: Weight of the value loss (eq. 9's c1).
             entropy_coeff: Weight of the entropy bonus (eq. 9's c2).
-            kl_target: Early stopping: no further epoch begins once the mean KL divergence of an epoch exceeds 1.5 times
-                this.
             standardize_advantages: Whether advantages are standardized (mean 0, standard deviation 1) over all workers'
                 batches.
         """
@@ -2512,7 +2523,7 @@ class GAIL(_GAIL):
         config: GAILConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.0003,
+        lr: float | Sequence[Sequence[float]] | AdaptiveRate | Mapping[str, Any] = 0.0003,
         gamma: float = 0.99,
         max_grad_norm: float | None = 0.5,
         normalize_observations: bool = False,
@@ -2537,13 +2548,16 @@ class GAIL(_GAIL):
         seq_len: int = 16,
         num_epochs: int = 10,
         minibatch_size: int = 64,
+        asynchronous: bool = False,
+        early_stop_kl: float | None = None,
+        kl_penalty: KLPenaltyConfig | Mapping[str, Any] | None = None,
+        recompute_advantages: bool = False,
+        separate_grad_norms: bool = False,
         gae_lambda: float = 0.95,
         clip_param: float | Sequence[Sequence[float]] = 0.2,
         vf_clip_param: float | None = None,
         vf_loss_coeff: float = 0.5,
         entropy_coeff: float | Sequence[Sequence[float]] = 0.001,
-        asynchronous: bool = False,
-        kl_target: float | None = None,
         expert: str | None = None,
         reward: Literal["signed", "positive", "negative"] = "signed",
         discriminator_hiddens: Sequence[int] = (64, 64),
@@ -2554,7 +2568,7 @@ class GAIL(_GAIL):
 
         Args:
             config: Parsed settings, instead of settings by name.
-            lr: Learning rate.
+            lr: Learning rate: a number, a schedule, or a section by which it adapts to the KL divergence of updates.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
             normalize_observations: Observation normalization by running mean and standard deviation.
@@ -2583,15 +2597,20 @@ class GAIL(_GAIL):
                 time, at most a fragment.
             num_epochs: Epochs (passes over each batch).
             minibatch_size: Steps per minibatch.
+            asynchronous: Whether remote workers collect while the learner learns, with weights up to one batch old,
+                instead of waiting.
+            early_stop_kl: Early stopping: no further epoch begins once the mean KL divergence of an epoch exceeds 1.5
+                times this.
+            kl_penalty: Penalty on the KL divergence from the policy that collected the batch, in addition to clipping.
+            recompute_advantages: Whether advantages and value targets are computed again before each epoch but the
+                first, with the values of the current network (arXiv:2006.05990, section 3.5).
+            separate_grad_norms: Whether `max_grad_norm` bounds the gradients of the policy network and of the value
+                network separately, instead of their common norm.
             gae_lambda: Lambda of GAE, between one-step (0) and Monte Carlo (1) advantages (arXiv:1506.02438).
             clip_param: Clip range of the probability ratio (eq. 7's epsilon).
             vf_clip_param: Clip range of the value's change from the value at collection.
             vf_loss_coeff: Weight of the value loss (eq. 9's c1).
             entropy_coeff: Weight of the entropy bonus (eq. 9's c2).
-            asynchronous: Whether remote workers collect while the learner learns, with weights up to one batch old,
-                instead of waiting.
-            kl_target: Early stopping: no further epoch begins once the mean KL divergence of an epoch exceeds 1.5 times
-                this.
             expert: Path of the expert's data set, or of a file of demonstrations.
             reward: Sign of the rewards, from the discriminator's probability D that a step is the expert's: `signed`
                 for log D - log(1 - D), `positive` for -log(1 - D), where each further step pays, `negative` for log D,
@@ -2600,6 +2619,87 @@ class GAIL(_GAIL):
             discriminator_lr: Learning rate of the discriminator.
             discriminator_every: The discriminator learns from one of every `discriminator_every` minibatches, next to
                 as many expert steps.
+        """
+
+class GRPO(_GRPO):
+    """Group relative policy optimization: PPO without a critic, on returns standardized over a group of episodes."""
+    def __init__(
+        self,
+        config: GRPOConfig | None = None,
+        /,
+        *,
+        lr: float | Sequence[Sequence[float]] | AdaptiveRate | Mapping[str, Any] = 0.0003,
+        gamma: float = 1.0,
+        max_grad_norm: float | None = 0.5,
+        normalize_observations: bool = False,
+        clip_rewards: float | None = None,
+        model: ModelConfig | Mapping[str, Any] = ...,
+        before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
+        microbatch_size: int | None = None,
+        num_learners: int = 0,
+        num_parameter_servers: int = 0,
+        num_gpus: float = 0.0,
+        torch_threads: int = 1,
+        precision: Literal["float32", "bfloat16"] = "float32",
+        compile: Literal["auto"] | bool = "auto",
+        num_workers: int = 0,
+        num_envs_per_worker: int = 8,
+        rollout_fragment_length: int | None = 32,
+        min_env_steps_per_iteration: int = 1000,
+        num_cpus_per_worker: float = 1.0,
+        worker_timeout_s: float = 300.0,
+        max_worker_restarts: int = 100,
+        min_share_of_fragments: float = 1.0,
+        train_batch_size: int = 2048,
+        seq_len: int = 16,
+        num_epochs: int = 4,
+        minibatch_size: int = 64,
+        early_stop_kl: float | None = None,
+        kl_penalty: KLPenaltyConfig | Mapping[str, Any] | None = None,
+        clip_param: float | Sequence[Sequence[float]] = 0.2,
+        entropy_coeff: float | Sequence[Sequence[float]] = 0.0,
+        group_size: int = 8,
+    ) -> None:
+        """Group relative policy optimization: PPO without a critic, on returns standardized over a group of episodes.
+
+        Args:
+            config: Parsed settings, instead of settings by name.
+            lr: Learning rate: a number, a schedule, or a section by which it adapts to the KL divergence of updates.
+            gamma: Discount factor.
+            max_grad_norm: Gradient clipping threshold (global norm).
+            normalize_observations: Observation normalization by running mean and standard deviation.
+            clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
+            model: Network architecture.
+            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+                package.module:Class, or {package.module:Class: SETTINGS}.
+            microbatch_size: Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed,
+                which saves memory and gives the same update.
+            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
+            num_parameter_servers: Parameter server processes, each with a slice of the parameters and of the optimizer
+                state, updated by the learners' gradients.
+            num_gpus: Total number of GPUs of the learner or learners.
+            torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
+            precision: Floating-point precision of the network's forward and backward passes.
+            compile: Execution of the learner's update as machine code.
+            num_workers: Remote rollout workers, each in its own process.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            rollout_fragment_length: Steps of each env in one fragment.
+            min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
+            num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
+            worker_timeout_s: Timeout in seconds.
+            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            train_batch_size: Steps collected for an update, over all workers and envs.
+            seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
+                time, at most a fragment.
+            num_epochs: Epochs (passes over each batch).
+            minibatch_size: Steps per minibatch.
+            early_stop_kl: Early stopping: no further epoch begins once the mean KL divergence of an epoch exceeds 1.5
+                times this.
+            kl_penalty: Penalty on the KL divergence from the policy that collected the batch, in addition to clipping.
+            clip_param: Clip range of the probability ratio (eq. 7's epsilon).
+            entropy_coeff: Weight of the entropy bonus (eq. 9's c2).
+            group_size: Number of episodes in a group, all from the same start.
         """
 
 class Gorila(_Gorila):
@@ -2706,7 +2806,7 @@ class IPPO(_IPPO):
         config: IPPOConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.0005,
+        lr: float | Sequence[Sequence[float]] | AdaptiveRate | Mapping[str, Any] = 0.0005,
         gamma: float = 0.99,
         max_grad_norm: float | None = 10.0,
         normalize_observations: bool = False,
@@ -2732,20 +2832,23 @@ class IPPO(_IPPO):
         train_batch_size: int = 2048,
         num_epochs: int = 10,
         minibatch_size: int = 1024,
+        asynchronous: bool = False,
+        early_stop_kl: float | None = None,
+        kl_penalty: KLPenaltyConfig | Mapping[str, Any] | None = None,
+        recompute_advantages: bool = False,
+        separate_grad_norms: bool = False,
         gae_lambda: float = 0.95,
         clip_param: float | Sequence[Sequence[float]] = 0.2,
         vf_clip_param: float | None = 0.2,
         vf_loss_coeff: float = 1.0,
         entropy_coeff: float | Sequence[Sequence[float]] = 0.01,
-        asynchronous: bool = False,
-        kl_target: float | None = None,
         huber_delta: float = 10.0,
     ) -> None:
         """Independent PPO: value functions of each agent's own observation, normalized as in MAPPO (arXiv:2011.09533).
 
         Args:
             config: Parsed settings, instead of settings by name.
-            lr: Learning rate.
+            lr: Learning rate: a number, a schedule, or a section by which it adapts to the KL divergence of updates.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
             normalize_observations: Observation normalization by running mean and standard deviation.
@@ -2775,15 +2878,20 @@ class IPPO(_IPPO):
             train_batch_size: Steps collected for an update, over all workers and envs.
             num_epochs: Epochs (passes over each batch).
             minibatch_size: Steps per minibatch.
+            asynchronous: Whether remote workers collect while the learner learns, with weights up to one batch old,
+                instead of waiting.
+            early_stop_kl: Early stopping: no further epoch begins once the mean KL divergence of an epoch exceeds 1.5
+                times this.
+            kl_penalty: Penalty on the KL divergence from the policy that collected the batch, in addition to clipping.
+            recompute_advantages: Whether advantages and value targets are computed again before each epoch but the
+                first, with the values of the current network (arXiv:2006.05990, section 3.5).
+            separate_grad_norms: Whether `max_grad_norm` bounds the gradients of the policy network and of the value
+                network separately, instead of their common norm.
             gae_lambda: Lambda of GAE, between one-step (0) and Monte Carlo (1) advantages (arXiv:1506.02438).
             clip_param: Clip range of the probability ratio (eq. 7's epsilon).
             vf_clip_param: Clip range of the value's change from the value at collection.
             vf_loss_coeff: Weight of the value loss (eq. 9's c1).
             entropy_coeff: Weight of the entropy bonus (eq. 9's c2).
-            asynchronous: Whether remote workers collect while the learner learns, with weights up to one batch old,
-                instead of waiting.
-            kl_target: Early stopping: no further epoch begins once the mean KL divergence of an epoch exceeds 1.5 times
-                this.
             huber_delta: Threshold of the Huber value loss, above which it is linear.
         """
 
@@ -3306,7 +3414,7 @@ class MAPPO(_MAPPO):
         config: MAPPOConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.0005,
+        lr: float | Sequence[Sequence[float]] | AdaptiveRate | Mapping[str, Any] = 0.0005,
         gamma: float = 0.99,
         max_grad_norm: float | None = 10.0,
         normalize_observations: bool = False,
@@ -3333,13 +3441,16 @@ class MAPPO(_MAPPO):
         seq_len: int = 16,
         num_epochs: int = 10,
         minibatch_size: int = 1024,
+        asynchronous: bool = False,
+        early_stop_kl: float | None = None,
+        kl_penalty: KLPenaltyConfig | Mapping[str, Any] | None = None,
+        recompute_advantages: bool = False,
+        separate_grad_norms: bool = False,
         gae_lambda: float = 0.95,
         clip_param: float | Sequence[Sequence[float]] = 0.2,
         vf_clip_param: float | None = 0.2,
         vf_loss_coeff: float = 1.0,
         entropy_coeff: float | Sequence[Sequence[float]] = 0.01,
-        asynchronous: bool = False,
-        kl_target: float | None = None,
         centralised_value: bool = True,
         value_sees_observation: bool = True,
         huber_delta: float = 10.0,
@@ -3348,7 +3459,7 @@ class MAPPO(_MAPPO):
 
         Args:
             config: Parsed settings, instead of settings by name.
-            lr: Learning rate.
+            lr: Learning rate: a number, a schedule, or a section by which it adapts to the KL divergence of updates.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
             normalize_observations: Observation normalization by running mean and standard deviation.
@@ -3380,15 +3491,20 @@ class MAPPO(_MAPPO):
                 time, at most a fragment.
             num_epochs: Epochs (passes over each batch).
             minibatch_size: Steps per minibatch.
+            asynchronous: Whether remote workers collect while the learner learns, with weights up to one batch old,
+                instead of waiting.
+            early_stop_kl: Early stopping: no further epoch begins once the mean KL divergence of an epoch exceeds 1.5
+                times this.
+            kl_penalty: Penalty on the KL divergence from the policy that collected the batch, in addition to clipping.
+            recompute_advantages: Whether advantages and value targets are computed again before each epoch but the
+                first, with the values of the current network (arXiv:2006.05990, section 3.5).
+            separate_grad_norms: Whether `max_grad_norm` bounds the gradients of the policy network and of the value
+                network separately, instead of their common norm.
             gae_lambda: Lambda of GAE, between one-step (0) and Monte Carlo (1) advantages (arXiv:1506.02438).
             clip_param: Clip range of the probability ratio (eq. 7's epsilon).
             vf_clip_param: Clip range of the value's change from the value at collection.
             vf_loss_coeff: Weight of the value loss (eq. 9's c1).
             entropy_coeff: Weight of the entropy bonus (eq. 9's c2).
-            asynchronous: Whether remote workers collect while the learner learns, with weights up to one batch old,
-                instead of waiting.
-            kl_target: Early stopping: no further epoch begins once the mean KL divergence of an epoch exceeds 1.5 times
-                this.
             centralised_value: Whether the value is centralized, a function of the world's state.
             value_sees_observation: Whether the agent's own observation is an additional input of the centralized value.
             huber_delta: Threshold of the Huber value loss, above which it is linear.
@@ -3787,7 +3903,7 @@ class PPG(_PPG):
         config: PPGConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.0005,
+        lr: float | Sequence[Sequence[float]] | AdaptiveRate | Mapping[str, Any] = 0.0005,
         gamma: float = 0.999,
         max_grad_norm: float | None = 0.5,
         normalize_observations: bool = False,
@@ -3814,13 +3930,16 @@ class PPG(_PPG):
         seq_len: int = 16,
         num_epochs: int = 1,
         minibatch_size: int = 64,
+        asynchronous: bool = False,
+        early_stop_kl: float | None = None,
+        kl_penalty: KLPenaltyConfig | Mapping[str, Any] | None = None,
+        recompute_advantages: bool = False,
+        separate_grad_norms: bool = False,
         gae_lambda: float = 0.95,
         clip_param: float | Sequence[Sequence[float]] = 0.2,
         vf_clip_param: float | None = None,
         vf_loss_coeff: float = 0.5,
         entropy_coeff: float | Sequence[Sequence[float]] = 0.01,
-        asynchronous: bool = False,
-        kl_target: float | None = None,
         policy_iterations: int = 32,
         auxiliary_epochs: int = 6,
         clone_coeff: float = 1.0,
@@ -3829,7 +3948,7 @@ class PPG(_PPG):
 
         Args:
             config: Parsed settings, instead of settings by name.
-            lr: Learning rate.
+            lr: Learning rate: a number, a schedule, or a section by which it adapts to the KL divergence of updates.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
             normalize_observations: Observation normalization by running mean and standard deviation.
@@ -3861,15 +3980,20 @@ class PPG(_PPG):
                 time, at most a fragment.
             num_epochs: Epochs (passes over each batch).
             minibatch_size: Steps per minibatch.
+            asynchronous: Whether remote workers collect while the learner learns, with weights up to one batch old,
+                instead of waiting.
+            early_stop_kl: Early stopping: no further epoch begins once the mean KL divergence of an epoch exceeds 1.5
+                times this.
+            kl_penalty: Penalty on the KL divergence from the policy that collected the batch, in addition to clipping.
+            recompute_advantages: Whether advantages and value targets are computed again before each epoch but the
+                first, with the values of the current network (arXiv:2006.05990, section 3.5).
+            separate_grad_norms: Whether `max_grad_norm` bounds the gradients of the policy network and of the value
+                network separately, instead of their common norm.
             gae_lambda: Lambda of GAE, between one-step (0) and Monte Carlo (1) advantages (arXiv:1506.02438).
             clip_param: Clip range of the probability ratio (eq. 7's epsilon).
             vf_clip_param: Clip range of the value's change from the value at collection.
             vf_loss_coeff: Weight of the value loss (eq. 9's c1).
             entropy_coeff: Weight of the entropy bonus (eq. 9's c2).
-            asynchronous: Whether remote workers collect while the learner learns, with weights up to one batch old,
-                instead of waiting.
-            kl_target: Early stopping: no further epoch begins once the mean KL divergence of an epoch exceeds 1.5 times
-                this.
             policy_iterations: Batches in a phase (N_pi): PPO learns from each, then the auxiliary phase from all of
                 them, which are kept.
             auxiliary_epochs: Epochs (passes over the kept batches) of an auxiliary phase (E_aux).
@@ -3883,7 +4007,7 @@ class PPO(_PPO):
         config: PPOConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.0003,
+        lr: float | Sequence[Sequence[float]] | AdaptiveRate | Mapping[str, Any] = 0.0003,
         gamma: float = 0.99,
         max_grad_norm: float | None = 0.5,
         normalize_observations: bool = False,
@@ -3912,19 +4036,22 @@ class PPO(_PPO):
         constraint: ConstraintConfig | Mapping[str, Any] | None = None,
         num_epochs: int = 10,
         minibatch_size: int = 64,
+        asynchronous: bool = False,
+        early_stop_kl: float | None = None,
+        kl_penalty: KLPenaltyConfig | Mapping[str, Any] | None = None,
+        recompute_advantages: bool = False,
+        separate_grad_norms: bool = False,
         gae_lambda: float = 0.95,
         clip_param: float | Sequence[Sequence[float]] = 0.2,
         vf_clip_param: float | None = None,
         vf_loss_coeff: float = 0.5,
         entropy_coeff: float | Sequence[Sequence[float]] = 0.0,
-        asynchronous: bool = False,
-        kl_target: float | None = None,
     ) -> None:
         """Proximal policy optimization: the clipped surrogate objective over epochs of minibatch SGD (arXiv:1707.06347).
 
         Args:
             config: Parsed settings, instead of settings by name.
-            lr: Learning rate.
+            lr: Learning rate: a number, a schedule, or a section by which it adapts to the KL divergence of updates.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
             normalize_observations: Observation normalization by running mean and standard deviation.
@@ -3958,15 +4085,20 @@ class PPO(_PPO):
             constraint: Constraint on the mean cost of an episode.
             num_epochs: Epochs (passes over each batch).
             minibatch_size: Steps per minibatch.
+            asynchronous: Whether remote workers collect while the learner learns, with weights up to one batch old,
+                instead of waiting.
+            early_stop_kl: Early stopping: no further epoch begins once the mean KL divergence of an epoch exceeds 1.5
+                times this.
+            kl_penalty: Penalty on the KL divergence from the policy that collected the batch, in addition to clipping.
+            recompute_advantages: Whether advantages and value targets are computed again before each epoch but the
+                first, with the values of the current network (arXiv:2006.05990, section 3.5).
+            separate_grad_norms: Whether `max_grad_norm` bounds the gradients of the policy network and of the value
+                network separately, instead of their common norm.
             gae_lambda: Lambda of GAE, between one-step (0) and Monte Carlo (1) advantages (arXiv:1506.02438).
             clip_param: Clip range of the probability ratio (eq. 7's epsilon).
             vf_clip_param: Clip range of the value's change from the value at collection.
             vf_loss_coeff: Weight of the value loss (eq. 9's c1).
             entropy_coeff: Weight of the entropy bonus (eq. 9's c2).
-            asynchronous: Whether remote workers collect while the learner learns, with weights up to one batch old,
-                instead of waiting.
-            kl_target: Early stopping: no further epoch begins once the mean KL divergence of an epoch exceeds 1.5 times
-                this.
         """
 
 class PQN(_PQN):
@@ -4563,15 +4695,18 @@ class RLHF(_RLHF):
         seq_len: int = 64,
         num_epochs: int = 10,
         minibatch_size: int = 64,
+        asynchronous: bool = False,
+        early_stop_kl: float | None = None,
+        kl_penalty: KLPenaltyConfig | Mapping[str, Any] | None = None,
+        recompute_advantages: bool = False,
+        separate_grad_norms: bool = False,
         gae_lambda: float = 0.95,
         clip_param: float | Sequence[Sequence[float]] = 0.2,
         vf_clip_param: float | None = None,
         vf_loss_coeff: float = 0.5,
         entropy_coeff: float | Sequence[Sequence[float]] = 0.0,
-        asynchronous: bool = False,
-        kl_target: float | None = None,
         reward_model: RewardNetworkConfig | Mapping[str, Any] = ...,
-        kl_coeff: float = 0.05,
+        reference_kl_coeff: float = 0.05,
     ) -> None:
         """Reinforcement learning from human feedback: PPO on a reward model's scores, with a KL penalty to a reference.
 
@@ -4605,17 +4740,103 @@ class RLHF(_RLHF):
                 one sequence.
             num_epochs: Epochs (passes over each batch).
             minibatch_size: Steps per minibatch.
+            asynchronous: Whether remote workers collect while the learner learns, with weights up to one batch old,
+                instead of waiting.
+            early_stop_kl: Early stopping: no further epoch begins once the mean KL divergence of an epoch exceeds 1.5
+                times this.
+            kl_penalty: Penalty on the KL divergence from the policy that collected the batch, in addition to clipping.
+            recompute_advantages: Whether advantages and value targets are computed again before each epoch but the
+                first, with the values of the current network (arXiv:2006.05990, section 3.5).
+            separate_grad_norms: Whether `max_grad_norm` bounds the gradients of the policy network and of the value
+                network separately, instead of their common norm.
             gae_lambda: Lambda of GAE, between one-step (0) and Monte Carlo (1) advantages (arXiv:1506.02438).
             clip_param: Clip range of the probability ratio (eq. 7's epsilon).
             vf_clip_param: Clip range of the value's change from the value at collection.
             vf_loss_coeff: Weight of the value loss (eq. 9's c1).
             entropy_coeff: Weight of the entropy bonus (eq. 9's c2).
-            asynchronous: Whether remote workers collect while the learner learns, with weights up to one batch old,
-                instead of waiting.
-            kl_target: Early stopping: no further epoch begins once the mean KL divergence of an epoch exceeds 1.5 times
-                this.
             reward_model: Network of the reward model.
-            kl_coeff: Weight of the penalty log pi(a|s) - log pi_reference(a|s) at each step.
+            reference_kl_coeff: Weight of the penalty log pi(a|s) - log pi_reference(a|s) at each step.
+        """
+
+class RLOO(_RLOO):
+    """REINFORCE leave-one-out: PPO without a critic, whose baseline is the mean return of a group's other episodes."""
+    def __init__(
+        self,
+        config: GRPOConfig | None = None,
+        /,
+        *,
+        lr: float | Sequence[Sequence[float]] | AdaptiveRate | Mapping[str, Any] = 0.0003,
+        gamma: float = 1.0,
+        max_grad_norm: float | None = 0.5,
+        normalize_observations: bool = False,
+        clip_rewards: float | None = None,
+        model: ModelConfig | Mapping[str, Any] = ...,
+        before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
+        microbatch_size: int | None = None,
+        num_learners: int = 0,
+        num_parameter_servers: int = 0,
+        num_gpus: float = 0.0,
+        torch_threads: int = 1,
+        precision: Literal["float32", "bfloat16"] = "float32",
+        compile: Literal["auto"] | bool = "auto",
+        num_workers: int = 0,
+        num_envs_per_worker: int = 8,
+        rollout_fragment_length: int | None = 32,
+        min_env_steps_per_iteration: int = 1000,
+        num_cpus_per_worker: float = 1.0,
+        worker_timeout_s: float = 300.0,
+        max_worker_restarts: int = 100,
+        min_share_of_fragments: float = 1.0,
+        train_batch_size: int = 2048,
+        seq_len: int = 16,
+        num_epochs: int = 4,
+        minibatch_size: int = 64,
+        early_stop_kl: float | None = None,
+        kl_penalty: KLPenaltyConfig | Mapping[str, Any] | None = None,
+        clip_param: float | Sequence[Sequence[float]] = 0.2,
+        entropy_coeff: float | Sequence[Sequence[float]] = 0.0,
+        group_size: int = 8,
+    ) -> None:
+        """REINFORCE leave-one-out: PPO without a critic, whose baseline is the mean return of a group's other episodes.
+
+        Args:
+            config: Parsed settings, instead of settings by name.
+            lr: Learning rate: a number, a schedule, or a section by which it adapts to the KL divergence of updates.
+            gamma: Discount factor.
+            max_grad_norm: Gradient clipping threshold (global norm).
+            normalize_observations: Observation normalization by running mean and standard deviation.
+            clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
+            model: Network architecture.
+            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+                package.module:Class, or {package.module:Class: SETTINGS}.
+            microbatch_size: Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed,
+                which saves memory and gives the same update.
+            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
+            num_parameter_servers: Parameter server processes, each with a slice of the parameters and of the optimizer
+                state, updated by the learners' gradients.
+            num_gpus: Total number of GPUs of the learner or learners.
+            torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
+            precision: Floating-point precision of the network's forward and backward passes.
+            compile: Execution of the learner's update as machine code.
+            num_workers: Remote rollout workers, each in its own process.
+            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            rollout_fragment_length: Steps of each env in one fragment.
+            min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
+            num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
+            worker_timeout_s: Timeout in seconds.
+            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            train_batch_size: Steps collected for an update, over all workers and envs.
+            seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
+                time, at most a fragment.
+            num_epochs: Epochs (passes over each batch).
+            minibatch_size: Steps per minibatch.
+            early_stop_kl: Early stopping: no further epoch begins once the mean KL divergence of an epoch exceeds 1.5
+                times this.
+            kl_penalty: Penalty on the KL divergence from the policy that collected the batch, in addition to clipping.
+            clip_param: Clip range of the probability ratio (eq. 7's epsilon).
+            entropy_coeff: Weight of the entropy bonus (eq. 9's c2).
+            group_size: Number of episodes in a group, all from the same start.
         """
 
 class RLPD(_RLPD):

@@ -151,6 +151,7 @@ _NAMES = {
     "rlrun.algorithms.evolution.es": "ES ESConfig",
     "rlrun.algorithms.gail.gail": "GAIL",
     "rlrun.algorithms.gail.settings": "GAILConfig",
+    "rlrun.algorithms.groups.grpo": "GRPO GRPOConfig RLOO",
     "rlrun.algorithms.impala.appo": "APPO APPOConfig",
     "rlrun.algorithms.impala.impala": "Impala ImpalaConfig",
     "rlrun.algorithms.meta.maml": "MAML MAMLConfig",

@@ -73,6 +73,9 @@ from rlrun.algorithms.evolution.es import ESConfig as ESConfig
 from rlrun.algorithms.evolution.generations import GatherWorkers as GatherWorkers
 from rlrun.algorithms.gail.gail import GAIL as GAIL
 from rlrun.algorithms.gail.settings import GAILConfig as GAILConfig
+from rlrun.algorithms.groups.grpo import GRPO as GRPO
+from rlrun.algorithms.groups.grpo import RLOO as RLOO
+from rlrun.algorithms.groups.grpo import GRPOConfig as GRPOConfig
 from rlrun.algorithms.impala.appo import APPO as APPO
 from rlrun.algorithms.impala.appo import APPOConfig as APPOConfig
 from rlrun.algorithms.impala.impala import Impala as Impala

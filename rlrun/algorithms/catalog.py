@@ -163,6 +163,11 @@ CATALOG = {
         ("Discrete",),
         "Massively parallel DQN: workers compute gradients from local replay buffers (arXiv:1507.04296).",
     ),
+    "grpo": Listed(
+        "GRPO",
+        EVERY_KIND,
+        "Group relative policy optimization: PPO without a critic, on returns standardized over a group of episodes.",
+    ),
     "impala": Listed(
         "Impala",
         EVERY_KIND,
@@ -282,6 +287,11 @@ CATALOG = {
         "RLHF",
         EVERY_KIND,
         "Reinforcement learning from human feedback: PPO on a reward model's scores, with a KL penalty to a reference.",
+    ),
+    "rloo": Listed(
+        "RLOO",
+        EVERY_KIND,
+        "REINFORCE leave-one-out: PPO without a critic, whose baseline is the mean return of a group's other episodes.",
     ),
     "rlpd": Listed(
         "RLPD",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 GRAD_NORM = Metric("grad_norm", "", "Norm of the gradient before clipping")
 ENTROPY = Metric("entropy", "nats", "Mean entropy of the action distribution")
 KL = Metric("kl", "nats", "Mean KL divergence of the current policy from the policy before the update")
+KL_PENALTY_COEFF = Metric("learner/kl_penalty_coeff", "", "Weight of PPO's KL penalty, if any, after the last update")
 CLIP_FRACTION = Metric("clip_fraction", "", "Fraction of steps whose probability ratio is beyond clip_param")
 MEAN_RATIO = Metric("mean_ratio", "", "Mean importance ratio of the learner's policy to the behavior policy")
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from typing_extensions import override
 
-from rlrun.algorithms.loss_metrics import CLIP_FRACTION, KL, POLICY_GRADIENT_METRICS
-from rlrun.algorithms.settings.on_policy import EpochsSettings, OnPolicyConfig
+from rlrun.algorithms.loss_metrics import CLIP_FRACTION, KL, KL_PENALTY_COEFF, POLICY_GRADIENT_METRICS
+from rlrun.algorithms.settings.on_policy import WITH_KL_PENALTY, OnPolicyConfig, PPOSettings
 from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.flow.flow import Flow
@@ -21,9 +21,10 @@ from rlrun.engine.flow.sources.rollouts import RolloutMode
 from rlrun.engine.flow.trainee import Trainee
 from rlrun.engine.functional.masked import masked_mean
 from rlrun.engine.learner.objective import Loss
-from rlrun.engine.learner.value_losses import summed_value_losses
-from rlrun.engine.settings.config import Fraction, NonNegativeFloat, PositiveFloat, Schedule
+from rlrun.engine.learner.value_losses import clipped_value_errors, summed_value_losses
+from rlrun.engine.settings.config import Fraction, LearningRate, NonNegativeFloat, PositiveFloat, Schedule
 from rlrun.engine.settings.metric import Metric
+from rlrun.engine.settings.registry import load_internal
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,11 +32,13 @@ if TYPE_CHECKING:
     from rlrun.engine.policy.actor_critic_outputs import ActorCriticOutputs
 
 
-class PPOConfig(EpochsSettings, OnPolicyConfig):
+class PPOConfig(PPOSettings, OnPolicyConfig):
     """Settings of PPO; the defaults are close to the paper's for continuous control (arXiv:1707.06347, table 3)."""
 
     of_logged_actions = "mask"
 
+    lr: LearningRate = 3e-4  # type: ignore[assignment]  # of more kinds than in other algorithms
+    """Learning rate: a number, a schedule, or a section by which it adapts to the KL divergence of updates."""
     gae_lambda: Fraction = 0.95
     """Lambda of GAE, between one-step (0) and Monte Carlo (1) advantages (arXiv:1506.02438)."""
     clip_param: Schedule = 0.2
@@ -46,11 +49,6 @@ class PPOConfig(EpochsSettings, OnPolicyConfig):
     """Weight of the value loss (eq. 9's c1)."""
     entropy_coeff: Schedule = 0.0
     """Weight of the entropy bonus (eq. 9's c2)."""
-    asynchronous: bool = False
-    """Whether remote workers collect while the learner learns, with weights up to one batch old, instead of waiting."""
-    kl_target: PositiveFloat | None = None
-    """Early stopping: no further epoch begins once the mean KL divergence of an epoch exceeds 1.5 times this; null for
-    none."""
 
 
 class PPO(Algorithm[PPOConfig]):
@@ -63,14 +61,14 @@ class PPO(Algorithm[PPOConfig]):
     @property
     @override
     def operator_metrics(self) -> Sequence[Metric]:
-        return MeasureValues.declared_metrics
+        return (*MeasureValues.declared_metrics, *[KL_PENALTY_COEFF] * (self.config.kl_penalty is not None))
 
     @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """PPO loss over S sequences of L steps: clipped surrogate, value loss and entropy bonus.
+        """PPO loss over S sequences of L steps: clipped surrogate, value loss, entropy bonus, and KL penalty if set.
 
         Source:
-            Schulman et al., arXiv:1707.06347, eqs. 7 and 9.
+            Schulman et al., arXiv:1707.06347, eqs. 7, 8 and 9.
         """
         config, valid = self.config, batch["valid"].float()
         # Masked before the exponential: that of an empty step may be infinite, and 0 times infinity is NaN.
@@ -79,29 +77,32 @@ class PPO(Algorithm[PPOConfig]):
         surrogate = ratio * batch["advantages"]
         clipped = ratio.clamp(1 - clip, 1 + clip) * batch["advantages"]
         policy_loss = -masked_mean(surrogate.minimum(clipped), valid)
+        # The estimator of low variance, http://joschu.net/blog/kl-approx.html (k3); its gradient is unbiased too.
+        divergences = ratio - 1 - log_ratio
 
-        value_loss, value_losses = summed_value_losses(outputs, batch, self.value_errors(outputs, batch), valid)
+        value_loss, value_losses = self.value_losses(outputs, batch, valid)
         entropy = masked_mean(outputs.distribution.entropy(), valid)
+        total = policy_loss + config.vf_loss_coeff * value_loss - scheduled["entropy_coeff"] * entropy
+        if config.kl_penalty is not None:
+            total = total + masked_mean(batch["kl_penalty_coeff"] * divergences, valid)
         return Loss(
-            total=policy_loss + config.vf_loss_coeff * value_loss - scheduled["entropy_coeff"] * entropy,
+            total=total,
             statistics={
                 "policy_loss": policy_loss,
                 **value_losses,
                 "entropy": entropy,
-                # The unbiased estimator of low variance, http://joschu.net/blog/kl-approx.html (k3).
-                "kl": masked_mean(ratio - 1 - log_ratio, valid),
+                "kl": masked_mean(divergences, valid),
                 "clip_fraction": masked_mean(((ratio - 1).abs() > clip).float(), valid),
             },
         )
 
-    def value_errors(self, outputs: ActorCriticOutputs, batch: SampleBatch) -> Tensor:
+    def value_losses(self, outputs: Any, batch: SampleBatch, valid: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """Value loss, summed over reward streams, and its statistics, over S sequences of L steps."""
+        return summed_value_losses(outputs, batch, self.value_errors(outputs, batch), valid)
+
+    def value_errors(self, outputs: Any, batch: SampleBatch) -> Tensor:
         """Squared errors of the values, clipped by `vf_clip_param` if set, [S, L]."""
-        bound = self.config.vf_clip_param
-        errors: Tensor = (outputs.values - batch["value_targets"]).square()
-        if bound is not None:
-            moved = (outputs.values - batch["values"]).clamp(-bound, bound)
-            errors = errors.maximum((batch["values"] + moved - batch["value_targets"]).square())
-        return errors
+        return clipped_value_errors(outputs.values, batch, self.config.vf_clip_param)
 
     @property
     @override
@@ -116,8 +117,9 @@ class PPO(Algorithm[PPOConfig]):
         Advantages are standardized over the whole batch. After each batch, all workers receive the new weights.
         """
         config = self.config
-        return (
-            fragments.for_each(ComputeAdvantages(config.gamma, config.gae_lambda, config.reward_streams))
+        compute = ComputeAdvantages(config.gamma, config.gae_lambda, config.reward_streams)
+        flow = (
+            fragments.for_each(compute)
             .combine(ConcatBatches(config.train_batch_size))
             .for_each(MeasureValues())
             .for_each(Standardize("advantages"))
@@ -127,9 +129,11 @@ class PPO(Algorithm[PPOConfig]):
                     num_epochs=config.num_epochs,
                     minibatch_size=config.minibatch_size,
                     seq_len=config.steps_in_row,
-                    stop=("kl", 1.5 * config.kl_target) if config.kl_target is not None else None,
+                    stop=config.early_stop,
+                    recompute=(compute, Standardize("advantages")) if config.recompute_advantages else (),
                 )
             )
             .for_each(MergeFilters(trainee))
             .for_each(BroadcastWeights(trainee))
         )
+        return flow if config.kl_penalty is None else load_internal(WITH_KL_PENALTY)(flow, config.kl_penalty, trainee)

@@ -212,8 +212,17 @@ class Algorithm(Generic[C]):
 
         By default, the only one is `loss`.
         """
-        bound = self.config.max_grad_norm
-        return [Objective("loss", self.loss, parameters=policy.descended, max_grad_norm=bound, is_main=True)]
+        return [
+            Objective(
+                "loss",
+                self.loss,
+                adaptive_lr=self.config.adaptive_lr,
+                parameters=policy.descended,
+                max_grad_norm=self.config.max_grad_norm,
+                clipped_apart=self.config.clipped_apart,
+                is_main=True,
+            )
+        ]
 
     def picture(self, trainee: Trainee) -> str | None:
         """Returns an SVG picture of the learned policy or model for reports; None if the algorithm draws none.

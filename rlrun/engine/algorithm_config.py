@@ -12,6 +12,7 @@ from rlrun.engine.envs.env_config import LoggedActions
 from rlrun.engine.nn.model_config import ModelConfig
 from rlrun.engine.reward_streams.streams import ENV_ALONE, RewardStreams
 from rlrun.engine.settings.config import (
+    AdaptiveRate,
     ConfigModel,
     Fraction,
     NonNegativeFloat,
@@ -165,6 +166,21 @@ class AlgorithmConfig(ConfigModel):
     def env_columns(self) -> tuple[str, ...]:
         """Names of the numbers in the env's infos from which the algorithm learns (batch columns); none by default."""
         return ()
+
+    @property
+    def adaptive_lr(self) -> AdaptiveRate | None:
+        """Rule by which the learning rate of the main loss adapts to the loss's statistic `kl`; None by default."""
+        return None
+
+    @property
+    def clipped_apart(self) -> str:
+        """Pattern in the names of parameters whose gradient is clipped by its own norm; "" (none) by default."""
+        return ""
+
+    @property
+    def episodes_per_seed(self) -> int:
+        """Number of consecutive episodes of a worker that start from the same seed; 1 by default."""
+        return 1
 
     @property
     def reward_streams(self) -> RewardStreams:

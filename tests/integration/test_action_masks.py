@@ -60,7 +60,7 @@ SHORT = {
             **PPO_LEARNS,
             "model": {"hiddens": [16], "shared_value": True},
             "normalize_observations": True,
-            "kl_target": 0.01,
+            "early_stop_kl": 0.01,
             "entropy_coeff": 0.01,
         },
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
@@ -13,12 +14,15 @@ from typing_extensions import override
 from rlrun.engine.data.learning_rows import learning_rows
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.flow.flow import Operator, StatefulOperator, WorkerOperator
+from rlrun.engine.flow.operators.training import PARTS
 from rlrun.engine.flow.operators.value_estimates import NO_VALUES, VALUE_METRICS, value_metrics, value_moments
 from rlrun.engine.functional.moments import Moments
 from rlrun.engine.functional.schedules import values_at
 from rlrun.engine.messages.errors import TrainingFailed
+from rlrun.engine.settings.registry import load_internal
 
 if TYPE_CHECKING:
+    from rlrun.engine.flow.operators.recomputation import RecomputedAdvantages
     from rlrun.engine.flow.trainee import Trainee
     from rlrun.engine.learner.data_parallel.all_reduce import AllReduce
     from rlrun.engine.learner.data_parallel.reducer import Reducer
@@ -65,6 +69,8 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
         standardize: Name of the column to standardize over all workers' batches, or None.
         stop: Early stopping (statistic, bound): no further epoch begins once the statistic's epoch mean exceeds the
             bound.
+        recompute: Operator that adds advantages to a batch with values. It runs again, with the values of the current
+            network, before each epoch but the first; None for advantages that stay.
         timeout_s: Timeout in seconds of waiting for other workers, in the rendezvous and in each step. The timeout of
             the driver may be shorter.
         member: Rank from 0 and rendezvous address of a worker; None on the driver, and for a worker that learns
@@ -86,6 +92,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
         seq_len: int | None = None,
         standardize: str | None = None,
         stop: tuple[str, float] | None = None,
+        recompute: Callable[[SampleBatch], SampleBatch] | None = None,
         timeout_s: float,
         member: tuple[int, tuple[str, int]] | None = None,
     ) -> None:
@@ -96,6 +103,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
         self.seq_len = seq_len
         self.standardize = standardize
         self.stop = stop
+        self.recompute = recompute
         self.timeout_s = timeout_s
         self.member = member
         self._meeting: AllReduce | None = None
@@ -110,7 +118,8 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
         stop = {} if self.stop is None else {"stop": f"{self.stop[0]} > {self.stop[1]:g}"}
         sequences = {} if self.seq_len is None else {"seq_len": self.seq_len}
         sizes = {"num_epochs": self.num_epochs, "minibatch_size": self.minibatch_size, **sequences}
-        return {**sizes, **standardize, **stop}
+        again = {} if self.recompute is None else {"recompute": [type(self.recompute).__name__]}
+        return {**sizes, **standardize, **stop, **again}
 
     @override
     def for_worker(self, worker: int) -> AllReduceSGD:
@@ -130,6 +139,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
             seq_len=self.seq_len,
             standardize=self.standardize,
             stop=self.stop,
+            recompute=self.recompute,
             timeout_s=self.timeout_s,
             member=(worker - 1, self._address),
         )
@@ -160,18 +170,21 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
             learner.load_flat(self._goes_on_from.flat)
             learner.load_optimizer_state(self._goes_on_from.optimizer)
             self._goes_on_from = None
-        if self.standardize is None:
-            (steps,) = self._added_up([item["valid"].sum()])
-        else:
-            column, steps = standardized_together(item[self.standardize], item["valid"], self._added_up)
-            item = SampleBatch(item, **{self.standardize: column})
+        (steps,) = self._added_up([item["valid"].sum()])
+        item = self._standardized(item)
+        arrange = partial(learning_rows, seq_len=self.seq_len, whole_fragments=False)
+        recompute: RecomputedAdvantages | None = None
+        if self.recompute is not None:
+            again = (self.recompute, self._standardized)
+            recompute = load_internal(PARTS["advantages of each epoch"])(item, again, arrange)
         before = learner.sgd_steps
         learner.learn(
-            learning_rows(item, seq_len=self.seq_len, whole_fragments=False),
+            arrange(item),
             num_epochs=self.num_epochs,
             minibatch_size=max(self.minibatch_size // self.num_workers, 1),
             scheduled=values_at(weights.schedules, weights.env_steps + int(steps)),
             stop=self.stop,
+            recompute=recompute,
         )
         flat = learner.flat()
         return ReplicaUpdate(
@@ -188,6 +201,13 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
             if self._is_first
             else {},
         )
+
+    def _standardized(self, item: SampleBatch) -> SampleBatch:
+        """Returns a batch whose column `standardize`, if one is named, is standardized over all workers' batches."""
+        if self.standardize is None:
+            return item
+        column, _ = standardized_together(item[self.standardize], item["valid"], self._added_up)
+        return SampleBatch(item, **{self.standardize: column})
 
     @property
     def _is_first(self) -> bool:

@@ -25,6 +25,7 @@ MEETING_TIMEOUT_S = 300.0
 @fixed(WHO_HAS_CONSTRAINTS, constraint=None)
 @fixed("the rollout workers do the learning themselves, on CPUs", num_gpus=0.0, num_learners=0, num_parameter_servers=0)
 @fixed("the rollout workers learn in lockstep", asynchronous=False)
+@fixed("the driver adapts the penalty's weight, but the rollout workers learn; use ppo", kl_penalty=None)
 @fixed("the other workers cannot continue if one dies", max_worker_restarts=0)
 class DDPPOConfig(PPOConfig):
     """Settings of DD-PPO (Wijmans et al., arXiv:1911.00357).
@@ -72,6 +73,7 @@ class DDPPO(PPO):
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
         """Operators that each worker runs: compute advantages, then take SGD steps along all-reduced gradients."""
         config = self.config
+        compute = ComputeAdvantages(config.gamma, config.gae_lambda)
         learn = AllReduceSGD(
             trainee.learner_factory,
             config.num_workers,
@@ -79,10 +81,11 @@ class DDPPO(PPO):
             minibatch_size=config.minibatch_size,
             seq_len=config.steps_in_row,
             standardize="advantages" if config.standardize_advantages else None,
-            stop=("kl", 1.5 * config.kl_target) if config.kl_target is not None else None,
+            stop=config.early_stop,
+            recompute=compute if config.recompute_advantages else None,
             timeout_s=max(config.worker_timeout_s, MEETING_TIMEOUT_S),
         )
-        return ComputeAdvantages(config.gamma, config.gae_lambda), learn
+        return compute, learn
 
     @override
     def learn(self, replicas: Flow[Any], trainee: Trainee) -> Flow[Any]:

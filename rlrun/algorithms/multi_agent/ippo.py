@@ -9,8 +9,8 @@ from typing_extensions import override
 
 from rlrun.algorithms.multi_agent.normalized_values import (
     mappo_defaults,
+    moments_objective,
     normalized_value_errors,
-    objectives_with_moments,
 )
 from rlrun.algorithms.ppo import PPO, PPOConfig
 from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS, WHO_HAS_CURIOSITY
@@ -59,7 +59,7 @@ class IPPO(PPO):
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
         """Objectives: update of the value normalizer's moments, then PPO's loss with normalized values."""
-        return objectives_with_moments(self.loss, self.config.max_grad_norm)
+        return [moments_objective(), *super().objectives(policy)]
 
     @override
     def value_errors(self, outputs: Any, batch: SampleBatch) -> Tensor:

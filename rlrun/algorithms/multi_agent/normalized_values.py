@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rlrun.algorithms.td_loss import huber
@@ -22,19 +22,11 @@ mappo_defaults = defaults(
 """Class decorator: sets the hyperparameters that Yu et al. (arXiv:2103.01955) share over all benchmarks."""
 
 
-def objectives_with_moments(loss: Callable[..., Loss], max_grad_norm: float | None) -> list[Objective]:
-    """Creates the objectives of MAPPO and IPPO: the update of value moments, followed by PPO's loss.
+def moments_objective() -> Objective:
+    """Creates the objective that updates the value moments, before PPO's loss uses them on the same minibatch."""
+    from rlrun.algorithms.multi_agent.value_norm import MOMENTS
 
-    Args:
-        loss: PPO's loss, evaluated with moments that include the minibatch's value targets.
-        max_grad_norm: Gradient norm clipping of PPO's loss; None for no clipping.
-    """
-    from rlrun.algorithms.multi_agent.value_norm import MOMENTS, NETWORKS
-
-    return [
-        Objective("moments", assigned_moments, parameters=None, optimizer=SGD(), assigns=(MOMENTS,)),
-        Objective("loss", loss, parameters=NETWORKS, max_grad_norm=max_grad_norm, is_main=True),
-    ]
+    return Objective("moments", assigned_moments, parameters=None, optimizer=SGD(), assigns=(MOMENTS,))
 
 
 def assigned_moments(parameters: Mapping[str, Tensor], batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:

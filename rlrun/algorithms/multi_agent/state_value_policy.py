@@ -78,6 +78,12 @@ class StateValuePolicy(Policy):
         self.policy_network = TorchNetwork(self.module.networks["policy"], prefix=f"{NETWORKS}policy.")
         self.value_network = TorchNetwork(self.module.networks["value"], prefix=f"{NETWORKS}value.")
 
+    @property
+    @override
+    def descended(self) -> str:
+        """Name prefix of the parameters of both networks, without the value moments."""
+        return NETWORKS
+
     @override
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None

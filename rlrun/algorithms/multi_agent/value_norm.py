@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from rlrun.algorithms.multi_agent.state_value_recording import LEAST_VARIANCE
 from rlrun.engine.functional.masked import masked_mean
@@ -46,14 +47,20 @@ def updated(moments: Tensor, targets: Tensor, valid: Tensor) -> Tensor:
     return moments * DECAY + torch.stack([mean, square, torch.ones_like(mean)]) * (1 - DECAY)
 
 
-def normalized(values: Tensor, moments: Tensor) -> Tensor:
-    """Normalizes values [...], given in reward units, by the mean and standard deviation of the value targets."""
+def mean_and_deviation(moments: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns mean and standard deviation of the value targets, each a scalar; 0 and 1 before the first targets."""
     weight = moments[2]
     known = weight > 0
     divisor = torch.where(known, weight, torch.ones_like(weight))
     mean = moments[0] / divisor
     variance = (moments[1] / divisor - mean * mean).clamp(min=LEAST_VARIANCE)
-    return (values - mean) / torch.where(known, variance, torch.ones_like(variance)).sqrt()
+    return mean, torch.where(known, variance, torch.ones_like(variance)).sqrt()
+
+
+def normalized(values: Tensor, moments: Tensor) -> Tensor:
+    """Normalizes values [...], given in reward units, by the mean and standard deviation of the value targets."""
+    mean, deviation = mean_and_deviation(moments)
+    return (values - mean) / deviation
 
 
 @dataclass(frozen=True)
@@ -65,3 +72,9 @@ class StateValueOutputs(ActorCriticOutputs):
     """
 
     moments: Tensor
+
+    @property
+    @override
+    def values_of_rewards(self) -> Tensor:
+        mean, deviation = mean_and_deviation(self.moments)
+        return self.values * deviation + mean

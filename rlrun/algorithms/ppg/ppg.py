@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from typing_extensions import override
 
 from rlrun.algorithms.ppo import PPO, PPOConfig
-from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS, WHO_HAS_CURIOSITY
+from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS, WHO_HAS_CURIOSITY, WITH_KL_PENALTY
 from rlrun.engine.data.learning_rows import learning_rows
 from rlrun.engine.data.restored_rows import RestoredRows
 from rlrun.engine.data.sample_batch import SampleBatch, concatenated_rows, network_columns
@@ -24,6 +25,7 @@ from rlrun.engine.learner.objective import Loss, Objective
 from rlrun.engine.nn.model_config import ModelConfig
 from rlrun.engine.settings.config import NonNegativeFloat, PositiveInt, defaults, fixed
 from rlrun.engine.settings.metric import Metric
+from rlrun.engine.settings.registry import load_internal
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -78,11 +80,9 @@ class PPG(PPO):
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
         """Objectives: PPO's loss, and the auxiliary loss with a separate optimizer."""
-        bound = self.config.max_grad_norm
-        return [
-            Objective(POLICY, self.loss, max_grad_norm=bound, is_main=True),
-            Objective(AUXILIARY, self.auxiliary_loss, max_grad_norm=bound),
-        ]
+        (own,) = super().objectives(policy)
+        auxiliary = Objective(AUXILIARY, self.auxiliary_loss, max_grad_norm=self.config.max_grad_norm)
+        return [replace(own, name=POLICY), auxiliary]
 
     def auxiliary_loss(self, outputs: PhasicOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Auxiliary loss over S sequences of L steps: value errors of both networks, and KL from the old policy."""
@@ -100,8 +100,9 @@ class PPG(PPO):
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Builds PPO's dataflow, extended by an auxiliary phase after every `policy_iterations` batches."""
         config = self.config
-        return (
-            fragments.for_each(ComputeAdvantages(config.gamma, config.gae_lambda))
+        compute = ComputeAdvantages(config.gamma, config.gae_lambda)
+        flow = (
+            fragments.for_each(compute)
             .combine(ConcatBatches(config.train_batch_size))
             .for_each(MeasureValues())
             .for_each(Standardize("advantages"))
@@ -111,7 +112,8 @@ class PPG(PPO):
                     num_epochs=config.num_epochs,
                     minibatch_size=config.minibatch_size,
                     seq_len=config.steps_in_row,
-                    stop=("kl", 1.5 * config.kl_target) if config.kl_target is not None else None,
+                    stop=config.early_stop,
+                    recompute=(compute, Standardize("advantages")) if config.recompute_advantages else (),
                     objectives=(POLICY,),
                 )
             )
@@ -128,6 +130,7 @@ class PPG(PPO):
             .for_each(MergeFilters(trainee))
             .for_each(BroadcastWeights(trainee))
         )
+        return flow if config.kl_penalty is None else load_internal(WITH_KL_PENALTY)(flow, config.kl_penalty, trainee)
 
 
 class AuxiliaryPhase(StatefulOperator):

@@ -53,7 +53,7 @@ class RLHF(PPO):
         rewarded = (
             fragments.zip_with_worker()
             .combine(WholeEpisodes(self.config.seq_len))
-            .for_each(ModelRewards(trainee, self.config.kl_coeff))
+            .for_each(ModelRewards(trainee, self.config.reference_kl_coeff))
         )
         return super().learn(rewarded, trainee)
 
@@ -61,23 +61,23 @@ class RLHF(PPO):
 class ModelRewards(Operator):
     """Replaces rewards of complete episodes by the reward model's score at the end, and a KL penalty at each step.
 
-    The penalty of a step is kl_coeff (log pi(a|s) - log pi_reference(a|s)), where pi is the policy that acted
+    The penalty of a step is reference_kl_coeff (log pi(a|s) - log pi_reference(a|s)), where pi is the policy that acted
     (arXiv:2203.02155, eq. 2). The score is the value of the whole episode, so truncated episodes are marked as
     terminated: a bootstrap would count the value twice.
 
     Args:
         trainee: The policy in training, with a `RewardModelPolicy`.
-        kl_coeff: Weight of the penalty.
+        reference_kl_coeff: Weight of the penalty.
     """
 
-    def __init__(self, trainee: Trainee, kl_coeff: float) -> None:
+    def __init__(self, trainee: Trainee, reference_kl_coeff: float) -> None:
         self.trainee = trainee
-        self.kl_coeff = kl_coeff
+        self.reference_kl_coeff = reference_kl_coeff
         self._measured = Moments.empty((2,))
 
     @override
     def settings(self) -> dict[str, Any]:
-        return {"kl_coeff": self.kl_coeff}
+        return {"reference_kl_coeff": self.reference_kl_coeff}
 
     @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
@@ -90,7 +90,7 @@ class ModelRewards(Operator):
         ends = item["terminateds"] | item["truncateds"]
         scores = np.where(valid & ends, found["scores"].T, 0.0)
         self._measured = self._measured.merged(Moments.of(np.stack([scores.sum(0), log_ratios.sum(0)], -1), 1))
-        rewards = (scores - self.kl_coeff * log_ratios).astype(np.float32)
+        rewards = (scores - self.reference_kl_coeff * log_ratios).astype(np.float32)
         return SampleBatch(item, rewards=rewards, terminateds=ends, truncateds=np.zeros_like(ends))
 
     declared_metrics = (

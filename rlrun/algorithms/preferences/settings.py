@@ -87,7 +87,7 @@ class RewardModelConfig(RewardModelSettings, OfflineConfig):
 class RLHFConfig(RewardModelSettings, PPOConfig):
     """Settings of PPO on a reward model's scores: the settings of PPO, and the KL penalty to the reference policy."""
 
-    kl_coeff: NonNegativeFloat = 0.05
+    reference_kl_coeff: NonNegativeFloat = 0.05
     """Weight of the penalty log pi(a|s) - log pi_reference(a|s) at each step; 0 for none."""
     seq_len: PositiveInt = 64
     """Most steps of an episode: a batch has whole episodes, and a recurrent network learns from each as one sequence.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import model_validator
 from typing_extensions import override
@@ -11,13 +11,19 @@ from rlrun.engine.algorithm_config import AlgorithmConfig
 from rlrun.engine.envs.env_config import LoggedActions
 from rlrun.engine.reward_streams.settings import ConstraintConfig, CuriosityConfig
 from rlrun.engine.reward_streams.streams import RewardStreams
-from rlrun.engine.settings.config import ConfigModel, PositiveInt, fixed
+from rlrun.engine.settings.config import AdaptiveRate, ConfigModel, PositiveFloat, PositiveInt, fixed
 
 WHO_HAS_CURIOSITY = "only ppo, a2c, impala and appo support intrinsic rewards"
 """Error message on `curiosity` in algorithms without intrinsic value heads."""
 
 WHO_HAS_CONSTRAINTS = "only ppo, a2c and pg support cost constraints"
 """Error message on `constraint` in algorithms without cost value heads."""
+
+WITH_KL_PENALTY = "rlrun.algorithms.kl_penalty:with_kl_penalty"
+"""Import path of the extension of a dataflow by the KL penalty, which only some settings ask for."""
+
+VALUE_NETWORK = r"(^|\.)(intrinsic_|cost_)?value[_.]"
+"""Pattern in the names of parameters that belong to a separate value network."""
 
 SHAPING = ("curiosity", "constraint", "curiosity.kind", "curiosity.hiddens", "curiosity.features")
 """Settings of additional reward streams that determine the parameters' shapes."""
@@ -112,6 +118,16 @@ class OnPolicyConfig(AlgorithmConfig):
         return self.train_batch_size
 
 
+class KLPenaltyConfig(ConfigModel):
+    """Settings of PPO's penalty on the KL divergence of the current policy from the policy that collected the batch."""
+
+    coeff: PositiveFloat = 0.2
+    """Weight of the penalty (beta in arXiv:1707.06347, eq. 8); the initial weight if there is a target."""
+    target: PositiveFloat | None = 0.01
+    """Mean KL divergence per update to which the weight is adapted: above twice the target it is multiplied by 1.5,
+    below half of it by 0.5; null for a constant weight."""
+
+
 class EpochsSettings(ConfigModel):
     """Mixin for subclasses of `OnPolicyConfig`: epochs of minibatch SGD over each batch.
 
@@ -132,3 +148,62 @@ class EpochsSettings(ConfigModel):
     def sgd_steps_per_env_step(self) -> float:
         """Number of minibatch SGD steps per collected env step."""
         return self.num_epochs / self.minibatch_size
+
+
+class PPOSettings(EpochsSettings):
+    """Mixin for subclasses of `OnPolicyConfig`: settings of PPO that bound its updates, besides those of its loss."""
+
+    asynchronous: bool = False
+    """Whether remote workers collect while the learner learns, with weights up to one batch old, instead of waiting."""
+    early_stop_kl: PositiveFloat | None = None
+    """Early stopping: no further epoch begins once the mean KL divergence of an epoch exceeds 1.5 times this; null for
+    none."""
+    kl_penalty: KLPenaltyConfig | None = None
+    """Penalty on the KL divergence from the policy that collected the batch, in addition to clipping; null for none."""
+    recompute_advantages: bool = False
+    """Whether advantages and value targets are computed again before each epoch but the first, with the values of the
+    current network (arXiv:2006.05990, section 3.5)."""
+    separate_grad_norms: bool = False
+    """Whether `max_grad_norm` bounds the gradients of the policy network and of the value network separately, instead
+    of their common norm. This needs model.shared_value: false."""
+
+    @property
+    def early_stop(self) -> tuple[str, float] | None:
+        """Early stopping as (statistic, bound), for `TrainOnBatch`; None for none."""
+        return None if self.early_stop_kl is None else ("kl", 1.5 * self.early_stop_kl)
+
+    @property
+    def adaptive_lr(self: Any) -> AdaptiveRate | None:
+        """Rule by which the learning rate adapts to the KL divergence of updates; None for a number or a schedule."""
+        return self.lr if isinstance(self.lr, AdaptiveRate) else None
+
+    @property
+    def clipped_apart(self) -> str:
+        """Pattern in the names of the value network's parameters if norms are separate; else ""."""
+        return VALUE_NETWORK if self.separate_grad_norms else ""
+
+    @model_validator(mode="after")
+    def _one_rule_by_kl(self: Any) -> Any:
+        if self.adaptive_lr is None:
+            return self
+        if self.early_stop_kl is not None:
+            raise ValueError("early_stop_kl and lr.adaptive_kl both limit the KL divergence; leave out one of them")
+        if self.num_parameter_servers:
+            raise ValueError("lr.adaptive_kl does not support num_parameter_servers, which keep the optimizer's state")
+        return self
+
+    @model_validator(mode="after")
+    def _advantages_of_rewards_alone(self: Any) -> Any:
+        if self.recompute_advantages and self.constraint is not None:
+            raise ValueError("recompute_advantages does not support constraint; leave out one of them")
+        return self
+
+    @model_validator(mode="after")
+    def _networks_apart(self: Any) -> Any:
+        if not self.separate_grad_norms:
+            return self
+        if self.model.shared_value is not False or self.model.module is not None:
+            raise ValueError("separate_grad_norms needs model.shared_value: false, and no model.module")
+        if self.num_parameter_servers:
+            raise ValueError("separate_grad_norms does not support num_parameter_servers; leave out one of them")
+        return self

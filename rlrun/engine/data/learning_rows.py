@@ -70,6 +70,21 @@ def without_empty_rows(rows: SampleBatch, *, at_least: int) -> SampleBatch:
     return rows.map(pack)
 
 
+def rows_with_steps(
+    batch: SampleBatch, *, minibatch_size: int, seq_len: int | None, whole_fragments: bool
+) -> SampleBatch:
+    """Returns those rows of `learning_rows` that have a valid step, with rows of zeros if they fill no minibatch.
+
+    Args:
+        batch: See `learning_rows`.
+        minibatch_size: Steps per minibatch, the least number of steps in the rows returned.
+        seq_len: See `learning_rows`.
+        whole_fragments: See `learning_rows`.
+    """
+    rows = learning_rows(batch, seq_len=seq_len, whole_fragments=whole_fragments)
+    return without_empty_rows(rows, at_least=max(minibatch_size // rows["valid"].shape[1], 1))
+
+
 def whole_fragment_rows(batch: SampleBatch) -> SampleBatch:
     """Reshapes a batch [T, B] to B rows, each with all steps of an env slot and its final bootstrap observation.
 

@@ -136,14 +136,14 @@ class Packing:
         return kept
 
     def unpack(self, leaf: NDArray[Any]) -> NDArray[Any]:
-        """Moves the rows of a packed column [T, B, ...] back to their original places.
+        """Moves the rows of a packed column [T, B, ...] or [T + 1, B, ...] back to their original places.
 
         Rows that were empty are zeros.
         """
         if self._order is None or self._filled is None:
             return leaf
-        order = self._order[:-1]
-        rows, slots = (self._filled[:-1] & (order < self._length)).nonzero()
+        order = self._order[: len(leaf)]
+        rows, slots = (self._filled[: len(leaf)] & (order < len(leaf))).nonzero()
         unpacked = np.zeros_like(leaf)
         unpacked[order[rows, slots], slots] = leaf[rows, slots]
         return unpacked

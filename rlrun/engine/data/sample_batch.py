@@ -27,6 +27,8 @@ HISTORY = "history"
 
 TAKEN_LOGP = "taken_logp"
 """Column of a fragment that is recorded for a data set: log-probability of each action in the env's units, [T, B]."""
+EPISODE = "episode"
+"""Column of a fragment of episodes that share seeds: number of the row's episode among the worker's, [T, B]."""
 LOGGED = "logged"
 """Column of a fragment: whether the action was not the policy's, but one that a client took by itself, [T, B]."""
 
@@ -47,6 +49,7 @@ OWN_COLUMNS = frozenset(
     {
         *CLOSING_COLUMNS,
         HISTORY,
+        EPISODE,
         TAKEN_LOGP,
         LOGGED,
         "actions",
@@ -61,6 +64,7 @@ OWN_COLUMNS = frozenset(
         "intrinsic_advantages",
         "intrinsic_rewards",
         "intrinsic_value_targets",
+        "kl_penalty_coeff",
         "logp",
         "next_obs",
         "outputs",

@@ -35,11 +35,18 @@ class EpisodeLedger:
     def start_over(self) -> list[int]:
         """Sets the episode counter of every env slot to its first episode; returns the seeds of these episodes."""
         self._episodes = [first - 1 for first in self._first]
+        if self._seeds.episodes_per_seed > 1:
+            self._episodes = [max(self._first) * self.num_envs - 1] * self.num_envs
         self._hash_ahead()
         return [self.begin_next(slot) for slot in range(self.num_envs)]
 
     def begin_next(self, slot: int) -> int:
         """Advances the episode counter of an env slot; returns the seed of the new episode."""
+        if self._seeds.episodes_per_seed > 1:
+            # The last number that was given is always that of a running episode.
+            episode = self._episodes[slot] = max(self._episodes) + 1
+            seed = self._current[slot] = self._seeds.seed(slot, episode)
+            return seed
         row = self._used[slot]
         if row == self._depth:
             self._hash_ahead()

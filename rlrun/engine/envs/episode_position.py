@@ -53,6 +53,9 @@ class EpisodeSeeds:
         run_seed: Root seed of the trial.
         worker_index: Index of the rollout worker that steps the env slots; 0 is the trial's own process.
         stream: Index of the episodes' purpose, such as 0 for training; each purpose has separate seeds.
+        episodes_per_seed: Number of consecutive episodes that share a seed, such as a group of episodes from equal
+            starts. Above 1, episodes are numbered over all of the worker's env slots, in the order of their resets, and
+            seeds do not depend on the env slot.
 
     Examples:
         >>> EpisodeSeeds(run_seed=7, worker_index=1).seed(env_index=0, episode=3)
@@ -62,32 +65,57 @@ class EpisodeSeeds:
     run_seed: int
     worker_index: int
     stream: int = 0
+    episodes_per_seed: int = 1
 
     def seed(self, env_index: int, episode: int) -> int:
         """Returns the seed of an env slot's episode, below 2**31 since some simulators accept no larger seeds."""
+        if self.episodes_per_seed > 1:
+            env_index, episode = 0, episode // self.episodes_per_seed
         key = (self.run_seed, self.worker_index, self.stream, env_index, episode)
         return int(np.random.SeedSequence(key).generate_state(1)[0]) >> 1
 
     def seeds(self, env_indices: NDArray[Any], episodes: NDArray[Any]) -> NDArray[np.int64]:
         """Returns the seeds of several episodes, given arrays of env slots and of episode numbers (broadcast)."""
         slots, numbers = np.broadcast_arrays(env_indices, episodes)
+        if self.episodes_per_seed > 1:
+            slots, numbers = np.zeros_like(slots), numbers // self.episodes_per_seed
         fixed = [word for part in (self.run_seed, self.worker_index, self.stream) for word in split_words(part)]
         varying = [slots.ravel().astype(np.uint32), numbers.ravel().astype(np.uint32)]
         words = hash_keys([np.full(slots.size, word, dtype=np.uint32) for word in fixed] + varying, 1)
         return (words[:, 0] >> np.uint32(1)).astype(np.int64).reshape(slots.shape)
 
-    def position_after(self, env_index: int, began: EpisodePosition, resets: NDArray[np.bool_]) -> EpisodePosition:
+    def position_after(
+        self, env_index: int, began: Sequence[EpisodePosition], resets: NDArray[np.bool_]
+    ) -> EpisodePosition:
         """Returns the position of an env slot after some steps.
 
         Args:
             env_index: Index of the env slot.
-            began: Position before the first step.
-            resets: Whether each step was a reset to the next episode, one entry per step.
+            began: Position of each env slot before the first step, [B].
+            resets: Whether each step was a reset to the next episode, [steps, B].
         """
-        steps, episode = len(resets), began.episode + int(np.count_nonzero(resets))
-        if episode == began.episode:
-            return EpisodePosition(episode, began.seed, began.length + steps)
-        return EpisodePosition(episode, self.seed(env_index, episode), steps - 1 - int(np.flatnonzero(resets)[-1]))
+        own, first, steps = resets[:, env_index], began[env_index], len(resets)
+        if not own.any():
+            return EpisodePosition(first.episode, first.seed, first.length + steps)
+        episode = first.episode + int(np.count_nonzero(own))
+        if self.episodes_per_seed > 1:
+            closed = np.concatenate([~resets, np.ones_like(resets[:1])])  # a row for the position after the steps
+            episode = int(shared_numbers(began, closed)[-1, env_index])
+        return EpisodePosition(episode, self.seed(env_index, episode), steps - 1 - int(np.flatnonzero(own)[-1]))
+
+
+def shared_numbers(began: Sequence[EpisodePosition], valid: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Returns the number of each row's episode, [T, B], where episodes are numbered over all env slots.
+
+    Args:
+        began: Position of each env slot before the first row, [B].
+        valid: Mask of the rows with a step, [T, B]; in a row without one, the env slot is reset.
+    """
+    found = np.zeros(valid.shape, np.int64)
+    found[0] = first = [place.episode for place in began]
+    rows, slots = (~valid[:-1]).nonzero()  # in the order of the resets; that in the last row shows in the next fragment
+    found[rows + 1, slots] = max(first) + np.arange(1, len(rows) + 1)
+    return np.maximum.accumulate(found)
 
 
 class _Hash:

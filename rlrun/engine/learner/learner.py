@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 EvaluatedFunction = Callable[[Any, SampleBatch], Any]
 """Type of a function from a policy's outputs and rows of experience [S, L] to a tree of tensors."""
 
+Recompute = Callable[[Callable[[EvaluatedFunction, SampleBatch], Any]], SampleBatch]
+"""Type of a picklable function that takes `Learner.evaluate` and returns new columns for rows of experience [S, L]."""
+
 
 class Learner(Protocol):
     """Interface of learners, which train one policy's parameters, in this process or in others."""
@@ -35,6 +38,7 @@ class Learner(Protocol):
         scheduled: Mapping[str, float],
         stop: tuple[str, float] | None = None,
         objectives: Collection[str] | None = None,
+        recompute: Recompute | None = None,
     ) -> None:
         """Trains for several epochs of minibatch SGD on a batch of experience."""
 

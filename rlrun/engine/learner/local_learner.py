@@ -14,7 +14,7 @@ from torch import Tensor
 from rlrun.engine.data.sample_batch import SampleBatch, network_columns
 from rlrun.engine.functional.saved_numbers import as_count, load_generator
 from rlrun.engine.learner.executors.update_executor import UpdateExecutor
-from rlrun.engine.learner.learner import EvaluatedFunction
+from rlrun.engine.learner.learner import EvaluatedFunction, Recompute
 from rlrun.engine.learner.minibatch_updates import NO_PRIORITIES, MinibatchUpdates
 from rlrun.engine.learner.minibatches import Passes, Selection, minibatches
 from rlrun.engine.learner.objective import Objective, check_objectives
@@ -76,10 +76,8 @@ class LocalLearner:
         check_objectives(objectives, policy.parameters)
         self.policy = policy
         self.objectives = tuple(objectives)
-        self.device = torch.device(device)
-        self.update_executor = update_executor
-        self.sgd_steps = 0
-        self.weights_version = 0
+        self.device, self.update_executor = torch.device(device), update_executor
+        self.sgd_steps = self.weights_version = 0
         self.last_batch: SampleBatch | None = None
         self._share = share
         self._generator = np.random.Generator(np.random.Philox(seed))
@@ -108,6 +106,7 @@ class LocalLearner:
         scheduled: Mapping[str, float],
         stop: tuple[str, float] | None = None,
         objectives: Collection[str] | None = None,
+        recompute: Recompute | None = None,
     ) -> None:
         """Trains for several epochs of minibatch SGD on a batch of experience.
 
@@ -121,27 +120,31 @@ class LocalLearner:
             scheduled: Current values of scheduled settings by name, including learning rates.
             stop: Early stopping (statistic, bound): training stops once the statistic's epoch mean exceeds the bound.
             objectives: Names of the objectives to run, as in `step`; None for all.
+            recompute: Function that computes columns of the batch again before each epoch but the first; None for none.
         """
         self.last_batch = batch
-        self.updates.totals.begin_update()
+        self.updates.begin_update()
         settings = self._staging.settings(scheduled)
         rows, length = batch["valid"].shape
         passes = Passes.over(rows, length, minibatch_size, self._share)
         noise = self.policy.draws(self._generator, rows, length)
         columns = self._staging.batch(SampleBatch(batch, **noise), spare=passes.spare)
-        arrays = columns.map(Tensor.numpy) if self.updates.takes_rows else columns
-        together = num_epochs if self.updates.takes_rows and stop is None else 1
-        for _ in range(0, num_epochs, together):
+        one_by_one = stop is not None or recompute is not None or self.updates.adapts_after_epochs
+        together = num_epochs if self.updates.takes_rows and not one_by_one else 1
+        for first in range(0, num_epochs, together):
+            if first and recompute is not None:
+                columns.update(self._staging.batch(recompute(self.evaluate), spare=passes.spare))
             order = np.concatenate([passes.order(self._generator) for _ in range(together)])
             before = self.updates.totals.total_of(stop[0]) if stop else (0.0, 0)
             if self.updates.takes_rows:
-                selection = Selection(arrays, order.reshape(-1, passes.local_size))
+                selection = Selection(columns.map(Tensor.numpy), order.reshape(-1, passes.local_size))
                 self.sgd_steps += selection.number
                 self.updates.step_through(selection, settings, objectives)
             else:
                 for minibatch in minibatches(columns, self._staging.order(order), passes.local_size):
                     self.sgd_steps += 1
                     self.updates.step(minibatch, settings, objectives)
+            self.updates.end_epoch()
             if stop is not None and self.updates.totals.mean_since(before, stop[0]) > stop[1]:
                 break
         self.weights_version += 1
@@ -176,8 +179,7 @@ class LocalLearner:
         priorities = NO_PRIORITIES
         noise = [self.policy.draws(self._generator, size, length) for _ in range(minibatches)]
         if self.updates.takes_rows and minibatches > 1 and not noise[0]:
-            selection = Selection(batch, np.arange(rows).reshape(minibatches, size))
-            self.updates.step_through(selection, settings, objectives)
+            self.updates.step_through(Selection(batch, np.arange(rows).reshape(-1, size)), settings, objectives)
             return NO_PRIORITIES
         for number, drawn in enumerate(noise):
             own = batch if minibatches == 1 else batch.map(itemgetter(slice(number * size, (number + 1) * size)))
@@ -215,11 +217,10 @@ class LocalLearner:
                 `statistics_of_gradients`. Gradients of an objective without a loss have none.
             scheduled: Current values of scheduled settings by name, including learning rates.
         """
-        settings = self._staging.settings(scheduled)
         self.sgd_steps += 1
         self.updates.totals.begin_update()
         received = torch.from_numpy(gradients.copy()).to(self.device)
-        self.updates.apply_gradients(received, statistics, settings)
+        self.updates.apply_gradients(received, statistics, self._staging.settings(scheduled))
         self.weights_version += 1
 
     @property
@@ -250,7 +251,7 @@ class LocalLearner:
 
     def take_statistics(self) -> dict[str, float]:
         """Returns the mean of each training statistic since the last call, and resets them."""
-        return self.updates.totals.take()
+        return self.updates.take_statistics()
 
     def is_finite(self) -> bool:
         """Whether all parameters are finite: none is NaN or infinite."""

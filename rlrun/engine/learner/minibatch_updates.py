@@ -27,6 +27,7 @@ from rlrun.engine.policy.policy import Policy
 from rlrun.engine.settings.registry import load_internal
 
 if TYPE_CHECKING:
+    from rlrun.engine.learner.adaptive_rates import AdaptiveRates
     from rlrun.engine.learner.data_parallel.reducer import Reducer
     from rlrun.engine.learner.gradient_sums import GradientSums
     from rlrun.engine.learner.learner import EvaluatedFunction
@@ -38,8 +39,9 @@ NO_PRIORITIES = np.zeros(0, np.float32)
 SUMS = {
     "sums": "rlrun.engine.learner.gradient_sums:GradientSums",
     "split": "rlrun.engine.learner.gradient_sums:split_sums",
+    "rates": "rlrun.engine.learner.adaptive_rates:AdaptiveRates",
 }
-"""Import paths of gradient sums, which only some updates are made of."""
+"""Import paths of gradient sums and adaptive learning rates, which only some updates are made of."""
 
 
 class MinibatchUpdates:
@@ -104,6 +106,9 @@ class MinibatchUpdates:
         self._as_means = not optimizer_is_here
         self._in_parts = reducer is not None or microbatch_size is not None
         self.takes_rows = update_executor in ("numpy", "c") and not self._in_parts
+        self._rates: AdaptiveRates | None = None
+        if any(each.adaptive_lr is not None for each in objectives):
+            self._rates = load_internal(SUMS["rates"])(objectives, self.totals, parameters.flat.device)
 
     @cached_property
     def _sums(self) -> GradientSums:
@@ -118,6 +123,28 @@ class MinibatchUpdates:
         )
         return made
 
+    @property
+    def adapts_after_epochs(self) -> bool:
+        """Whether a learning rate adapts after each epoch, so that epochs must be run one by one."""
+        return self._rates is not None and not self._rates.adapt_after_minibatches
+
+    def begin_update(self) -> None:
+        """Marks the start of an update, for statistics and for adaptive learning rates."""
+        self.totals.begin_update()
+        if self._rates is not None:
+            self._rates.begin_update()
+
+    def end_epoch(self) -> None:
+        """Marks the end of an epoch, after which learning rates may adapt."""
+        if self._rates is not None:
+            self._rates.adapt("epoch")
+
+    def take_statistics(self) -> dict[str, float]:
+        """Returns the mean of each statistic since the last call, and current adaptive learning rates."""
+        rates = {} if self._rates is None else self._rates.rates
+        lr = {each.lr: float(rates[each.name]) for each in self._objectives if each.name in rates}
+        return {**self.totals.take(), **lr}
+
     def step(
         self, batch: SampleBatch, settings: Mapping[str, Tensor], objectives: Collection[str] | None = None
     ) -> Tensor:
@@ -129,9 +156,11 @@ class MinibatchUpdates:
             objectives: Names of the objectives to run; None for all.
         """
         due = self.counts.due(objectives)
+        settings = settings if self._rates is None else self._rates.applied(settings)
         if self._in_parts:
             for objective, total in self._sums.over(due, batch, self._parameters, settings):
                 self._apply(objective, total, self._sums.statistics[objective.name], settings)
+            self._adapt()
             return self._parameters.flat[:0]
         if not due:
             return self._parameters.flat[:0]
@@ -139,7 +168,13 @@ class MinibatchUpdates:
         (measured,) = self._execution(update, self._parameters, states, batch, settings)
         number = len(update.statistics)
         self.totals.add(update.statistics, measured[:number])
+        self._adapt()
         return measured[number:]
+
+    def _adapt(self) -> None:
+        """Adapts learning rates after a minibatch."""
+        if self._rates is not None:
+            self._rates.adapt("minibatch")
 
     def step_through(
         self, selection: Selection, settings: Mapping[str, Tensor], objectives: Collection[str] | None
@@ -160,12 +195,18 @@ class MinibatchUpdates:
         priorities = NO_PRIORITIES
         for present, run in groupby(range(len(due)), key=due.__getitem__):
             numbers = list(run)
-            if present:
-                update, states = self._update_of(present)
-                together = range(numbers[0], numbers[-1] + 1)
+            if not present:
+                continue
+            update, states = self._update_of(present)
+            together, runs = range(numbers[0], numbers[-1] + 1), [range(numbers[0], numbers[-1] + 1)]
+            if self._rates is not None and self._rates.adapt_after_minibatches:
+                runs = [range(number, number + 1) for number in together]
+            for each in runs:
+                applied = settings if self._rates is None else self._rates.applied(settings)
                 priorities = self._execution.run_minibatches(
-                    update, self._parameters, states, selection, together, settings, self.totals
+                    update, self._parameters, states, selection, each, applied, self.totals
                 )
+                self._adapt()
         return priorities
 
     def evaluated(self, function: EvaluatedFunction, batch: SampleBatch) -> Any:
@@ -222,13 +263,20 @@ class MinibatchUpdates:
         """Returns the state of the optimizers for a checkpoint, as tensors named `<objective>/<part>`."""
         return {
             f"{name}/{part}": tensor.cpu().numpy().copy()
-            for name, state in self._states.items()
+            for name, state in self._with_rates().items()
             for part, tensor in state.items()
+        }
+
+    def _with_rates(self) -> dict[str, OptimizerState]:
+        """Returns the optimizers' states by objective, with adaptive learning rates as the part `lr`."""
+        rates = {} if self._rates is None else self._rates.rates
+        return {
+            name: {**state, **({"lr": rates[name]} if name in rates else {})} for name, state in self._states.items()
         }
 
     def load_optimizer_state(self, named: Mapping[str, NDArray[np.float32]]) -> None:
         """Restores the optimizers from the dict that `optimizer_state()` returned."""
-        for name, state in self._states.items():
+        for name, state in self._with_rates().items():
             for part, tensor in state.items():
                 tensor.copy_(torch.from_numpy(np.array(named[f"{name}/{part}"])))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.learner.optimizers import Adam, Optimizer
+from rlrun.engine.settings.config import AdaptiveRate
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -53,11 +54,14 @@ class Objective:
         name: Name, unique in its learner.
         loss: Loss function; None if gradients are passed to `Learner.apply_gradients` only.
         lr: Name of the scheduled learning-rate setting.
+        adaptive_lr: Rule by which the learning rate adapts to the loss's statistic `kl`; None for the scheduled value.
         parameters: Name prefix of the parameters to train, which are adjacent in the flat vector. "" trains all
             parameters. None trains none: the objective then only assigns values, for example a statistic over the whole
             minibatch (all learners' shares and microbatches), for later losses to read.
         every: Update period n: the objective runs on the first of its minibatches, and on each n-th one after that.
         max_grad_norm: Gradient clipping threshold (global norm); None for no clipping.
+        clipped_apart: Pattern (regular expression) in the names of parameters whose gradient is clipped by its own
+            norm, apart from the gradient of the other parameters; "" for one norm.
         optimizer: Optimizer of the objective's parameters.
         needs: Names of earlier objectives whose `Loss.carry` this loss reads, as `batch["<objective>/<name>"]`.
         assigns: Names of the parameters that the loss sets by `Loss.assign` on each of its minibatches. Values of
@@ -71,9 +75,11 @@ class Objective:
     name: str
     loss: LossFunction | None
     lr: str = "lr"
+    adaptive_lr: AdaptiveRate | None = None
     parameters: str | None = ""
     every: int = 1
     max_grad_norm: float | None = None
+    clipped_apart: str = ""
     optimizer: Optimizer = field(default_factory=Adam)
     needs: tuple[str, ...] = ()
     assigns: tuple[str, ...] = ()

@@ -39,6 +39,11 @@ class StatisticTotals:
         found = [(total[names.index(statistic)], n) for names, (total, n) in self._totals.items() if statistic in names]
         return sum(float(total) for total, _ in found), sum(count for _, count in found)
 
+    def sum_of(self, statistic: str) -> tuple[Tensor | float, int]:
+        """Returns the sum of one statistic, a scalar on the device, and the number of minibatches in the sum."""
+        found = [(total[names.index(statistic)], n) for names, (total, n) in self._totals.items() if statistic in names]
+        return sum(total for total, _ in found), sum(count for _, count in found)
+
     def mean_since(self, before: tuple[float, int], statistic: str) -> float:
         """Returns the mean of a statistic since an earlier result `before` of `total_of`; waits for the device."""
         total, count = self.total_of(statistic)

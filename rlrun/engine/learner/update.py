@@ -24,8 +24,8 @@ from rlrun.engine.settings.registry import load_internal
 GRAD_NORM = "grad_norm"
 """Name of the statistic for the gradient norm before clipping, in results."""
 
-PROJECT = "rlrun.engine.learner.projection:project"
-"""Import path of what only objectives with projections need."""
+CLIP_APART, PROJECT = "rlrun.engine.learner.separate_norms:clipped_apart", "rlrun.engine.learner.projection:project"
+"""Import paths of what only objectives with separate norms, or with projections, need."""
 
 Precision = Literal["float32", "bfloat16"]
 """Type of the floating-point precision of the networks' forward and backward passes; parameters, losses and optimizers
@@ -310,7 +310,9 @@ def apply_gradient(
     """Clips a gradient, applies an optimizer step in place and projects; returns the norm before clipping."""
     start, size = objective.range_in(policy.parameters)
     norm: Tensor = gradient.norm()
-    if objective.max_grad_norm is not None:
+    if objective.clipped_apart:
+        gradient = load_internal(CLIP_APART)(policy, objective, gradient)
+    elif objective.max_grad_norm is not None:
         gradient = clipped(gradient, norm, objective.max_grad_norm)
     objective.optimizer.step(flat[start : start + size], gradient, state, scheduled[objective.lr])
     if objective.projects:

@@ -34,6 +34,21 @@ def summed_value_losses(
     return sum(further, own), losses
 
 
+def clipped_value_errors(values: Tensor, batch: SampleBatch, bound: float | None) -> Tensor:
+    """Returns PPO's squared value errors, [S, L]: the larger of those with and without a bound on the value's change.
+
+    Args:
+        values: Values, [S, L].
+        batch: Columns [S, L], including `value_targets` and, with a bound, the `values` at collection.
+        bound: Bound of the change from the value at collection; None for none.
+    """
+    errors: Tensor = (values - batch["value_targets"]).square()
+    if bound is None:
+        return errors
+    moved = (values - batch["values"]).clamp(-bound, bound)
+    return errors.maximum((batch["values"] + moved - batch["value_targets"]).square())
+
+
 @dataclass(frozen=True)
 class CorrectedValues:
     """Advantages, value losses and value targets computed by V-trace, for S sequences of T steps.

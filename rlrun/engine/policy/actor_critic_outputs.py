@@ -27,3 +27,8 @@ class ActorCriticOutputs:
     distribution: Distribution
     values: Tensor
     further_values: Mapping[str, Tensor] = field(default_factory=dict, kw_only=True)
+
+    @property
+    def values_of_rewards(self) -> Tensor:
+        """State values in units of rewards, [S, L]; differs from `values` only if these are normalized."""
+        return self.values

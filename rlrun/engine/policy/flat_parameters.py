@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 
 import numpy as np
 import torch
@@ -105,6 +107,21 @@ class FlatParameters:
         if slots[-1].offset + slots[-1].size != start + size:
             raise ValueError(f"the parameters with prefix {prefix!r} are not contiguous")
         return start, size
+
+    def runs_of(self, pattern: str, start: int, size: int) -> list[tuple[int, bool]]:
+        """Splits a range of the flat vector into runs of adjacent parameters whose names match a pattern, or do not.
+
+        Args:
+            pattern: Regular expression that is searched for in the names.
+            start: Offset of the range in the flat vector.
+            size: Size of the range.
+
+        Returns:
+            The size of each run, and whether the names of its parameters match.
+        """
+        own = [slot for slot in self.slots if start <= slot.offset < start + size]
+        runs = groupby(own, key=lambda slot: re.search(pattern, slot.name) is not None)
+        return [(sum(slot.size for slot in slots), matches) for matches, slots in runs]
 
     def slots_of(self, prefix: str, start: int) -> dict[str, ParameterSlot]:
         """Returns the offset and shape of each of a network's parameters in a slice of the flat vector, by name.

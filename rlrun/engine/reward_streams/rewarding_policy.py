@@ -83,6 +83,11 @@ class RewardingOutputs:
         return self._actor_critic.values
 
     @property
+    def values_of_rewards(self) -> Tensor:
+        """State values in units of rewards for S sequences of L steps, [S, L]."""
+        return self._actor_critic.values_of_rewards
+
+    @property
     def further_values(self) -> Mapping[str, Tensor]:
         """State values of additional rewards (intrinsic rewards, costs) by name of the reward stream, each [S, L]."""
         return self._actor_critic.further_values

@@ -134,7 +134,7 @@ class LockstepRecorder:
         valid[0], valid[1:] = ~self._just_ended, ~ends[:-1]
         if bad := first_bad_row(self._env.observation_space, recorded):
             (t, slot), reason = bad
-            place = self._seeds.position_after(slot, began[slot], ~valid[:t, slot])
+            place = self._seeds.position_after(slot, began, ~valid[:t])
             raise EnvError(f"{self._env_name}, env {slot}, {place}: {reason}")
         self._observations = map_tree(lambda leaf: leaf[-1].copy(), recorded)
         self._starts = starts
@@ -244,8 +244,7 @@ def lockstep_recorder(config: WorkerConfig, lessons: Lessons | None) -> tuple[Lo
         config: Settings of the worker; one policy acts in all env slots.
         lessons: Keyword arguments of envs that a curriculum sets; None without a curriculum.
     """
-    seeds = EpisodeSeeds(config.seed, config.worker_index)
-    name = config.env_name
+    seeds, name = config.seeds, config.env_name
     ((policy, behavior),) = config.behaviors.items()
     env = make_vector_env(config.env, config.num_envs, seeds, first_episodes=config.first_episodes, lessons=lessons)
     recorder = LockstepRecorder(

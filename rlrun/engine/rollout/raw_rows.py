@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.engine.data.sample_batch import TAKEN_LOGP, SampleBatch
+from rlrun.engine.data.sample_batch import EPISODE, TAKEN_LOGP, SampleBatch
 from rlrun.engine.data.tree import map_tree
 from rlrun.engine.datasets.layout import LOGP
 from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
@@ -76,8 +76,10 @@ def raw_rows(config: WorkerConfig, behavior: WorkerBehavior, policy: str, record
     columns = raw_columns(behavior, batch, config.env.columns, has_log_probs=config.records)
     if policy in recorded.agent_rows:
         return RawRows(columns, recorded.begins[policy], recorded.agent_rows[policy], recorded.closes[policy])
-    seeds = EpisodeSeeds(config.seed, config.worker_index)
-    columns["seed"] = episode_seeds(seeds, recorded.began, batch["valid"])
+    if EPISODE in batch:
+        columns["seed"] = config.seeds.seeds(np.arange(batch[EPISODE].shape[1]), batch[EPISODE])
+    else:
+        columns["seed"] = episode_seeds(config.seeds, recorded.began, batch["valid"])
     return RawRows(columns, recorded.begins[policy])
 
 

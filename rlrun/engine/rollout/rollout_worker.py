@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.engine.data.sample_batch import EPISODE
 from rlrun.engine.data.tree import map_tree
+from rlrun.engine.envs.episode_position import shared_numbers
 from rlrun.engine.functional.moments import Moments
 from rlrun.engine.functional.saved_numbers import as_count
 from rlrun.engine.functional.seeding import generator
@@ -134,6 +136,9 @@ class RolloutWorker:
         drawn = time.perf_counter()
         with self._watched:
             recorded = self._recorder.record(noise)
+        if self.config.episodes_per_seed > 1:
+            for batch in recorded.batches.values():
+                batch[EPISODE] = shared_numbers(recorded.began, batch["valid"])
         raw: dict[str, RawRows] = {}
         if self._raw_rows is not None:
             for policy in recorded.batches:

@@ -176,7 +176,7 @@ class SlotRecorder:
                 if len(part):
                     t, world = own.step_of(int(part[0]), slot), slot // width
                     agent = own.owners.agent_in(slot, max(t - (not own.acted[t, slot]), 0))
-                    place = self._seeds.position_after(world, began[world], ~stepped[:t, world])
+                    place = self._seeds.position_after(world, began, ~stepped[:t])
                     yield AgentRows(slot, part, owners[slot] if agent is None else agent, place.seed)
 
     def _check(
@@ -220,7 +220,7 @@ class SlotRecorder:
     ) -> NoReturn:
         """Raises an EnvError for an invalid observation or reward, with the world, agent and step."""
         world = slot // (self.slots[policy] // self._worlds.num_worlds)
-        place = self._seeds.position_after(world, began[world], ~stepped[:, world])
+        place = self._seeds.position_after(world, began, ~stepped)
         who = self._worlds.owners(policy)[slot] if agent is None else agent
         raise EnvError(f"{self._name}, world {world}, {place}, agent {who!r} of policy {policy}: {reason}")
 

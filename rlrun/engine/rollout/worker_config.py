@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from rlrun.engine.envs.episode_position import EpisodeSeeds
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -36,6 +38,8 @@ class WorkerConfig:
             episodes do not repeat those of the lost worker.
         records: Whether rollouts include the rows to write to a data set.
         hooks: Settings of each hook by its import path.
+        episodes_per_seed: Number of consecutive episodes of a worker that share a seed; above 1, fragments have the
+            column `EPISODE`.
     """
 
     env: EnvConfig
@@ -51,6 +55,12 @@ class WorkerConfig:
     first_fragment: int = 0
     records: bool = False
     hooks: Sequence[Mapping[str, Mapping[str, Any]]] = ()
+    episodes_per_seed: int = 1
+
+    @property
+    def seeds(self) -> EpisodeSeeds:
+        """Seeds of the episodes of this worker."""
+        return EpisodeSeeds(self.seed, self.worker_index, episodes_per_seed=self.episodes_per_seed)
 
     @property
     def env_name(self) -> str:

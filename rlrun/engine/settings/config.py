@@ -12,7 +12,20 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeGuard, TypeVar, Union, cast, get_args, get_origin
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    Self,
+    TypeGuard,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+)
 
 from annotated_types import Ge, Gt, Le, Len, MinLen
 from pydantic import (
@@ -240,6 +253,36 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
                 value = section.merged(value)
             result[key] = value
         return result
+
+
+class AdaptiveRate(ConfigModel):
+    """Settings of a learning rate that adapts to the KL divergence of the policy from the one before the update.
+
+    It is divided by 1.5 above twice the target, and multiplied by 1.5 below half of the target.
+    """
+
+    adaptive_kl: PositiveFloat
+    """Target of the KL divergence."""
+    initial: PositiveFloat = 3e-4
+    """Initial learning rate."""
+    bounds: tuple[PositiveFloat, PositiveFloat] = (1e-5, 1e-2)
+    """Lowest and highest learning rate."""
+    every: Literal["minibatch", "epoch"] = "minibatch"
+    """Period of the adaptation: after each minibatch, by its KL divergence, or after each epoch, by the mean over its
+    minibatches."""
+
+    @model_validator(mode="after")
+    def _initial_within_bounds(self) -> AdaptiveRate:
+        least, most = self.bounds
+        if not least <= self.initial <= most:
+            raise ValueError(f"initial ({self.initial:g}) must be within bounds ([{least:g}, {most:g}])")
+        return self
+
+
+LearningRate = Annotated[
+    NonNegativeFloat | tuple[tuple[NonNegativeInt, NonNegativeFloat], ...] | AdaptiveRate, get_args(Schedule)[1]
+]
+"""Type of a learning rate: a `Schedule`, or one that adapts to the KL divergence of updates."""
 
 
 Model = TypeVar("Model", bound=ConfigModel)

@@ -37,10 +37,12 @@ BUILT_IN_BY_KIND = {
         "appo": "rlrun.algorithms.impala.appo:APPO",
         "ddppo": "rlrun.algorithms.ddppo.ddppo:DDPPO",
         "filtered_bc": "rlrun.algorithms.pg.filtered_bc:FilteredBC",
+        "grpo": "rlrun.algorithms.groups.grpo:GRPO",
         "impala": "rlrun.algorithms.impala.impala:Impala",
         "npg": "rlrun.algorithms.trust_region.trpo:NPG",
         "pg": "rlrun.algorithms.pg.pg:PG",
         "ppg": "rlrun.algorithms.ppg.ppg:PPG",
+        "rloo": "rlrun.algorithms.groups.grpo:RLOO",
         "trpo": "rlrun.algorithms.trust_region.trpo:TRPO",
     },
     "Q-learning": {

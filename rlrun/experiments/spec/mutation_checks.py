@@ -25,7 +25,7 @@ from rlrun.engine.messages.explain import (
     shown,
     unknown_name,
 )
-from rlrun.engine.settings.config import is_config
+from rlrun.engine.settings.config import AdaptiveRate, is_config
 from rlrun.experiments.spec.expansion import filled, has_value_at, value_at
 from rlrun.experiments.spec.experiment import setting_location
 from rlrun.experiments.spec.search_space import SearchSpace, find_spaces, is_search_space
@@ -141,6 +141,8 @@ def _path_mistake(path: str, others: Sequence[str], config: Part, *, fractions: 
         return f"is relative to config: write '{rest}'" if steps[0] == "config" and rest else "must be below config"
     if not _is_setting(config.model, steps):
         return _why_gone(steps, config) or f"unknown setting '{path}'{_similar(path, dotted(steps), config)}"
+    if isinstance(getattr(config.value, str(steps[0]), None), AdaptiveRate):
+        return "cannot change in a population, because it adapts to the KL divergence by itself"
     fixed = _why_fixed(dotted(steps), config.model) or _overlap(path, steps, others, config)
     annotation = annotation_at(config.model, tuple(steps))
     if not fixed and fractions and not _takes_fractions(annotation):

@@ -6,7 +6,7 @@ listed value or bound of a search space, and mistakes are reported at that value
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, get_origin
 
@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from rlrun.engine.messages.errors import CheckpointError, EnvironmentUnusable, UsageError
 from rlrun.engine.messages.explain import Location, Mistake, annotation_at, is_model, shown
-from rlrun.engine.settings.config import ConfigModel
+from rlrun.engine.settings.config import AdaptiveRate, ConfigModel
 from rlrun.experiments.spec.expansion import fill
 from rlrun.experiments.spec.search_space import KINDS, SearchSpace, find_spaces, is_search_space, nearly_a_space
 
@@ -83,7 +83,7 @@ def check_section(
     def check(chosen: Mapping[Location, tuple[Location, Any]]) -> tuple[Model | None, list[Mistake]]:
         filled = fill(data, {where: value for where, (_, value) in chosen.items()}, location)
         value, wrong = validate(model, filled)
-        wrong = wrong if value is None else further(value)
+        wrong = wrong if value is None else [*further(value), *_searched_rates(value, chosen, location)]
         wrong = [replace(mistake, location=(*location, *mistake.location)) for mistake in wrong]
         return value, [mistake for mistake in wrong if not overlaps(mistake.location, misread)]
 
@@ -98,6 +98,14 @@ def check_section(
             elif not any(mistake.location[: len(where)] == where for mistake in mistakes):
                 mistakes += [_between_the_ends(mistake, where, space, probe[1]) for mistake in new]
     return Section(location, model, data, value, spaces, list(dict.fromkeys(mistakes)), algorithm)
+
+
+def _searched_rates(value: ConfigModel, chosen: Iterable[Location], location: Location) -> list[Mistake]:
+    """Mistakes for search spaces of learning rates that adapt by themselves, located relative to the section."""
+    message = "an adaptive learning rate cannot be searched: write one value"
+    inner = [where[len(location) :] for where in chosen]
+    adapts = [where for where in inner if where and isinstance(getattr(value, str(where[0]), None), AdaptiveRate)]
+    return [Mistake(where, message) for where in adapts]
 
 
 def refusals(location: Location, check: Callable[[], object], *, at_key: bool = False) -> list[Mistake]:

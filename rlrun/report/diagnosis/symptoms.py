@@ -165,7 +165,7 @@ def _large_policy_updates(one: Evidence) -> Finding | None:
         found += f", {clipped:.0%} of the steps clipped"
     reason = "the data of an update says little about a policy so far from the behavior policy"
     fewer = (Remedy("lr", "{} three times smaller"), Remedy("num_epochs", "fewer {}"))
-    advice = advised(one.config, *fewer, Remedy("kl_target", "{}: 0.02", 0.02))
+    advice = advised(one.config, *fewer, Remedy("early_stop_kl", "{}: 0.02", 0.02))
     return Finding("large policy updates", found, reason, advice)
 
 

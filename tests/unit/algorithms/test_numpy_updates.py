@@ -65,6 +65,23 @@ KINDS: dict[str, tuple[str, Any, dict[str, Any]]] = {
         "CartPole-v1",
         {**ON_POLICY, "minibatch_size": 16, "num_epochs": 5, "curiosity": {**CURIOUS, "kind": "icm"}},
     ),
+    "ppo with two norms and a penalty": (
+        "ppo",
+        "Pendulum-v1",
+        {
+            **ON_POLICY,
+            "minibatch_size": 16,
+            "num_epochs": 5,
+            "separate_grad_norms": True,
+            "kl_penalty": {},
+            "model": {"shared_value": False},
+        },
+    ),
+    "ppo with an adaptive learning rate": (
+        "ppo",
+        "CartPole-v1",
+        {**ON_POLICY, "minibatch_size": 16, "num_epochs": 5, "lr": {"adaptive_kl": 0.001}},
+    ),
     "a2c": ("a2c", "CartPole-v1", {"num_envs_per_worker": 4, "min_env_steps_per_iteration": 400}),
     "dqn": ("dqn", "CartPole-v1", OFF_POLICY),
     "dqn with a squared error": ("dqn", "CartPole-v1", {**OFF_POLICY, "huber": None, "model": {"hiddens": [16]}}),

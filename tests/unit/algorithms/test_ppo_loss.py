@@ -25,6 +25,7 @@ def loss_of(*, ratio, advantage, value=0.0, old_value=0.0, target=0.0, entropy_c
         values=torch.full((rows, 1), old_value),
         value_targets=torch.full((rows, 1), target),
         valid=torch.tensor(valid)[:, None],
+        kl_penalty_coeff=torch.full((rows, 1), 0.3),
     )
     scheduled = {**SCHEDULED, "entropy_coeff": torch.tensor(entropy_coeff)}
     return PPO(PPOConfig(**config)).loss(outputs, batch, scheduled)
@@ -129,3 +130,10 @@ def test_the_plan_reads_like_the_algorithm():
         "MergeFilters",
         "BroadcastWeights",
     ]
+
+
+def test_the_penalty_weighs_the_divergence_at_each_step():
+    plain = loss_of(ratio=2.0, advantage=0.0)
+    penalized = loss_of(ratio=2.0, advantage=0.0, kl_penalty={"coeff": 0.3})
+    assert (penalized.total - plain.total).item() == pytest.approx(0.3 * (1 - np.log(2)), rel=rounding_error(8))
+    assert penalized.statistics == plain.statistics

@@ -57,9 +57,9 @@ def test_help_and_notebooks_show_each_setting_as_a_named_argument_with_its_defau
     parameters = inspect.signature(PPO).parameters
     assert [*parameters] == ["config", *PPOConfig.model_fields]
     assert all(parameters[name].kind is inspect.Parameter.KEYWORD_ONLY for name in PPOConfig.model_fields)
-    assert {str(parameters[name]) for name in ("num_epochs", "kl_target", "gamma")} == {
+    assert {str(parameters[name]) for name in ("num_epochs", "early_stop_kl", "gamma")} == {
         "num_epochs: int = 10",
-        "kl_target: float | None = None",
+        "early_stop_kl: float | None = None",
         "gamma: float = 0.99",
     }
     assert "num_epochs: int = 10" in pydoc.plain(pydoc.render_doc(PPO))

@@ -70,8 +70,14 @@ def gradient_norm(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 
 @conversion
+def penalty_of_ppo(foreign: ForeignSettings, key: str, value: Any) -> Any:
+    """Converts the initial weight and the target of PPO's KL penalty; omitted if the weight is 0."""
+    return {"coeff": value, "target": foreign.get("kl_target", 0.01)} if value else OMIT
+
+
+@conversion
 def penalty(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Omits PPO's KL penalty, which rlrun's PPO does not add to the clipped objective, and adds a remark."""
+    """Omits the KL penalty of algorithms other than PPO, and adds a remark."""
     if value:
         foreign.tell(key, f"rlrun has no KL penalty (weight {value:g}); only clipping bounds an update")
     return OMIT

@@ -47,7 +47,7 @@ class ComputeAdvantages(Operator):
         for stream in self.streams:
             item = with_advantages(item, stream)
         found = SampleBatch(item, advantages=weighted_advantages(self.streams, item))
-        logged = found.pop(LOGGED, None)
+        logged = found.get(LOGGED)
         return found if logged is None else SampleBatch(found, valid=found["valid"] & ~logged)
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from rlrun.engine.data.learning_rows import has_empty_rows, learning_rows, without_empty_rows
-from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.learning_rows import has_empty_rows, learning_rows, rows_with_steps
+from rlrun.engine.data.sample_batch import LOGGED, SampleBatch
 from rlrun.engine.flow.flow import Operator
+from rlrun.engine.settings.registry import load_internal
 
 if TYPE_CHECKING:
     from rlrun.engine.flow.trainee import Trainee
+
+PARTS = {"advantages of each epoch": "rlrun.engine.flow.operators.recomputation:RecomputedAdvantages"}
+"""Import paths of what only some trainings need."""
 
 
 class TrainOnBatch(Operator):
@@ -27,6 +32,8 @@ class TrainOnBatch(Operator):
         seq_len: Steps per sequence of a recurrent policy, a divisor of `minibatch_size`; None for single steps.
         stop: Early stopping (statistic, bound): stops after an epoch in which the statistic's mean exceeds the bound.
         objectives: Names of the losses to minimize; None for all.
+        recompute: Operators that add advantages to a batch with values. They run again, with the values of the current
+            network, before each epoch but the first; empty for none.
     """
 
     learns = True
@@ -41,6 +48,7 @@ class TrainOnBatch(Operator):
         seq_len: int | None = None,
         stop: tuple[str, float] | None = None,
         objectives: Sequence[str] | None = None,
+        recompute: Sequence[Callable[[SampleBatch], SampleBatch]] = (),
     ) -> None:
         self.trainee = trainee
         self.num_epochs = num_epochs
@@ -49,6 +57,7 @@ class TrainOnBatch(Operator):
         self.seq_len = seq_len
         self.stop = stop
         self.objectives = objectives
+        self.recompute = recompute
 
     @override
     def settings(self) -> dict[str, Any]:
@@ -57,7 +66,8 @@ class TrainOnBatch(Operator):
         sequences = {} if self.seq_len is None else {"seq_len": self.seq_len}
         chosen = {} if self.objectives is None else {"objectives": list(self.objectives)}
         passes = {"num_epochs": self.num_epochs, "minibatch_size": self.minibatch_size}
-        return {**chosen, **passes, **rows, **sequences, **stop}
+        again = {"recompute": [type(each).__name__ for each in self.recompute]} if self.recompute else {}
+        return {**chosen, **passes, **rows, **sequences, **stop, **again}
 
     @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
@@ -69,12 +79,24 @@ class TrainOnBatch(Operator):
         trainee = self.trainee
         trainee.lag.add(trainee.learner.weights_version, item["weights_version"][item["valid"]])
         length, slots = item["valid"].shape
-        batch = SampleBatch({name: column for name, column in item.items() if name != "weights_version"})
-        rows = learning_rows(batch, seq_len=self.seq_len, whole_fragments=self.whole_fragments)
+        batch = SampleBatch({name: item[name] for name in item if name not in ("weights_version", LOGGED)})
+        arrange: Callable[[SampleBatch], SampleBatch] = partial(
+            learning_rows, seq_len=self.seq_len, whole_fragments=self.whole_fragments
+        )
+        rows = arrange(batch)
         if trainee.is_sparse and self.minibatch_size is not None and has_empty_rows(item):
             if not rows["valid"].any():
                 return item
-            rows = without_empty_rows(rows, at_least=max(self.minibatch_size // rows["valid"].shape[1], 1))
+            arrange = partial(
+                rows_with_steps,
+                minibatch_size=self.minibatch_size,
+                seq_len=self.seq_len,
+                whole_fragments=self.whole_fragments,
+            )
+            rows = arrange(batch)
+        recompute = None
+        if self.recompute:
+            recompute = load_internal(PARTS["advantages of each epoch"])(item, self.recompute, arrange)
         trainee.learner.learn(
             rows,
             num_epochs=self.num_epochs,
@@ -83,6 +105,7 @@ class TrainOnBatch(Operator):
             scheduled=trainee.clock.scheduled(),
             stop=self.stop,
             objectives=self.objectives,
+            recompute=recompute,
         )
         return item
 

@@ -23,7 +23,7 @@ from rlrun.engine.learner.data_parallel.parameter_server import (
     shard_configs,
 )
 from rlrun.engine.learner.data_parallel.replica import Replica, ReplicaConfig
-from rlrun.engine.learner.learner import EvaluatedFunction, LearnerFactory
+from rlrun.engine.learner.learner import EvaluatedFunction, LearnerFactory, Recompute
 from rlrun.engine.learner.objective import Objective
 from rlrun.engine.learner.output_functions import require_picklable
 from rlrun.engine.policy.policy import Policy
@@ -138,6 +138,7 @@ class LearnerGroup:
         scheduled: Mapping[str, float],
         stop: tuple[str, float] | None = None,
         objectives: Collection[str] | None = None,
+        recompute: Recompute | None = None,
     ) -> None:
         """Trains for several epochs of minibatch SGD on a batch of experience, divided among the replicas.
 
@@ -148,13 +149,15 @@ class LearnerGroup:
             scheduled: Current values of scheduled settings by name, including learning rates.
             stop: Early stopping (statistic, bound): training stops once the statistic's epoch mean exceeds the bound.
             objectives: Names of the objectives to run; None for all.
+            recompute: Function that computes columns of the batch again before each epoch but the first; None for none.
         """
         import ray
 
         self.last_batch = batch
-        stored = ray.put(batch)
+        stored, again = ray.put(batch), None if recompute is None else ray.put(recompute)
         names = None if objectives is None else tuple(objectives)
-        self.sgd_steps = self._ask_all("learn", stored, num_epochs, minibatch_size, dict(scheduled), stop, names)[0]
+        sizes = num_epochs, minibatch_size
+        self.sgd_steps = self._ask_all("learn", stored, *sizes, dict(scheduled), stop, names, again)[0]
         self.weights_version += 1
 
     def step(

@@ -14,7 +14,7 @@ from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.learner.data_parallel.all_reduce import AllReduce, PeerLost
 from rlrun.engine.learner.data_parallel.parameter_server import ParameterServers, ShardConfig
 from rlrun.engine.learner.data_parallel.reducer import GradientAllReduce, Reducer
-from rlrun.engine.learner.learner import LearnerFactory
+from rlrun.engine.learner.learner import LearnerFactory, Recompute
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,7 @@ class Replica:
         scheduled: dict[str, float],
         stop: tuple[str, float] | None,
         objectives: tuple[str, ...] | None = None,
+        recompute: Recompute | None = None,
     ) -> int:
         """Trains on this replica's share of a batch; returns the replica's total number of minibatches so far."""
         self._learner.learn(
@@ -106,6 +107,7 @@ class Replica:
             scheduled=scheduled,
             stop=stop,
             objectives=objectives,
+            recompute=recompute,
         )
         return self._learner.sgd_steps
 

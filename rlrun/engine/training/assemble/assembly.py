@@ -126,6 +126,7 @@ def assemble(
         num_workers=max(sampling.num_workers, 1),
         records=output is not None,
         hooks=load_internal(PARTS["hooks of workers"])(hooks) if hooks else (),
+        episodes_per_seed=max(algorithm.config.episodes_per_seed for algorithm in algorithms.values()),
     )
     workers = _workers(worker, policies, algorithms)
     trainees = {}

@@ -14,6 +14,7 @@ from rlrun.engine.flow.clock import ClockUnit
 from rlrun.engine.league.league_settings import LeagueSettings, SeatSettings
 from rlrun.engine.messages.errors import UsageError, did_you_mean
 from rlrun.engine.rollout.rollout import DEFAULT_POLICY
+from rlrun.engine.settings.config import AdaptiveRate
 from rlrun.engine.settings.registry import algorithm_class, load_internal
 from rlrun.engine.worlds.mapping import PolicyMapping
 
@@ -290,8 +291,12 @@ def _learning_in_process(algorithm: Algorithm[Any]) -> Algorithm[Any]:
 
 
 def schedules_of(config: AlgorithmConfig) -> dict[str, Any]:
-    """Returns the scheduled settings of an algorithm (such as learning rates) by name."""
-    return {name: getattr(config, name) for name in config.scheduled_fields()}
+    """Returns the scheduled settings of an algorithm (such as learning rates) by name.
+
+    An adaptive learning rate, which the learner keeps, is included with its initial value.
+    """
+    scheduled = {name: getattr(config, name) for name in config.scheduled_fields()}
+    return {name: value.initial if isinstance(value, AdaptiveRate) else value for name, value in scheduled.items()}
 
 
 def learns_offline(config: AlgorithmConfig) -> bool:

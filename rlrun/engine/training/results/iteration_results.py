@@ -148,7 +148,7 @@ def _learned(branch: Branch) -> tuple[dict[str, Any], dict[str, Any]]:
     """Metrics of a trainee's policy lag, learner and operators."""
     trainee = branch.trainee
     return dict(trainee.lag.take()), {
-        **{f"learner/{name}": value for name, value in trainee.learner.take_statistics().items()},
         **{f"learner/{name}": trainee.clock.value(name) for name in trainee.clock.schedules},
+        **{f"learner/{name}": value for name, value in trainee.learner.take_statistics().items()},  # may adapt lr
         **({} if branch.flow is None else branch.flow.metrics()),
     }

@@ -27,12 +27,12 @@ ENVS = {
 }
 
 
-@pytest.mark.parametrize("kl_target", [None, 1e-4])
+@pytest.mark.parametrize("early_stop_kl", [None, 1e-4])
 @pytest.mark.parametrize("env", ENVS.values(), ids=ENVS)
-def test_with_the_local_worker_alone_it_learns_what_ppo_learns(env, kl_target):
+def test_with_the_local_worker_alone_it_learns_what_ppo_learns(env, early_stop_kl):
     found = []
     for algorithm_class in (PPO, DDPPO):
-        with Training(env, algorithm_class(**SMALL, kl_target=kl_target), seed=3) as training:
+        with Training(env, algorithm_class(**SMALL, early_stop_kl=early_stop_kl), seed=3) as training:
             results = [numbers(training.step()) for _ in range(4)]
             found.append(
                 (

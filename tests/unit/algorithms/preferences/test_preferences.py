@@ -178,7 +178,7 @@ def test_a_reward_is_the_score_at_the_end_less_the_penalty_of_each_step() -> Non
     )
     found = {"scores": np.full((2, 3), 4.0), "reference_logp": np.array([[-1.0, -3.0, 9.0], [-1.5, -1.0, -0.5]])}
     trainee: Any = SimpleNamespace(learner=SimpleNamespace(evaluate=lambda function, rows: found))
-    operator = ModelRewards(trainee, kl_coeff=0.1)
+    operator = ModelRewards(trainee, reference_kl_coeff=0.1)
     rewarded = operator(batch)
     np.testing.assert_allclose(rewarded["rewards"], [[0, -0.05], [4 - 0.2, 0], [0, 4 + 0.05]], atol=1e-6)
     assert operator.metrics() == {"model_return_mean": 4.0, "learner/kl_to_reference": pytest.approx(1.0)}
@@ -199,7 +199,9 @@ def test_the_score_of_a_truncated_episode_counts_once() -> None:
     )
     found = {"scores": np.full((2, 2), 4.0), "reference_logp": np.zeros((2, 2))}
     trainee: Any = SimpleNamespace(learner=SimpleNamespace(evaluate=lambda function, rows: found))
-    targets = ComputeAdvantages(gamma=1.0, gae_lambda=1.0)(ModelRewards(trainee, kl_coeff=0.1)(batch))["value_targets"]
+    targets = ComputeAdvantages(gamma=1.0, gae_lambda=1.0)(ModelRewards(trainee, reference_kl_coeff=0.1)(batch))[
+        "value_targets"
+    ]
     np.testing.assert_array_equal(targets, np.full((2, 2), 4.0))  # with a bootstrap, 11 where it is truncated
 
 

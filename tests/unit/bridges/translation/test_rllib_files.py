@@ -72,6 +72,7 @@ def test_a_file_is_trained_as_it_is_with_the_defaults_of_its_library(wording) ->
     assert experiment.stop.bounds == {"episode_return_mean": 150, "env_steps": 100_000}
     config = experiment.first_trial().config.to_data()
     stated = {"gae_lambda": 0.95, "num_epochs": 6, "max_grad_norm": 0.5, "normalize_observations": True}
+    assert config["kl_penalty"] == {"coeff": 0.2, "target": 0.01}
     defaults = {"lr": 5e-5, "minibatch_size": 128, "clip_param": 0.3, "vf_clip_param": 10.0, "vf_loss_coeff": 1.0}
     assert {**config, **stated, **defaults, "train_batch_size": 4000, "num_envs_per_worker": 1} == config
     assert (config["model"]["hiddens"], config["model"]["shared_value"]) == ([], True)
@@ -90,7 +91,7 @@ def test_the_text_is_the_spec_that_is_trained_and_says_each_change_once_in_order
         told.index("# Left out without an effect on learning:"),
     )
     said = {line.split(": ")[1].split(" ")[0] for line in told[slight + 1 : harmless]}
-    assert said == {"clip_rewards", "model.fcnet_hiddens", "vf_clip_param", "kl_coeff", "num_samples"}
+    assert said == {"clip_rewards", "model.fcnet_hiddens", "vf_clip_param", "num_samples"}
     assert [line.split(": ")[1] for line in told[harmless + 1 :]] == ["framework", "seed (RLlib's default)"]
     Path("ours.yaml").write_text(text)
     Path("theirs.yaml").write_text(PPO)
@@ -176,8 +177,12 @@ def test_the_correction_of_appo_had_no_lambda() -> None:
 
 
 def test_the_tuning_example_of_2018_is_read_with_the_defaults_of_2018() -> None:
-    config = config_of("PPO", "{kl_coeff: 0.2, eager: true, sgd_stepsize: {grid_search: [0.001, 0.0001]}}")
+    config = config_of(
+        "PPO", "{kl_coeff: 0.3, kl_target: 0.02, eager: true, sgd_stepsize: {grid_search: [0.001, 0.0001]}}"
+    )
     assert config["lr"] == {"grid_search": [0.001, 0.0001]}
+    assert config["kl_penalty"] == {"coeff": 0.3, "target": 0.02}
+    assert "kl_penalty" not in config_of("PPO", "{kl_coeff: 0.0}")
     assert config["normalize_observations"] is True
     assert "normalize_observations" not in config_of("PPO")
 

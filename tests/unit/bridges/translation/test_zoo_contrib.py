@@ -27,4 +27,4 @@ def test_goals_of_hindsight_are_a_share_of_relabelled_rows(wording) -> None:
 
 def test_the_divergence_that_ends_epochs_of_ppo_bounds_a_step_of_trpo() -> None:
     names = [meaning_of("target_kl", SettingOrigin("sb3", (2, 8), run), lambda _: True) for run in ("ppo", "trpo")]
-    assert [found and found.path for found in names] == ["config.kl_target", "config.max_kl"]
+    assert [found and found.path for found in names] == ["config.early_stop_kl", "config.max_kl"]

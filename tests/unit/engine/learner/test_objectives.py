@@ -476,3 +476,27 @@ def test_parameter_servers_refuse_projections_because_each_has_only_a_slice(word
     servers = ParameterServers(shard_configs(LayerPolicy(), given, 1, 1, 30.0), 0, lambda method, given: [])
     with wording.raised(UsageError, "num_parameter_servers"):
         LocalLearner(LayerPolicy(), given, device="cpu", update_executor="eager", seed=0, reducer=servers)
+
+
+def both_loss(outputs, batch, scheduled):
+    """Its gradient is 30 for the model and 40 for the actor."""
+    total = 30 * outputs["model"].sum() + 40 * outputs["actor"].sum()
+    return Loss(total, {"total": total})
+
+
+@pytest.mark.parametrize(("apart", "moves"), [("", (3.0, 4.0)), ("^actor", (5.0, 5.0)), ("model|actor", (3.0, 4.0))])
+@pytest.mark.parametrize("in_parts", [False, True])
+def test_parts_of_a_gradient_are_clipped_by_their_own_norms(apart, moves, in_parts):
+    objective = Objective("loss", both_loss, max_grad_norm=5.0, clipped_apart=apart, optimizer=SGD())
+    learner = LocalLearner(
+        NumbersPolicy(),
+        [objective],
+        device="cpu",
+        update_executor="eager",
+        seed=0,
+        microbatch_size=1 if in_parts else None,
+    )
+    rows = SampleBatch(x=np.ones((2, 1), np.float32), valid=np.ones((2, 1), np.bool_))
+    learner.step(rows, scheduled={"lr": 1.0})
+    assert learner.flat()[:2].tolist() == pytest.approx([2 - moves[0], 3 - moves[1]], rel=1e-5)
+    assert learner.take_statistics()["grad_norm"] == pytest.approx(50.0)

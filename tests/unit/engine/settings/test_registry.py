@@ -139,7 +139,7 @@ def test_an_algorithm_that_is_not_here_gets_a_way(name: str, told: str) -> None:
 
 
 ANSWERS = {
-    "policy gradients": "REINFORCE vpg PPO2 mpo V-MPO grpo rloo gspo dr_grpo cpo sac_lagrangian reppo",
+    "policy gradients": "REINFORCE vpg PPO2 mpo V-MPO dapo gspo dr_grpo cpo sac_lagrangian reppo",
     "values": "sarsa d3qn per_dqn DRQN fqf mdqn NGU agent57 bbf",
     "continuous actions": "d4pg TD7 bro SimBaV2 fast_td3 sacd",
     "models": "MuZero efficient_zero TD-MPC2 pets DreamerV2 mcts",

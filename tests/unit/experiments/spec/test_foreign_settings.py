@@ -151,8 +151,8 @@ def test_a_foreign_key_is_answered_for_the_algorithm_that_it_was_written_for(
             "ppo",
             "kl_coeff",
             (
-                "unknown setting 'kl_coeff'; rlrun has no counterpart: clipping bounds each update, and kl_target "
-                "ends its epochs early"
+                "unknown setting 'kl_coeff'; in rlrun this is 'kl_penalty' (a section, {coeff: 0.2, target: 0.01}, in "
+                "which it is coeff)"
             ),
         ),
         ("ppo", "compress_observations", "unknown setting 'compress_observations'; rlrun has no counterpart"),
@@ -361,11 +361,7 @@ def test_run_counts_as_algorithm_and_values_under_other_names_are_checked_in_the
         "run": wording("run", "algorithm"),
         "stop.training_iteration": wording("training_iteration"),
         "checkpoint_freq": wording("checkpoint_freq", "checkpoint.every"),
-        "config.kl_coeff": [
-            "cartpole-ppo.config.kl_coeff: unknown setting 'kl_coeff'; rlrun has no counterpart: clipping bounds each "
-            "update, and kl_target "
-            "ends its epochs early"
-        ],
+        "config.kl_coeff": wording("kl_coeff", "kl_penalty"),
         "config.num_sgd_iter": wording("num_sgd_iter", "num_epochs"),
         "config.num_sgd_iter.grid_search.1": wording(),
         "config.eager": wording("eager"),

@@ -96,6 +96,8 @@ RECURRENT = {"ppo", "a2c", "a3c", "pg", "impala", "appo", "ddppo", "sac", "ddpg"
     "archer",
     "dpo",
     "filtered_bc",
+    "grpo",
+    "rloo",
     "reward_model",
     "rlhf",
 }

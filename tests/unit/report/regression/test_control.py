@@ -95,7 +95,13 @@ def test_a_search_is_refused(how: dict[str, Any], wording) -> None:
 
 
 def test_a_control_does_not_learn_whatever_the_spec_says_of_its_learning_rate() -> None:
-    for lr in (1e-3, [[0, 1e-3], [1000, 0.0]], {"grid_search": [1e-3, 1e-4]}, {"loguniform": [1e-4, 1e-2]}):
+    for lr in (
+        1e-3,
+        [[0, 1e-3], [1000, 0.0]],
+        {"adaptive_kl": 0.01},
+        {"grid_search": [1e-3, 1e-4]},
+        {"loguniform": [1e-4, 1e-2]},
+    ):
         (trial,) = trial_with({"lr": lr}, num_samples=1)
         assert (trial.config.lr, trial.config.compile) == (0.0, False)
 

@@ -1,0 +1,1 @@
+"""Policies that learn from groups of episodes with equal starts, without a value network: GRPO and RLOO."""

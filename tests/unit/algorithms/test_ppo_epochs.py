@@ -1,0 +1,260 @@
+"""What PPO does between and after its epochs: recomputed advantages, separate gradient norms, and the KL penalty."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+import rlrun
+from rlrun.algorithms.kl_penalty import AdaptKLPenalty, KLPenalty
+from rlrun.engine.data.learning_rows import learning_rows
+from rlrun.engine.data.sample_batch import LOGGED, SampleBatch
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.operators.advantages import ComputeAdvantages, Standardize
+from rlrun.engine.flow.operators.recomputation import RecomputedAdvantages
+from rlrun.engine.flow.operators.training import TrainOnBatch
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.messages.errors import SpecError
+from rlrun.engine.training.assemble.learner_factory import AlgorithmLearnerFactory
+from rlrun.engine.training.training import Training
+from tests.rounding import rounding_error
+
+SMALL: dict[str, Any] = {
+    "num_envs_per_worker": 3,
+    "train_batch_size": 96,
+    "minibatch_size": 32,
+    "min_env_steps_per_iteration": 0,
+    "model": {"hiddens": [8]},
+    "num_epochs": 2,
+    "gamma": 0.9,
+    "gae_lambda": 0.8,
+}
+RECURRENT = {"seq_len": 8, "model": {"hiddens": [8], "core": "gru", "core_width": 4}}
+OPERATORS = (ComputeAdvantages(0.9, 0.8), Standardize("advantages"))
+
+
+STREAMS: dict[str, Flow[SampleBatch]] = {}
+"""Streams of fragments of the trainings of this file, by algorithm."""
+
+
+class ShownPPO(rlrun.PPO):
+    """PPO whose fragments a test can take."""
+
+    def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
+        STREAMS["ppo"] = fragments
+        return super().learn(fragments, trainee)
+
+
+class ShownIPPO(rlrun.IPPO):
+    """IPPO whose fragments a test can take."""
+
+    def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
+        STREAMS["ippo"] = fragments
+        return super().learn(fragments, trainee)
+
+
+SHOWN: dict[str, Any] = {"ppo": ShownPPO, "ippo": ShownIPPO}
+
+
+def taken(training: Training, algorithm: str = "ppo") -> tuple[Trainee, SampleBatch]:
+    """The next fragment that the current policy collects."""
+    trainee = training.running.trainee
+    (fragment,) = STREAMS[algorithm].take(1)
+    return trainee, fragment
+
+
+def with_advantages(batch: SampleBatch) -> SampleBatch:
+    for operator in OPERATORS:
+        batch = operator(batch)
+    return batch
+
+
+def arranged(batch: SampleBatch) -> SampleBatch:
+    return learning_rows(batch, seq_len=8 if "state" in batch else None, whole_fragments=False)
+
+
+def oracle(values: NDArray[np.float64], batch: SampleBatch) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Standardized advantages, and targets, of a batch without empty rows but with rows of final observations."""
+    valid = batch["valid"]
+    advantages = np.zeros(valid.shape)
+    for slot in range(valid.shape[1]):
+        following = 0.0
+        for t in reversed(range(len(valid))):
+            if valid[t, slot]:
+                bootstrap = 0.0 if batch["terminateds"][t, slot] else 0.9 * values[t + 1, slot]
+                following *= 0.9 * 0.8 * (not (batch["terminateds"][t, slot] or batch["truncateds"][t, slot]))
+                following += batch["rewards"][t, slot] + bootstrap - values[t, slot]
+                advantages[t, slot] = following
+    targets = advantages + values[:-1]
+    seen = advantages[valid]
+    return np.where(valid, (advantages - seen.mean()) / seen.std(), 0), np.where(valid, targets, 0)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "env", "settings"),
+    [
+        ("ppo", {"id": "CartPole-v1", "max_episode_steps": 13}, {}),
+        ("ppo", {"id": "CartPole-v1", "max_episode_steps": 13}, RECURRENT),
+        ("ppo", "rlrun.toys:MaskedGrid", {"model": {"hiddens": [8], "views": {"prev_actions": 2}}}),
+        ("ippo", "CartPole-v1", {}),
+    ],
+    ids=["dense", "gru", "masks and views", "normalized values"],
+)
+def test_with_the_parameters_that_acted_nothing_changes(algorithm: str, env: Any, settings: dict[str, Any]) -> None:
+    made = SHOWN[algorithm](**{**SMALL, **settings})
+    with Training(env, made, seed=1) as training:
+        if algorithm == "ippo":
+            training.step()  # before it, there is nothing to normalize by
+        trainee, fragment = taken(training, algorithm)
+        batch = with_advantages(fragment)
+        again = RecomputedAdvantages(batch, OPERATORS, arranged)(trainee.learner.evaluate)
+    before = arranged(batch)
+    assert set(again) == {"advantages", "value_targets"}
+    assert not batch["valid"].all()
+    for name, column in again.items():
+        np.testing.assert_allclose(column, before[name], atol=rounding_error(200, np.abs(before[name]).max()))
+
+
+@pytest.mark.parametrize("settings", [{}, RECURRENT], ids=["dense", "gru"])
+def test_a_later_epoch_learns_from_the_advantages_of_the_values_before_it(settings: dict[str, Any]) -> None:
+    flats = []
+    for recompute in (OPERATORS, ()):
+        env = {"id": "CartPole-v1", "max_episode_steps": 13}
+        with Training(env, ShownPPO(**{**SMALL, **settings, "lr": 0.02}), seed=1) as training:
+            trainee, fragment = taken(training)
+            batch = with_advantages(fragment)
+            learner, scheduled = trainee.learner, trainee.clock.scheduled()
+            if recompute:
+                train = TrainOnBatch(
+                    trainee,
+                    num_epochs=2,
+                    minibatch_size=32,
+                    seq_len=8 if settings else None,
+                    recompute=recompute,
+                )
+                train(batch)
+                assert learner.weights_version == 1
+            else:
+                learner.learn(arranged(batch), num_epochs=1, minibatch_size=32, scheduled=scheduled)
+                rows = batch.closed().rows(33)
+                if settings:
+                    rows["state"] = batch["state"][0]
+                values = learner.evaluate(lone_values, rows).T
+                advantages, targets = oracle(values.astype(np.float64), batch)
+                second = {"advantages": advantages.astype(np.float32), "value_targets": targets.astype(np.float32)}
+                learner.learn(
+                    arranged(SampleBatch(batch, **second)), num_epochs=1, minibatch_size=32, scheduled=scheduled
+                )
+            flats.append(learner.flat())
+    np.testing.assert_allclose(flats[0], flats[1], atol=rounding_error(200))
+
+
+def lone_values(outputs: Any, batch: SampleBatch) -> torch.Tensor:
+    values: torch.Tensor = outputs.values
+    return values
+
+
+def test_logged_actions_still_pay_into_recomputed_advantages() -> None:
+    with Training("CartPole-v1", ShownPPO(**SMALL), seed=1) as training:
+        trainee, fragment = taken(training)
+        logged = np.zeros_like(fragment["valid"])
+        logged[3] = fragment["valid"][3]
+        operators = (ComputeAdvantages(0.9, 0.8),)
+        batch = operators[0](SampleBatch(fragment, **{LOGGED: logged}))
+        again = RecomputedAdvantages(batch, operators, arranged)(trainee.learner.evaluate)
+    before = arranged(batch)["advantages"]
+    np.testing.assert_allclose(again["advantages"], before, atol=rounding_error(200, np.abs(before).max()))
+
+
+def test_curiosity_has_its_own_recomputed_advantages() -> None:
+    config = {**SMALL, "recompute_advantages": True, "curiosity": {"hiddens": [4], "features": 2}}
+    with Training("CartPole-v1", rlrun.PPO(**config), seed=1) as training:
+        assert np.isfinite(training.step()["learner/intrinsic_value_loss"])
+
+
+@pytest.mark.parametrize("other", [{"constraint": {"column": "cost", "limit": 1.0}}])
+def test_a_constraint_is_not_recomputed(other: dict[str, Any], wording: Any) -> None:
+    with wording.raised(SpecError, "recompute_advantages", "constraint"):
+        rlrun.PPO(recompute_advantages=True, **other)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "settings"),
+    [
+        ("PPO", {}),
+        ("PPO", {"model": {"hiddens": [8], "core": "lstm", "core_width": 4}}),
+        ("PPO", {"curiosity": {}}),
+        ("PPG", {}),
+        ("IPPO", {}),
+        ("GAIL", {}),
+    ],
+)
+def test_the_critic_has_the_parameters_of_the_values_and_no_others(algorithm: str, settings: dict[str, Any]) -> None:
+    config = {**SMALL, **settings, "separate_grad_norms": True}
+    if algorithm in ("PPO", "GAIL"):
+        config["model"] = {**config["model"], "shared_value": False}
+    made = getattr(rlrun, algorithm)(**config)
+    env = EnvConfig.parse("CartPole-v1")
+    policy = AlgorithmLearnerFactory(made, env, seed=0, update_executor="eager").policy()
+    (objective,) = [each for each in made.objectives(policy) if each.is_main]
+    start, size = objective.range_in(policy.parameters)
+    own = [slot.name for slot in policy.parameters.slots if start <= slot.offset < start + size]
+    runs = policy.parameters.runs_of(objective.clipped_apart, start, size)
+    assert sum(length for length, _ in runs) == size
+    critic, at = set(), start
+    for length, matches in runs:
+        critic |= {slot.name for slot in policy.parameters.slots if matches and at <= slot.offset < at + length}
+        at += length
+    flat = policy.parameters.gather(policy.module).requires_grad_()
+    views = policy.parameters.views(flat)
+    rows = SampleBatch(obs=torch.rand(2, 3, 4), episode_starts=torch.zeros(2, 3))
+    if "core" in str(settings):
+        rows["state"] = torch.rand(2, 2 * 2 * 4)
+    outputs = policy.outputs(views, rows)
+    total = outputs.values.square().sum() + sum(each.square().sum() for each in outputs.further_values.values())
+    (gradient,) = torch.autograd.grad(total, flat)
+    moved = {slot.name for slot in policy.parameters.slots if gradient[slot.offset : slot.offset + slot.size].any()}
+    assert critic == moved & set(own)
+
+
+def test_separate_norms_need_separate_networks(wording: Any) -> None:
+    for other in ({}, {"model": {"shared_value": True}}, {"model": {"shared_value": False, "module": "lab:Net"}}):
+        with wording.raised(SpecError, "separate_grad_norms", "model.shared_value"):
+            rlrun.PPO(separate_grad_norms=True, **other)
+
+
+@pytest.mark.parametrize(("kl", "factor"), [(0.0, 0.5), (0.0049, 0.5), (0.0051, 1), (0.0199, 1), (0.0201, 1.5)])
+def test_the_weight_of_the_penalty_follows_the_divergence_of_the_update(kl: float, factor: float) -> None:
+    class Learner:
+        def last_statistics(self) -> dict[str, float]:
+            return {"kl": kl}
+
+    class OfIt:
+        learner = Learner()
+
+    penalty = KLPenalty(0.2)
+    batch = SampleBatch(valid=np.ones((2, 3), np.bool_))
+    AdaptKLPenalty(OfIt(), penalty, 0.01)(batch)  # type: ignore[arg-type]
+    restored = KLPenalty(0.2)
+    restored.load_state(penalty.state())
+    assert restored.metrics() == {"learner/kl_penalty_coeff": pytest.approx(0.2 * factor)}
+    np.testing.assert_array_equal(restored(batch)["kl_penalty_coeff"], np.full((2, 3), 0.2 * factor, np.float32))
+
+
+def test_a_run_with_a_penalty_and_recomputed_advantages_goes_on_bit_for_bit(tmp_path: Any) -> None:
+    config = {**SMALL, "kl_penalty": {"coeff": 0.5}, "recompute_advantages": True, "separate_grad_norms": True}
+    config["model"] = {"hiddens": [8], "shared_value": False}
+    with Training("CartPole-v1", rlrun.PPO(**config), seed=1) as training:
+        training.step()
+        training.save(tmp_path / "checkpoint")
+        first = training.step()
+    with Training.restore(tmp_path / "checkpoint") as training:
+        second = training.step()
+    names = [name for name in first if name.startswith("learner/")]
+    assert {name: first[name] for name in names} == {name: second[name] for name in names}
+    assert first["learner/kl_penalty_coeff"] == 0.125

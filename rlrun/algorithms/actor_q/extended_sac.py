@@ -50,7 +50,8 @@ class ExtendedModelConfig(SoftModelConfig):
     statistics in losses and by running ones in acting. It needs `joint_targets`."""
     batch_norm: bool = False
     """Batch normalization of the inputs of actor and critics, and between each dense layer, which then has no bias, and
-    its activation (XQC, arXiv:2509.25174): by a minibatch's statistics in losses and by running ones in acting."""
+    its activation (XQC, arXiv:2509.25174): by a minibatch's statistics in losses and by running ones in acting.
+    Continuous actions alone."""
     residual: bool = False
     """Whether each number of `hiddens` is a residual block (SimBa, arXiv:2410.09754), all of the same width: two dense
     layers, four times as wide inside, after a LayerNorm. A linear layer comes first, a LayerNorm last. With
@@ -62,8 +63,10 @@ class ExtendedModelConfig(SoftModelConfig):
         has_norms = self.batch_renorm or self.batch_norm or self.residual
         if has_norms and (self.normalization or self.critic_normalization):
             raise ValueError("batch_renorm, batch_norm and residual include normalization; leave normalization out")
-        if (self.batch_renorm and (self.batch_norm or self.residual)) or (self.core and has_norms):
-            raise ValueError("batch_renorm cannot be combined with batch_norm or residual, nor model.core with any")
+        if self.batch_renorm and (self.batch_norm or self.residual):
+            raise ValueError("batch_renorm cannot be combined with batch_norm or residual; choose one")
+        if self.core and has_norms:
+            raise ValueError("core cannot be combined with batch_renorm, batch_norm or residual; choose one")
         if self.residual:
             for name, widths in (("hiddens", self.dense_widths), ("critic_hiddens", self.critic_hiddens)):
                 if widths is not None and len(set(widths)) != 1:

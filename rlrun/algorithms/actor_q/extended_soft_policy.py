@@ -66,10 +66,9 @@ class ExtendedSoftPolicy(SoftPolicy):
                 self._soft = partial(JointNetworks, returns=returns, has_targets=not config.joint_targets)
             else:
                 self._soft = partial(SquashedNetworks, returns=returns)
-        elif wrong := [name for name in ("num_quantiles", "num_bins", "joint_targets") if getattr(config, name)]:
+        elif wrong := needs_continuous_actions(config):
             raise UsageError(
-                f"{wrong[0]} needs a bounded Box action space, but this env has {spaces.action}; leave it out, or "
-                "use sac"
+                f"{wrong} needs a bounded Box action space, but this env has {spaces.action}; leave it out, or use sac"
             )
 
     @override
@@ -77,6 +76,17 @@ class ExtendedSoftPolicy(SoftPolicy):
         """Samples the same noise as SAC, and the dropout masks of the critics."""
         columns = super().draws(generator, rows, length)
         return columns | drawn_units(generator, self.critics, self.config.critic_dropout, rows, length)
+
+
+def needs_continuous_actions(config: ExtendedSACConfig) -> str:
+    """Name of a setting that Discrete actions do not support; "" if the settings name none."""
+    asked = {
+        "num_quantiles": config.num_quantiles is not None,
+        "num_bins": config.num_bins is not None,
+        "model.batch_norm": config.model.batch_norm,
+        "joint_targets": config.joint_targets,
+    }
+    return next((name for name, is_asked in asked.items() if is_asked), "")
 
 
 def returns_of(config: ExtendedSACConfig) -> ExpectedReturn:

@@ -299,6 +299,7 @@ def test_what_needs_continuous_actions_says_so(wording: Wording) -> None:
     choices = Spaces(SPACES.observation, Discrete(2))
     for settings, named in (
         ({"num_bins": 5}, "num_bins"),
+        ({"model": {"batch_norm": True}}, "model.batch_norm"),
         ({"exploration": "repeated"}, "exploration"),
     ):
         with wording.raised(UsageError, named):

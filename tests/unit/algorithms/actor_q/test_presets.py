@@ -314,6 +314,7 @@ def test_layers_that_do_not_go_together_are_refused(wording) -> None:
             {"joint_targets": True, "model": {"residual": True, "batch_renorm": True}},
             "batch_renorm cannot be combined with batch_norm or residual",
         ),
+        ({"model": {"batch_norm": True, "core": "gru"}}, "core cannot be combined with batch_renorm, batch_norm"),
     ):
         with pytest.raises(SpecError, match=reason):
             ExtendedSAC(**settings)

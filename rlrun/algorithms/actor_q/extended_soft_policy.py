@@ -56,9 +56,10 @@ class ExtendedSoftPolicy(SoftPolicy):
     def __init__(self, spaces: Spaces, config: ExtendedSACConfig, seed: int) -> None:
         critic, actor = partial(extended_critic, config), partial(extended_actor, config.model)
         super().__init__(spaces, config, seed, critic, actor=actor, network=ExtendedNetworkModule)
-        flat = self.parameters.gather(self.module)
-        project(self.parameters, projections(self.parameters, "", config.weight_projection), flat)
-        nn.utils.vector_to_parameters(flat, self.module.parameters())
+        if config.weight_projection is not None:
+            flat = self.parameters.gather(self.module)
+            project(self.parameters, projections(self.parameters, "", config.weight_projection), flat)
+            nn.utils.vector_to_parameters(flat, self.module.parameters())
         if self.num_normal:
             self.default_target_entropy = config.target_entropy_per_action * self.num_normal
             returns = returns_of(config)

@@ -768,3 +768,74 @@ void run(const Step *steps, int64_t num_steps, const Column *columns, int64_t nu
         for (int64_t i = 0; i < size; i++) totals[i] += results[i];
     }
 }
+
+/* --- Transitions of a replay buffer */
+
+typedef struct { /* bitgen_t of NumPy */
+    void *state;
+    uint64_t (*next_uint64)(void *);
+    uint32_t (*next_uint32)(void *);
+    double (*next_double)(void *);
+    uint64_t (*next_raw)(void *);
+} BitGenerator;
+
+typedef struct {
+    const char *from;
+    int64_t bytes; /* of a row */
+    int64_t kind;
+} ReplayColumn;
+
+enum { AT_STEP, AT_BOOTSTRAP, DISCOUNT, ONE }; /* rows of these states; gamma, but 0 where `from` says terminal; 1 */
+
+typedef struct {
+    const BitGenerator *generator;
+    const b8 *ready;         /* by index: whether the step can be sampled */
+    const uint16_t *lengths; /* by index: steps of the transition; NULL: one */
+    const ReplayColumn *columns;
+    int64_t num_columns;
+    int64_t slots, size; /* env slots, and entries of a worker: rows times slots */
+    f64 gamma;
+} Transitions;
+
+/* A number below `bound`, from the same random bits as NumPy's Generator.integers (Lemire, arXiv:1805.10941). */
+static int64_t drawn_below(const BitGenerator *generator, uint32_t bound) {
+    if (bound == 1) return 0;
+    uint64_t product = (uint64_t)generator->next_uint32(generator->state) * bound;
+    if ((uint32_t)product < bound)
+        for (const uint32_t least = -bound % bound; (uint32_t)product < least;)
+            product = (uint64_t)generator->next_uint32(generator->state) * bound;
+    return (int64_t)(product >> 32);
+}
+
+/* Draws `times` times `number` indices of steps that can be sampled, which are below `bound`. The next draws replace
+   those of steps that cannot, before others are drawn. */
+void draw_steps(const Transitions *t, int64_t bound, int64_t number, int64_t times, int64_t *indices) {
+    for (int64_t *own = indices; own < indices + times * number; own += number) {
+        for (int64_t i = 0; i < number; i++) own[i] = drawn_below(t->generator, (uint32_t)bound);
+        for (int64_t wrong = number; wrong;) {
+            wrong = 0;
+            for (int64_t i = 0; i < number; i++)
+                if (!t->ready[own[i]]) own[i] = drawn_below(t->generator, (uint32_t)bound), wrong++;
+        }
+    }
+}
+
+/* Reads the transitions that begin at n indices: into `block` the indices of their bootstrap states, and then column
+   after column. */
+void read_transitions(const Transitions *t, const int64_t *indices, int64_t n, int64_t *block) {
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t within = indices[i] % t->size, steps = t->lengths ? t->lengths[indices[i]] : 1;
+        block[i] = indices[i] - within + (within + steps * t->slots) % t->size;
+    }
+    char *to = (char *)(block + n);
+    for (const ReplayColumn *c = t->columns; c < t->columns + t->num_columns; to += n * c->bytes, c++) {
+        f32 *const numbers = (f32 *)to;
+        const Column column = {c->from, to, c->bytes};
+        if (c->kind == DISCOUNT)
+            for (int64_t i = 0; i < n; i++) numbers[i] = c->from[indices[i]] ? 0.0f : (f32)t->gamma;
+        else if (c->kind == ONE)
+            for (int64_t i = 0; i < n; i++) numbers[i] = 1.0f;
+        else
+            gather(&column, c->kind == AT_STEP ? indices : block, n);
+    }
+}

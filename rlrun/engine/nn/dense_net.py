@@ -110,6 +110,11 @@ class DenseNet:
         for layer in self._layers:
             layer.load(parameter)
 
+    def parameters(self) -> list[tuple[str, Floats]]:
+        """Returns name and array of each weight, transposed, and of each bias; there is no normalization."""
+        layers = [(layer.name, layer.weight, layer.bias) for layer in self._layers]
+        return [pair for name, w, b in layers for pair in ((f"{name}.weight", w), (f"{name}.bias", b))]
+
     def __call__(self, x: Floats) -> Floats:
         """Forward pass from inputs [B, D] to outputs [B, K]."""
         for layer in self._layers:

@@ -48,6 +48,7 @@ class NumpyNetwork:
         self._vectors = tuple(name for name, _ in spec.vectors)
         self._towers = [_Tower(spec, i) for i in range(len(spec.towers))]
         self._plain = _plain_layers(spec)
+        self._copies: list[tuple[Floats, slice, tuple[int, ...]]] = []  # of a plain MLP: targets of later loads
 
     @property
     def plain_layers(self) -> tuple[str, tuple[tuple[str, Activation | None], ...]] | None:
@@ -64,8 +65,13 @@ class NumpyNetwork:
             own, shape = self._places[name]
             return flat[own].reshape(shape)
 
+        for array, own, shape in self._copies:
+            array[...] = flat[own].reshape(shape).T
+        if self._copies:
+            return
         if self._plain is not None:
             self._plain[1].load(parameter)
+            self._copies = [(array, *self._places[name]) for name, array in self._plain[1].parameters()]
             return
         for tower in self._towers:
             tower.load(parameter)

@@ -45,6 +45,8 @@ class ObservationFilter:
 
     def load(self, filters: Mapping[str, Moments]) -> None:
         """Replaces the means and variances used for normalization by newer ones."""
+        if not self.is_on:
+            return
         self._scales = {
             name: (
                 filters[name].mean.astype(np.float32),

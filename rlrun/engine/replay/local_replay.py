@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -13,7 +14,7 @@ from rlrun.engine.actors.batch_ref import BatchRef
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.functional.seeding import child_seed
 from rlrun.engine.messages.errors import UsageError
-from rlrun.engine.replay.replay import GIGABYTES, Awaited, ReplayRatio
+from rlrun.engine.replay.replay import GIGABYTES, Awaited, Lend, ReplayRatio
 from rlrun.engine.replay.replay_config import ReplayConfig, SequenceReplayConfig
 from rlrun.engine.settings.registry import load_internal
 
@@ -85,13 +86,18 @@ class LocalReplay:
     Args:
         experience: Replay buffer that stores the fragments.
         workers: Indices of the rollout workers.
+        offer: Function to call once the first fragment is stored, from which on the buffer can lend memory; None if it
+            lends none.
     """
 
     accepts_fragments = True
     has_minibatch = False
 
-    def __init__(self, experience: Experience, workers: Sequence[int]) -> None:
+    def __init__(
+        self, experience: Experience, workers: Sequence[int], offer: Callable[[], object] | None = None
+    ) -> None:
         self.experience = experience
+        self._offer = offer
         self._streams = {worker: stream for stream, worker in enumerate(workers)}
 
     @property
@@ -103,6 +109,9 @@ class LocalReplay:
         """Stores a worker's fragment of T steps in B env slots."""
         assert isinstance(fragment, SampleBatch)  # references are delivered only to shards
         self.experience.add(0 if worker is None else self._streams[worker], fragment)
+        if self._offer is not None:
+            self._offer()
+            self._offer = None
 
     def sample(self, minibatch_size: int, env_steps: int, ratio: ReplayRatio, at_most: int = 1) -> SampleBatch | None:
         """Samples as many minibatches as the replay ratio now allows, but only one at a time if priorities are learned.
@@ -162,6 +171,8 @@ def local_replay(
     gamma: float,
     sequences: bool = False,
     make_goals: MakeGoals | None = None,
+    in_kernels: bool = False,
+    offer: Callable[[Lend], object] | None = None,
 ) -> LocalReplay:
     """Creates an empty replay in this process that stores n-step transitions, or sequences for recurrent networks.
 
@@ -174,6 +185,9 @@ def local_replay(
         sequences: Whether minibatches consist of sequences; `config` must then be a `SequenceReplayConfig`.
         make_goals: Function that creates the env's reward and termination functions of goals, for hindsight replay;
             None if the env has none.
+        in_kernels: Whether C kernels sample transitions where they can, with the same result.
+        offer: Function that receives what lends memory for the fragments of the only worker, once one was stored; None
+            if nothing is lent.
 
     Raises:
         UsageError: Sequences are requested, but the settings are not a `SequenceReplayConfig`.
@@ -181,8 +195,16 @@ def local_replay(
     number, seed = len(workers), child_seed(run_seed, "replay")
     if not sequences:
         make = load_internal(EXPERIENCES["transitions"])
-        buffer = make(config, num_workers=number, n_step=n_step, gamma=gamma, seed=seed, make_goals=make_goals)
-        return LocalReplay(buffer, workers)
+        buffer = make(
+            config,
+            num_workers=number,
+            n_step=n_step,
+            gamma=gamma,
+            seed=seed,
+            make_goals=make_goals,
+            in_kernels=in_kernels,
+        )
+        return LocalReplay(buffer, workers, None if offer is None else partial(offer, partial(buffer.lend, 0)))
     if not isinstance(config, SequenceReplayConfig):
         raise UsageError(
             "a sequence replay buffer needs settings of class rlrun.plugin:SequenceReplayConfig, not "

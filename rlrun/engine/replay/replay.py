@@ -43,6 +43,22 @@ class ReplayRatio:
         return math.floor(self.training_intensity * (stored_steps - self.learning_starts) + 1e-9)
 
 
+class Lend(Protocol):
+    """Function that lends memory for a worker's next fragment, from where the fragment will be stored."""
+
+    def __call__(self, length: int, after: Any) -> SampleBatch | None:
+        """Returns columns of a fragment of T steps, whose `obs` [T + 1, B, ...] begins with the present observations.
+
+        Args:
+            length: Steps in the fragment, T.
+            after: The column `obs` of the worker's previous fragment.
+
+        Returns:
+            The columns, to be filled; None if no memory can be lent now.
+        """
+        ...
+
+
 class Replay(Protocol):
     """Interface of a replay: stores workers' fragments and samples minibatches, possibly in other processes."""
 

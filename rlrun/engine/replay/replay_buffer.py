@@ -17,9 +17,14 @@ from rlrun.engine.replay.row_sampler import RowSampler
 from rlrun.engine.replay.samplers import make_sampler, sampler_of
 from rlrun.engine.replay.stores import Indices
 from rlrun.engine.replay.streams import Inserted
+from rlrun.engine.settings.registry import load_internal
 
 if TYPE_CHECKING:
     from rlrun.engine.replay.hindsight import Hindsight, MakeGoals
+    from rlrun.engine.replay.transition_reader import TransitionReader
+
+TRANSITION_READER = "rlrun.engine.replay.transition_reader:TransitionReader"
+"""Import path of sampling by C kernels."""
 
 PRIORITIES = "priorities"
 """Name of a fragment's column of initial replay priorities, [T, B]; see `InitialPriorities`."""
@@ -42,6 +47,7 @@ class ReplayBuffer:
         seed: Seed of the sampler.
         make_goals: Function that creates the env's reward and termination functions of goals, for hindsight replay;
             None if the env has none.
+        in_kernels: Whether C kernels sample transitions where they can, with the same result.
 
     Raises:
         UsageError: The settings ask for hindsight replay, but the env has no goal functions.
@@ -56,6 +62,7 @@ class ReplayBuffer:
         gamma: float,
         seed: int,
         make_goals: MakeGoals | None = None,
+        in_kernels: bool = False,
     ) -> None:
         if config.hindsight is not None and make_goals is None:
             raise UsageError(
@@ -72,6 +79,8 @@ class ReplayBuffer:
         # Initial priorities of fragments, by index, until their steps can be drawn.
         self._initial_priorities: NDArray[np.float32] | None = None
         self._generator = np.random.Generator(np.random.Philox(seed))
+        self._in_kernels = in_kernels
+        self._reader: TransitionReader | None = None
         self._make_goals = make_goals
         self._hindsight_seed = child_seed(seed, "hindsight")
         self._hindsight: Hindsight | None = None
@@ -112,6 +121,16 @@ class ReplayBuffer:
         self.stored_steps += steps
         return steps
 
+    def lend(self, worker: int, length: int, after: Any) -> SampleBatch | None:
+        """Lends the memory of a worker's next fragment of T steps; see `RowLender`."""
+        lent = self._ring.lender.lend(worker, length, after)
+        if lent is None or self._sampler is None:
+            return None
+        columns, overwritten = lent
+        if len(overwritten):
+            self._sampler.remove(overwritten)
+        return columns
+
     def _relabelling(self) -> Hindsight | None:
         """The relabeling, created at first use with the env that it asks; None without."""
         if self._hindsight is None and self.config.hindsight is not None and self._make_goals is not None:
@@ -122,21 +141,29 @@ class ReplayBuffer:
 
     def _note(self, inserted: Inserted, priorities: NDArray[Any] | None) -> None:
         """Informs the sampler of new and of overwritten transitions."""
-        if self._sampler is None:
-            self._sampler = make_sampler(self.config, self)
+        sampler = self._sampler or self._make_sampler()
         if priorities is not None and self._initial_priorities is None:
             self._initial_priorities = np.full(self.num_indices, np.nan, np.float32)
         if len(inserted.overwritten):
-            self._sampler.remove(inserted.overwritten)
+            sampler.remove(inserted.overwritten)
         if self._initial_priorities is None:
-            self._sampler.add(inserted.ready, None)
+            sampler.add(inserted.ready, None)
         else:
             slots = np.arange(self._ring.num_slots)[inserted.slots]
             indices = self._ring.streams.numbered(inserted.worker, inserted.rows[:-1, None], slots)
             self._initial_priorities[indices] = (
                 np.nan if priorities is None else priorities[inserted.steps, inserted.slots]
             )
-            self._sampler.add(inserted.ready, self._initial_priorities[inserted.ready])
+            sampler.add(inserted.ready, self._initial_priorities[inserted.ready])
+
+    def _make_sampler(self) -> RowSampler:
+        """Creates the sampler, once the buffer has stored rows."""
+        self._sampler = make_sampler(self.config, self)
+        if self._in_kernels:
+            ring, make = self._ring, load_internal(TRANSITION_READER)
+            if make.supports(ring.stores, ring.streams):
+                self._reader = make(ring.stores, ring.ready.flags, ring.streams, ring.gamma, self._generator)
+        return self._sampler
 
     def draw(self, generator: np.random.Generator, number: int, times: int = 1) -> Indices:
         """Samples indices of transitions uniformly with replacement; returns `times` * `number` indices in one array.
@@ -164,11 +191,17 @@ class ReplayBuffer:
         self.drawn_batches += number
         if self._sampler is None:
             raise RuntimeError("the replay buffer contains no complete step to sample")
-        indices, weights = self._sampler.draw(self._generator, batch_size, number, env_steps)
-        batch = self._ring.gather(indices)
+        reader, weights = self._reader, None
+        if reader is not None and self.config.sampling == "uniform" and self.num_ready:
+            indices = reader.draw(batch_size, number)
+        else:
+            indices, weights = self._sampler.draw(self._generator, batch_size, number, env_steps)
+        batch = self._ring.gather(indices) if reader is None else reader.read(indices)
         if self._hindsight is not None:
             self._hindsight.relabel(indices, batch)
-        batch["weights"], batch["indices"] = weights[:, None], indices
+        if weights is not None:
+            batch["weights"] = weights[:, None]
+        batch["indices"] = indices
         return batch
 
     def minibatches(self, number: int, batch_size: int, env_steps: int) -> SampleBatch:
@@ -252,8 +285,7 @@ class ReplayBuffer:
         self.stored_steps, self.drawn_batches = as_count(kept["stored_steps"]), as_count(kept["drawn_batches"])
         self._ring.load_state(kept["ring"])
         if kept["sampler"] is not None:
-            self._sampler = make_sampler(self.config, self)
-            self._sampler.load_state(kept["sampler"])
+            self._make_sampler().load_state(kept["sampler"])
         hindsight = self._relabelling()
         if hindsight is not None and "hindsight" in kept:
             hindsight.load_state(kept["hindsight"])

@@ -18,6 +18,7 @@ from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.replay.columns import FLAGS, has_frames, rows_of, rows_without_steps, stores_for
 from rlrun.engine.replay.memory import zeros_in
 from rlrun.engine.replay.ready_steps import ReadySteps
+from rlrun.engine.replay.row_lender import RowLender
 from rlrun.engine.replay.stores import Indices, Store
 from rlrun.engine.replay.streams import Cursor, Inserted, Streams
 
@@ -50,6 +51,9 @@ class ReplayRing:
     Attributes:
         ready: The steps that can be sampled.
         streams: Flat indexing of entries, and write positions; no entries before the first insertion.
+        stores: Storage of each column by name; nested columns have a tree of stores.
+        reach: Number of earlier rows that a row's windows or stacks are read from.
+        lender: Lends memory for the next fragments.
     """
 
     def __init__(
@@ -63,22 +67,17 @@ class ReplayRing:
         frame_stack: int | None = None,
         on_disk: str | None = None,
     ) -> None:
-        self.capacity = capacity
-        self.num_workers = num_workers
-        self.n_step = n_step
-        self.gamma = gamma
-        self.extra = tuple(extra)
-        self.frame_stack = frame_stack
-        self.on_disk = on_disk
+        self.capacity, self.num_workers, self.n_step, self.gamma = capacity, num_workers, n_step, gamma
+        self.extra, self.frame_stack, self.on_disk = tuple(extra), frame_stack, on_disk
         self.ready = ReadySteps(n_step, gamma)
-        # Earlier rows that a row's windows or stacks are read from.
-        self._reach = 0 if frame_stack is None else frame_stack - 1
-        self.streams = Streams(num_workers, 0, 0, self._reach)
+        self.reach = 0 if frame_stack is None else frame_stack - 1
+        self.streams = Streams(num_workers, 0, 0, self.reach)
         self._names = ("obs", "actions", "rewards", *FLAGS, *extra)
-        self._stores: dict[str, Any] = {}
+        self.stores: dict[str, Any] = {}
         self._flat_stores: dict[str, list[Store]] = {}
         self._like: dict[str, Any] = {}
         self._restored = RestoredRows()
+        self.lender = RowLender(self)
 
     @property
     def rows(self) -> int:
@@ -105,17 +104,18 @@ class ReplayRing:
         """
         fragment = viewed(fragment)
         length = len(fragment["valid"])
-        if not self._stores:
+        if not self.stores:
             self._allocate(fragment)
         if self._restored.waits:
             self._restored.compare(self._no_rows(fragment))
-        least = length + self.n_step + 2 + self._reach
+        least = length + self.n_step + 2 + self.reach
         if least > self.rows:
             raise UsageError(
                 f"a replay buffer of {self.capacity:,} steps has {self.rows} rows per env, but {least} are needed for "
                 f"a fragment of {length} steps and the adjacent steps of n-step returns and frame stacks; set "
                 f"replay.capacity to at least {least * self.num_workers * self.num_slots:,}"
             )
+        self.lender.latest[worker] = fragment["obs"]
         cursor = self.streams.shared(worker)
         if cursor is not None:
             continues = self._continues(worker, cursor, fragment)
@@ -160,6 +160,8 @@ class ReplayRing:
         """
         if not cursor.begun:
             return False
+        if self.lender.has_lent(part["obs"], cursor.head):
+            return True
         heads = self.streams.heads(worker, cursor)
         last = [store.read(heads) for store in self._flat_stores["obs"]]
         pairs = [(before, leaf[0]) for before, leaf in zip(last, _leaves(part["obs"]), strict=True)]
@@ -171,8 +173,8 @@ class ReplayRing:
     def _append_packed(self, worker: int, cursor: Cursor, fragment: SampleBatch, rows: Indices) -> Inserted:
         """Appends the non-empty rows of one env slot; the last one is the closing observation."""
         part = rows_of(fragment, self._names, rows, cursor.slots)
-        # After an episode's end nothing continues, even if the next observation equals the final one. If the row before
-        # the head holds no step, there is nothing to close.
+        # After an episode's end nothing continues, even if the next observation equals the final one. There is nothing
+        # to close if the row before the head holds no step.
         continues = bool(self._continues(worker, cursor, part)) and not self._has_ended(worker, cursor).any()
         closes = cursor.begun and not continues and bool(self._last("valid", worker, cursor).all())
         return self._append(worker, cursor, part, rows[:-1], closes=closes, continues=continues)
@@ -195,7 +197,7 @@ class ReplayRing:
         if closes:
             self._close(worker, cursor)
         first = (head + closing) % rows
-        lost = closing + length + 1 + self._reach
+        lost = closing + length + 1 + self.reach
         overwritten = self.ready.retire(streams, worker, cursor, lost)
         own, within = streams.span(first, length + 1), streams.span(first, length)
         for name in self._names:
@@ -211,7 +213,7 @@ class ReplayRing:
             rows=streams.row_numbers(first, length + 1),
             lost=streams.row_numbers(head, lost),
             overwritten=overwritten,
-            ready=self.ready.add(streams, self._stores, worker, slots, (first - before) % rows, before + length),
+            ready=self.ready.add(streams, self.stores, worker, slots, (first - before) % rows, before + length),
         )
 
     def _no_rows(self, fragment: SampleBatch) -> dict[str, Any]:
@@ -222,10 +224,10 @@ class ReplayRing:
         self._like = self._no_rows(fragment)
         num_slots = fragment["valid"].shape[1]
         if has_frames(fragment):
-            self._reach = max(self._reach, leaves(fragment["obs"][VIEW_FRAMES])[0].shape[2] - 1)
+            self.reach = max(self.reach, leaves(fragment["obs"][VIEW_FRAMES])[0].shape[2] - 1)
         rows = self.capacity // (self.num_workers * num_slots)
-        self.streams = Streams(self.num_workers, rows, num_slots, self._reach)
-        self._stores = stores_for(
+        self.streams = Streams(self.num_workers, rows, num_slots, self.reach)
+        self.stores = stores_for(
             fragment,
             (self.num_workers, rows, num_slots),
             extra=self.extra,
@@ -233,7 +235,7 @@ class ReplayRing:
             frame_stack=self.frame_stack,
             new=zeros_in(self.on_disk),
         )
-        self._flat_stores = {name: leaves(tree) for name, tree in self._stores.items()}
+        self._flat_stores = {name: leaves(tree) for name, tree in self.stores.items()}
         self.ready.allocate((self.num_workers, rows, num_slots))
 
     def _close(self, worker: int, cursor: Cursor) -> None:
@@ -244,7 +246,7 @@ class ReplayRing:
             self._values(name)[worker, cursor.head, slots] = 0
 
     def _values(self, name: str) -> NDArray[Any]:
-        values: NDArray[Any] = self._stores[name].values
+        values: NDArray[Any] = self.stores[name].values
         return values
 
     def draw(self, generator: np.random.Generator, number: int, times: int = 1) -> Indices:
@@ -262,7 +264,7 @@ class ReplayRing:
 
         `next_obs` is the bootstrap state.
         """
-        indices, stores = indices[:, None], self._stores
+        indices, stores = indices[:, None], self.stores
         obs, read = stores["obs"], methodcaller("read", indices)
         if self.n_step == 1:
             following = self.streams.later(indices, 1)
@@ -289,18 +291,17 @@ class ReplayRing:
             indices: Flat indices of entries, [...].
             names: Some of `obs`, `actions`, `rewards`, `terminateds`, `truncateds`, `valid` and the `extra` columns.
         """
-        return SampleBatch({name: map_tree(lambda store: store.read(indices), self._stores[name]) for name in names})
+        return SampleBatch({name: map_tree(lambda store: store.read(indices), self.stores[name]) for name in names})
 
     def observed(self, indices: Indices, key: str) -> NDArray[Any]:
         """Reads one part of Dict observations, such as the desired goal, at the given indices."""
-        part: NDArray[Any] = self._stores["obs"][key].read(indices)
+        part: NDArray[Any] = self.stores["obs"][key].read(indices)
         return part
 
     @property
     def num_bytes(self) -> int:
         """Bytes allocated for all columns of the buffer."""
-        stores = [store for stores in self._flat_stores.values() for store in stores]
-        return int(self.ready.flags.nbytes + sum(store.num_bytes for store in stores))
+        return int(self.ready.flags.nbytes + sum(each.num_bytes for own in self._flat_stores.values() for each in own))
 
     def state(self) -> dict[str, Any]:
         """Returns all stored rows and the write positions, for a checkpoint."""
@@ -308,8 +309,8 @@ class ReplayRing:
         return {
             "streams": self.streams.state(),
             "like": self._like,
-            "ready": self.ready.flags[:, :rows].copy() if self._stores else None,
-            "stores": {name: map_tree(lambda store: store.state(rows), tree) for name, tree in self._stores.items()},
+            "ready": self.ready.flags[:, :rows].copy() if self.stores else None,
+            "stores": {name: map_tree(lambda store: store.state(rows), tree) for name, tree in self.stores.items()},
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -319,7 +320,7 @@ class ReplayRing:
         self._allocate(SampleBatch(state["like"]))
         self._restored.load([self._like])
         self.streams.load_state(state["streams"])
-        for name, stores in self._stores.items():
+        for name, stores in self.stores.items():
             map_tree(lambda store, saved: store.load_state(saved), stores, state["stores"][name])
         self.ready.load(state["ready"])
 

@@ -79,6 +79,11 @@ class Streams:
         """Total number of entries: workers * rows * env slots."""
         return self.num_workers * self.rows * self.num_slots
 
+    @property
+    def num_written(self) -> int:
+        """Number of entries that have been written, if there is only one worker: the indices below it."""
+        return self._most_filled[0] * self.num_slots
+
     def shared(self, worker: int) -> Cursor | None:
         """Returns the write position that all env slots of a worker share; None once they have separate ones."""
         return None if self._are_apart[worker] else self._cursors[worker][0]

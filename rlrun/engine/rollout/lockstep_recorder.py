@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.engine.data.tree import map_tree
+from rlrun.engine.data.tree import map_tree, named_leaves
 from rlrun.engine.envs.env_watch import Watched
 from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
 from rlrun.engine.envs.make import make_vector_env
@@ -25,7 +25,9 @@ from rlrun.engine.rollout.recorder import Recorded, record_row
 from rlrun.engine.rollout.worker_behavior import WorkerBehavior
 
 if TYPE_CHECKING:
+    from rlrun.engine.data.sample_batch import SampleBatch
     from rlrun.engine.envs.tasks import Lessons
+    from rlrun.engine.replay.replay import Lend
     from rlrun.engine.rollout.worker_config import WorkerConfig
 
 
@@ -40,6 +42,7 @@ class LockstepRecorder:
         behavior: The policy that acts.
         length: T, steps in a fragment.
         max_replay_s: Maximum time in seconds to repeat the actions of the current episodes in a resumed run.
+        lenders: By policy, what lends memory for its fragments; may be filled in later.
 
     Attributes:
         slots: Number of env slots B, as a dict with the policy's name.
@@ -55,6 +58,7 @@ class LockstepRecorder:
         env_name: str,
         length: int,
         max_replay_s: float,
+        lenders: Mapping[str, Lend],
     ) -> None:
         self.slots: Mapping[str, int] = {policy: env.num_envs}
         self._env = env
@@ -64,6 +68,8 @@ class LockstepRecorder:
         self._behavior = behavior
         self._length = length
         self._max_replay_s = max_replay_s
+        self._lenders = lenders
+        self._recorded: Any = None  # of the last fragment, which the next one continues
         self._observations: Any = None
         self._just_ended = np.zeros(env.num_envs, np.bool_)
         self._starts = np.ones(env.num_envs, np.bool_)
@@ -85,6 +91,7 @@ class LockstepRecorder:
             self._env.reset()
         observations = self._env.begin(range(self._env.num_envs), seeds)
         self._observations = map_tree(lambda leaf: leaf.copy(), observations)
+        self._recorded = None
         self._just_ended[:], self._starts[:] = False, True
         self._sums = EpisodeSums(self._env.num_envs, self._env.columns)
 
@@ -102,15 +109,20 @@ class LockstepRecorder:
         began = self._env.places()
         act, step, take_rewards = self._behavior.act, self._env.step, self._behavior.take_rewards
         own_noise, length, slots = noise[self._policy], self._length, self._env.num_envs
+        observations = self._observations
         batch = self._behavior.collector.allocate(length, slots)
+        lent = self._lent(batch["actions"])
+        if lent is None:
+            terminateds, truncateds, valid = np.empty((3, length, slots), np.bool_)
+            recorded = map_tree(lambda leaf: np.empty((length + 1, *leaf.shape), leaf.dtype), observations)
+            record_row(recorded, 0, observations)
+        else:
+            terminateds, truncateds, valid = lent["terminateds"], lent["truncateds"], lent["valid"]
+            batch["actions"], recorded = lent["actions"], lent["obs"]
         rewards = np.empty((length, slots))
-        terminateds, truncateds = np.empty((length, slots), np.bool_), np.empty((length, slots), np.bool_)
         columns = {name: np.empty((length, slots)) for name in self._env.columns}
         read = [(columns[name], latest) for name, latest in self._env.columns.items()]
         last_infos: dict[tuple[int, int], dict[str, Any]] = {}
-        observations = self._observations
-        recorded = map_tree(lambda leaf: np.empty((length + 1, *leaf.shape), leaf.dtype), observations)
-        record_row(recorded, 0, observations)
         begins, starts, finals = self._starts, self._starts, self._just_ended
         now, env_step_s, inference_s = time.perf_counter, 0.0, 0.0
         for t in range(length):
@@ -130,12 +142,12 @@ class LockstepRecorder:
             if infos:
                 last_infos.update({(t, slot): info for slot, info in infos.items()})
         ends = terminateds | truncateds
-        valid = np.empty_like(ends)
         valid[0], valid[1:] = ~self._just_ended, ~ends[:-1]
         if bad := first_bad_row(self._env.observation_space, recorded):
             (t, slot), reason = bad
             place = self._seeds.position_after(slot, began, ~valid[:t])
             raise EnvError(f"{self._env_name}, env {slot}, {place}: {reason}")
+        self._recorded = recorded
         self._observations = map_tree(lambda leaf: leaf[-1].copy(), recorded)
         self._starts = starts
         self._just_ended = ends[-1].copy()
@@ -144,7 +156,7 @@ class LockstepRecorder:
             columns = {name: np.where(valid, column, 0.0) for name, column in columns.items()}
             batch.update({name: column.astype(np.float32) for name, column in columns.items()})
         self._behavior.collector.close(batch, starts, self._shown)
-        self._log(batch["actions"])
+        self._log(batch["actions"] if lent is None else batch["actions"].copy())  # lent memory is used again
         return Recorded(
             batches={self._policy: batch},
             filled={self._policy: self._filled},
@@ -155,6 +167,18 @@ class LockstepRecorder:
             env_step_s=env_step_s,
             inference_s=inference_s,
         )
+
+    def _lent(self, actions: NDArray[Any]) -> SampleBatch | None:
+        """Returns columns of memory that is lent for the next fragment; None if there is none, or of other types.
+
+        Args:
+            actions: A fragment's column of actions.
+        """
+        lend = self._lenders.get(self._policy)
+        lent = None if lend is None or self._recorded is None else lend(self._length, self._recorded)
+        if lent is None or not have_same_form(lent["actions"], actions):
+            return None
+        return lent if have_same_form(lent["obs"], self._recorded) else None
 
     def _log(self, actions: NDArray[Any]) -> None:
         """Appends a fragment's actions to the log, for later replay of the current episodes."""
@@ -224,6 +248,7 @@ class LockstepRecorder:
             [slot["hash"] for slot in slots],
             self._max_replay_s,
         )
+        self._recorded = None
         self._observations = map_tree(lambda leaf: leaf.copy(), observations)
         kept = np.array(exact)
         self._sums.load(slots, kept)
@@ -235,6 +260,14 @@ class LockstepRecorder:
     def close(self) -> None:
         """Closes the vector env."""
         self._env.close()
+
+
+def have_same_form(one: Any, other: Any) -> bool:
+    """Whether two trees of arrays have the same structure, and their arrays the same shapes and dtypes."""
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return one.shape == other.shape and bool(one.dtype == other.dtype)
+    forms = [[(name, leaf.shape, leaf.dtype) for name, leaf in named_leaves(tree)] for tree in (one, other)]
+    return forms[0] == forms[1]
 
 
 def lockstep_recorder(config: WorkerConfig, lessons: Lessons | None) -> tuple[LockstepRecorder, Watched]:
@@ -255,5 +288,7 @@ def lockstep_recorder(config: WorkerConfig, lessons: Lessons | None) -> tuple[Lo
         env_name=name,
         length=config.fragment_length,
         max_replay_s=config.env.max_replay_s,
+        # Data sets and hooks keep the rows that they are given.
+        lenders={} if config.records or config.hooks else config.lenders,
     )
     return recorder, Watched(name, env.places)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rlrun.engine.envs.env_config import EnvConfig
+    from rlrun.engine.replay.replay import Lend
     from rlrun.engine.rollout.rewards import RewardSettings
     from rlrun.engine.rollout.worker_behavior import WorkerBehavior
     from rlrun.engine.worlds.mapping import PolicyMapping
@@ -40,6 +41,7 @@ class WorkerConfig:
         hooks: Settings of each hook by its import path.
         episodes_per_seed: Number of consecutive episodes of a worker that share a seed; above 1, fragments have the
             column `EPISODE`.
+        lenders: By policy, what lends memory for its fragments, filled in by replay buffers in the worker's process.
     """
 
     env: EnvConfig
@@ -56,6 +58,7 @@ class WorkerConfig:
     records: bool = False
     hooks: Sequence[Mapping[str, Mapping[str, Any]]] = ()
     episodes_per_seed: int = 1
+    lenders: dict[str, Lend] = field(default_factory=dict)
 
     @property
     def seeds(self) -> EpisodeSeeds:

@@ -61,6 +61,7 @@ class CUpdate:
 
     def __call__(self, arguments: Sequence[Tensor]) -> list[Tensor]:
         """Runs the update, which modifies tensors in place as the traced function does."""
+        self._bound.filled_with = None
         for i, array in self._bound.read:
             np.copyto(array, arguments[i].numpy())
         self._library.run(*self._steps.arguments, *NOTHING_TO_GATHER, self._results, None, ctypes.c_int64(0))
@@ -98,6 +99,7 @@ class CUpdate:
     def _run_through(
         self, leaves: Sequence[Array], rows: NDArray[np.int64], others: Sequence[Tensor], sums: tuple[Any, ...]
     ) -> None:
+        self._bound.filled_with = None
         first_other = self._bound.num_kept + len(leaves)
         gathered = []
         for i, array in self._bound.read:

@@ -50,6 +50,7 @@ class Execution:
         self._announce = announce
         self._made: dict[tuple[object, ...], CompiledUpdate | None] = {}  # None: runs eagerly
         self._without_kernel: set[str] = set()
+        self._scheduled: tuple[Mapping[str, Tensor], list[Tensor]] = ({}, [])
 
     def __call__(
         self,
@@ -137,7 +138,9 @@ class Execution:
         Returns:
             The computation's results for the last minibatch, without the statistics.
         """
-        others = [scheduled[name] for name in sorted(scheduled)]
+        if self._scheduled[0] is not scheduled:
+            self._scheduled = scheduled, [scheduled[name] for name in sorted(scheduled)]
+        others = self._scheduled[1]
         for number in numbers:
             made = self._made.get((computation.name, selection.shape))
             if isinstance(made, CUpdate):

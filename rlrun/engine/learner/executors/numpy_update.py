@@ -191,6 +191,8 @@ class BoundUpdate:
         changed: Those pairs in `read` whose arrays the calls modify.
         results: Arrays of the results.
         num_kept: Number of leading arguments that are used without copying.
+        filled_with: The list of arguments after the batch's columns that `fill` copied last; None if others were copied
+            since.
 
     Raises:
         NoKernel: An operation, or the variant that the graph uses, has no kernel.
@@ -218,6 +220,7 @@ class BoundUpdate:
         self.changed = [(i, array) for i, node, array in arrays if node in plan.changed]
         self.num_kept = num_kept
         self.results = [plan.tensors[node].numpy() for node in returned]
+        self.filled_with: Sequence[Tensor] | None = None
 
     def fill(self, leaves: Sequence[Array], rows: NDArray[np.int64] | None, others: Sequence[Tensor]) -> None:
         """Copies the selected rows of a batch to the arrays that the update's calls read.
@@ -225,14 +228,17 @@ class BoundUpdate:
         Args:
             leaves: Columns of the batch: the update's arguments after the first `num_kept`.
             rows: Indices of the rows; None for all.
-            others: Arguments of the update that follow the columns.
+            others: Arguments of the update that follow the columns; not copied if they are the same list as last time.
         """
         first_other = self.num_kept + len(leaves)
+        are_filled = others is self.filled_with and not self.changed
+        self.filled_with = others
         for i, array in self.read:
             if i >= first_other:
-                np.copyto(array, others[i - first_other].numpy())
+                if not are_filled:
+                    np.copyto(array, others[i - first_other].numpy())
             elif rows is None:
-                np.copyto(array, leaves[i - self.num_kept])
+                array[...] = leaves[i - self.num_kept]
             else:
                 leaves[i - self.num_kept].take(rows, 0, array, "clip")  # "clip" writes to the array without a copy
 
@@ -249,6 +255,7 @@ class NumpyUpdate:
 
     def __call__(self, arguments: Sequence[Tensor]) -> list[Tensor]:
         """Runs the update, which modifies tensors in place as the traced function does."""
+        self._bound.filled_with = None
         for i, array in self._bound.read:
             np.copyto(array, arguments[i].numpy())
         results = self._run()

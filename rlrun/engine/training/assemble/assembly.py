@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from rlrun.engine.policy.policy import Policy
     from rlrun.engine.replay.hindsight import GoalFunctions
     from rlrun.engine.replay.local_replay import LocalReplay
+    from rlrun.engine.replay.replay import Lend
     from rlrun.engine.replay.replay_config import ReplayConfig
     from rlrun.engine.rollout.worker_behavior import WorkerBehavior
     from rlrun.engine.training.assemble.curriculum import Curriculum
@@ -111,6 +112,7 @@ def assemble(
             seats = load_internal(PARTS["seats"])(policies, world, learners, copied)
         behaviors |= {name: _collecting(own.start_learner().policy, update_executor) for name, own in making.items()}
         behaviors |= {} if seats is None else seats.behaviors()
+    lenders: dict[str, Lend] = {}
     worker = WorkerConfig(
         env=env,
         num_envs=sampling.num_envs_per_worker,
@@ -127,12 +129,13 @@ def assemble(
         records=output is not None,
         hooks=load_internal(PARTS["hooks of workers"])(hooks) if hooks else (),
         episodes_per_seed=max(algorithm.config.episodes_per_seed for algorithm in algorithms.values()),
+        lenders=lenders,
     )
     workers = _workers(worker, policies, algorithms)
     trainees = {}
     for policy, own in making.items():
         joined = -(-wanted[policy] // length) * length if len(wanted) > 1 and policy in wanted else length
-        trainees[policy] = own.trainee(policy, workers, _seed_of(policy, policies, seed), joined)
+        trainees[policy] = own.trainee(policy, workers, _seed_of(policy, policies, seed), joined, lenders)
     branches, flow = _learning(policies, algorithms, trainees, length)
     for trainee in trainees.values():
         _announce_compilation(algorithms[trainee.name].config, trainee, update_executor, announce)
@@ -314,8 +317,13 @@ class _TraineeFactory:
         self.factory = factory
         self.start_learner: Callable[[], Learner] = cache(partial(started_learner, factory, announce, cpus_of_others))
 
-    def trainee(self, name: str, workers: WorkerSet, seed: int, fragment_length: int) -> Trainee:
-        """Creates the trainee, with its view of the workers and its clock of scheduled settings."""
+    def trainee(
+        self, name: str, workers: WorkerSet, seed: int, fragment_length: int, lenders: dict[str, Lend]
+    ) -> Trainee:
+        """Creates the trainee, with its view of the workers and its clock of scheduled settings.
+
+        Its replay buffer enters itself in the lenders of a worker in this process.
+        """
         config, start_learner = self.algorithm.config, self.start_learner
         env = self.factory.env
         make_goals = partial(goal_env, env) if isinstance(env, EnvConfig) else None
@@ -335,7 +343,14 @@ class _TraineeFactory:
                 clock_unit_of(self.algorithm),
                 config.fixed_schedules(),
             ),
-            make_replay=partial(_local_replay, workers.indices, seed, make_goals=make_goals),
+            make_replay=partial(
+                _local_replay,
+                workers.indices,
+                seed,
+                make_goals=make_goals,
+                in_kernels=self.factory.update_executor == "c",
+                offer=None if workers.num_workers else partial(lenders.setdefault, name),
+            ),
             is_sparse=self.factory.world is not None,
             make_goals=make_goals,
             world=self.factory.world,
@@ -357,11 +372,21 @@ def _local_replay(
     gamma: float,
     sequences: bool = False,
     make_goals: Callable[[], GoalFunctions] | None,
+    in_kernels: bool,
+    offer: Callable[[Lend], object] | None,
 ) -> LocalReplay:
     """Creates an empty replay in this process; see `ReplayFactory`."""
     make = load_internal(PARTS["replay"])
     made: LocalReplay = make(
-        workers, seed, config, n_step=n_step, gamma=gamma, sequences=sequences, make_goals=make_goals
+        workers,
+        seed,
+        config,
+        n_step=n_step,
+        gamma=gamma,
+        sequences=sequences,
+        make_goals=make_goals,
+        in_kernels=in_kernels,
+        offer=offer,
     )
     return made
 

@@ -64,7 +64,7 @@ def test_a_replay_keeps_each_observation_once_and_goes_on_from_its_state() -> No
     )
     for batch in batches[:8]:
         first.add(0, batch)
-    (store,) = leaves(first._ring._stores["obs"][VIEW_FRAMES])
+    (store,) = leaves(first._ring.stores["obs"][VIEW_FRAMES])
     assert isinstance(store, FrameStore)
     assert store._frames.shape == (1, 50, 3, 2)
     second.load_state(first.state())

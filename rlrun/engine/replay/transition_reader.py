@@ -1,0 +1,144 @@
+"""Sampling of a replay buffer's transitions by C kernels: one call draws their indices, another one reads them."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.tree import leaves, map_tree
+from rlrun.engine.kernels.library import library
+from rlrun.engine.kernels.steps import Array, address, pointer
+from rlrun.engine.replay.stores import Indices, PlainStore
+from rlrun.engine.replay.streams import Streams
+
+COLUMN = np.dtype([("from", "u8"), ("bytes", "i8"), ("kind", "i8")])
+"""`ReplayColumn` of `kernels.c`."""
+
+TRANSITIONS = np.dtype(
+    [
+        ("generator", "u8"),
+        ("ready", "u8"),
+        ("lengths", "u8"),
+        ("columns", "u8"),
+        ("num_columns", "i8"),
+        ("slots", "i8"),
+        ("size", "i8"),
+        ("gamma", "f8"),
+    ]
+)
+"""`Transitions` of `kernels.c`."""
+
+AT_STEP, AT_BOOTSTRAP, DISCOUNT, ONE = range(4)
+"""Kinds of columns in `kernels.c`: rows at the step, rows at the bootstrap state, one-step discounts, ones."""
+
+MOST_INDICES = 2**32 - 1
+"""Largest number of indices for which NumPy's generators draw integers from 32 bits, as `kernels.c` does."""
+
+
+class TransitionReader:
+    """Draws and reads the transitions of a replay buffer in C, with the same bits as `ReplayRing.draw` and `gather`.
+
+    Args:
+        stores: Storage of each column, by name; all parts are `PlainStore`.
+        ready: Mask of the steps that can be sampled, [workers, rows, env slots].
+        streams: Flat indexing of the buffer's entries.
+        gamma: Discount factor of one-step transitions.
+        generator: Random generator with which `draw` samples.
+    """
+
+    def __init__(
+        self,
+        stores: Mapping[str, Any],
+        ready: Array,
+        streams: Streams,
+        gamma: float,
+        generator: np.random.Generator,
+    ) -> None:
+        self._streams = streams
+        self._generator = generator
+        is_n_step = "steps" in stores
+        rewards, discounts = (
+            (stores["n_step_rewards"].values, stores["discounts"].values)
+            if is_n_step
+            else (stores["rewards"].values, stores["terminateds"].values)
+        )
+        made: list[tuple[int, Array]] = []
+
+        def listed(kind: int, tree: Any) -> Any:
+            def add(store: Any) -> int:
+                made.append((kind, store.values if isinstance(store, PlainStore) else store))
+                return len(made) - 1
+
+            return map_tree(add, tree)
+
+        self._trees = {
+            "obs": listed(AT_STEP, stores["obs"]),
+            "actions": listed(AT_STEP, stores["actions"]),
+            "rewards": listed(AT_STEP, rewards),
+            "discounts": listed(AT_STEP if is_n_step else DISCOUNT, discounts),
+            "next_obs": listed(AT_BOOTSTRAP, stores["obs"]),
+            "valid": listed(AT_STEP, stores["valid"]),
+            "weights": listed(ONE, np.zeros((1, 1, 1), np.float32)),
+        }
+        self._kept = [values for _, values in made]  # the table points to them
+        self._forms: list[tuple[int, tuple[int, ...], np.dtype[Any]]] = []
+        dtypes = [np.dtype(np.float32) if kind == DISCOUNT else values.dtype for kind, values in made]
+        inner = [values.shape[3:] for _, values in made]
+        sizes = [dtype.itemsize * math.prod(shape) for dtype, shape in zip(dtypes, inner, strict=True)]
+        # The widest numbers first, so that each column begins at a multiple of its numbers' width.
+        order = sorted(range(len(made)), key=lambda number: -dtypes[number].itemsize)
+        starts, start = {}, np.dtype(np.int64).itemsize
+        for number in order:
+            starts[number] = start
+            start += sizes[number]
+        self._row_bytes = start
+        self._forms = [(starts[number], inner[number], dtypes[number]) for number in range(len(made))]
+        self._columns = np.array([(address(made[i][1]), sizes[i], made[i][0]) for i in order], COLUMN)
+        self._ready = ready
+        self._table = np.array(
+            (
+                generator.bit_generator.ctypes.bit_generator.value,
+                address(ready),
+                address(stores["steps"].values) if is_n_step else 0,
+                address(self._columns),
+                len(self._columns),
+                streams.num_slots,
+                streams.rows * streams.num_slots,
+                gamma,
+            ),
+            TRANSITIONS,
+        )
+        self._arguments = pointer(self._table)
+        self._draw, self._read = library().draw_steps, library().read_transitions
+        self._draw.argtypes = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+        self._read.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+
+    @staticmethod
+    def supports(stores: Mapping[str, Any], streams: Streams) -> bool:
+        """Whether all columns are stored as they are, and indices can be drawn from 32 random bits."""
+        plain = all(isinstance(store, PlainStore) for tree in stores.values() for store in leaves(tree))
+        return plain and streams.num_workers == 1 and streams.num_indices <= MOST_INDICES
+
+    def draw(self, number: int, times: int) -> Indices:
+        """Samples indices of steps uniformly with replacement, at least one of which must be ready."""
+        indices: Indices = np.empty(number * times, np.int64)
+        self._draw(self._arguments, self._streams.num_written, number, times, address(indices))
+        return indices
+
+    def read(self, indices: Indices) -> SampleBatch:
+        """Reads the n-step transitions that start at N indices, as columns [N, 1, ...], with `weights` of 1."""
+        number = len(indices)
+        block = np.empty(number * self._row_bytes, np.uint8)
+        self._read(self._arguments, address(indices), number, address(block))
+        arrays = [np.ndarray((number, 1, *inner), dtype, block, number * at) for at, inner, dtype in self._forms]
+        return SampleBatch(
+            {
+                name: arrays[tree] if tree.__class__ is int else map_tree(arrays.__getitem__, tree)
+                for name, tree in self._trees.items()
+            }
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from rlrun.algorithms.loss_metrics import GRAD_NORM
 from rlrun.algorithms.preferences.comparisons import PREFERENCE, compared, preferred
-from rlrun.algorithms.preferences.rlhf import KL_TO_REFERENCE
+from rlrun.algorithms.preferences.rlhf import KL_TO_REFERENCE, episode_rows
 from rlrun.algorithms.preferences.settings import DPOConfig
 from rlrun.algorithms.preferences.whole_episodes import WholeEpisodes
 from rlrun.engine.algorithm import Algorithm
@@ -26,18 +26,24 @@ from rlrun.engine.functional.saved_numbers import load_generator
 from rlrun.engine.functional.seeding import child_seed
 from rlrun.engine.learner.objective import Loss
 from rlrun.engine.settings.metric import Metric
+from rlrun.engine.settings.registry import load_internal
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.algorithms.preferences.policy import ReferencedOutputs
+    from rlrun.algorithms.preferences.policy import ReferencedOutputs, RewardModelOutputs
+    from rlrun.engine.envs.spaces import Spaces
+    from rlrun.engine.policy.policy import Policy
+
+REWARD_MODEL_POLICY = "rlrun.algorithms.preferences.policy:RewardModelPolicy"
+"""Import path of the policy whose reward model labels pairs."""
 
 
 class DPO(Algorithm[DPOConfig]):
     """Direct preference optimization on pairs of episodes that the policy itself generates in each iteration.
 
-    Preferences follow the episodes' returns, with the noise of a Bradley-Terry model. The reference policy is the
-    one at the start of the training.
+    Preferences follow the episodes' returns, or a reward model's scores of them, with the noise of a Bradley-Terry
+    model. The reference policy is the one at the start of the training.
 
     Source:
         Rafailov et al., "Direct preference optimization", arXiv:2305.18290, eq. 7; online as Guo et al., "Direct
@@ -56,7 +62,16 @@ class DPO(Algorithm[DPOConfig]):
     )
 
     @override
-    def loss(self, outputs: ReferencedOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+    def policy(self, spaces: Spaces, seed: int) -> Policy:
+        if self.config.labels == "returns":
+            return super().policy(spaces, seed)
+        judged: Policy = load_internal(REWARD_MODEL_POLICY)(spaces, self.config, seed)
+        return judged
+
+    @override
+    def loss(
+        self, outputs: ReferencedOutputs | RewardModelOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]
+    ) -> Loss:
         """DPO loss over S comparisons: mean of -log sigmoid(beta (log-ratio of preferred - log-ratio of other)).
 
         The log-ratio of an episode is log(pi / pi_reference), summed over its actions.
@@ -85,7 +100,7 @@ class DPO(Algorithm[DPOConfig]):
             fragments.zip_with_worker()
             .combine(WholeEpisodes(config.seq_len))
             .combine(ConcatBatches(config.train_batch_size))
-            .for_each(Compare(trainee, config.temperature))
+            .for_each(Compare(trainee, config.temperature, config.labels))
             .for_each(train)
             .for_each(MergeFilters(trainee))
             .for_each(BroadcastWeights(trainee))
@@ -98,15 +113,18 @@ class Compare(StatefulOperator):
     Args:
         trainee: The policy in training.
         temperature: Temperature of the preferences; see `preferred`.
+        labels: What preferences follow: `returns`, or the scores of a `reward_model`.
     """
 
-    def __init__(self, trainee: Trainee, temperature: float) -> None:
+    def __init__(self, trainee: Trainee, temperature: float, labels: Literal["returns", "reward_model"]) -> None:
+        self.trainee = trainee
         self.temperature = temperature
+        self.labels = labels
         self._generator = np.random.Generator(np.random.Philox(child_seed(trainee.seed, "comparisons")))
 
     @override
     def settings(self) -> dict[str, Any]:
-        return {"temperature": self.temperature}
+        return {"temperature": self.temperature, "labels": self.labels}
 
     @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
@@ -116,13 +134,24 @@ class Compare(StatefulOperator):
         first, second = (
             steps.map(lambda leaf, own=own: leaf[:, own]) for own in (order[:number], order[number : 2 * number])
         )
-        is_first = preferred(returns(first), returns(second), self.temperature, self._generator)
+        worth = returns(steps) if self.labels == "returns" else self._scores(item)
+        own, others = worth[order[:number]], worth[order[number : 2 * number]]
+        is_first = preferred(own, others, self.temperature, self._generator)
         pairs = compared(first, second, is_first, axis=0)
         length = len(pairs["valid"])
         # Each episode starts from zeros, at its mark; a network without a core ignores the column.
         state = np.zeros((length, number, item["state"].shape[-1] if "state" in item else 1), np.float32)
         versions = np.concatenate([first["weights_version"], second["weights_version"]])
         return SampleBatch(pairs, state=state, weights_version=versions)
+
+    def _scores(self, item: SampleBatch) -> NDArray[np.float64]:
+        """Returns the reward model's scores of N complete episodes [L, N]."""
+        from rlrun.algorithms.preferences.policy import scores
+
+        ends = item["valid"] & (item["terminateds"] | item["truncateds"])
+        found = self.trainee.learner.evaluate(scores, episode_rows(item)).T
+        worth: NDArray[np.float64] = np.where(ends, found, 0.0).sum(0, dtype=np.float64)
+        return worth
 
     @override
     def state(self) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from rlrun.engine.policy.stochastic_actor import StochasticActorOutputs, Stochas
 from rlrun.engine.reward_streams.rewarding_policy import RewardingOutputs, RewardingPolicy, Views
 
 if TYPE_CHECKING:
-    from rlrun.algorithms.preferences.settings import RewardModelConfig, RLHFConfig
+    from rlrun.algorithms.preferences.settings import DPOConfig, RewardModelConfig, RLHFConfig
     from rlrun.engine.envs.spaces import Spaces
 
 REWARD_MODEL = "reward_model."
@@ -69,7 +69,7 @@ class RewardModelPolicy(RewardingPolicy):
 
     estimates = "state_values"
 
-    def __init__(self, spaces: Spaces, config: RewardModelConfig | RLHFConfig, seed: int) -> None:
+    def __init__(self, spaces: Spaces, config: RewardModelConfig | RLHFConfig | DPOConfig, seed: int) -> None:
         super().__init__(ActorCriticPolicy(spaces, config, seed))
         own = config.reward_model
         model = ModelConfig(hiddens=own.hiddens)
@@ -104,6 +104,7 @@ class RewardModelOutputs(RewardingOutputs):
         self._policy = policy
         self._target_views = target_views
 
+    @property
     def reference(self) -> Distribution:
         """Action distributions of the reference policy, [rows, steps]."""
         assert self._target_views is not None
@@ -124,9 +125,14 @@ class RewardModelOutputs(RewardingOutputs):
 
 def scores_and_reference(outputs: RewardModelOutputs, batch: SampleBatch) -> dict[str, Tensor]:
     """Episode scores, and log-probabilities under the reference policy, [S, L]; passed to `Learner.evaluate`."""
-    return {"scores": outputs.scores(), "reference_logp": outputs.reference().log_prob(batch["actions"])}
+    return {"scores": outputs.scores(), "reference_logp": outputs.reference.log_prob(batch["actions"])}
 
 
 def score_margins(outputs: RewardModelOutputs, batch: SampleBatch) -> Tensor:
     """Score of the preferred minus the other episode in each comparison, [rows]; passed to `Learner.evaluate`."""
     return outputs.score_margins()
+
+
+def scores(outputs: RewardModelOutputs, batch: SampleBatch) -> Tensor:
+    """Scores of episodes up to each step, [rows, steps]; passed to `Learner.evaluate`."""
+    return outputs.scores()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import model_validator
 from typing_extensions import override
 
@@ -100,17 +102,25 @@ class RLHFConfig(RewardModelSettings, PPOConfig):
 @fixed("the reference policy uses unnormalized observations", normalize_observations=False)
 @fixed(WHOLE_EPISODES, microbatch_size=None, num_learners=0, num_parameter_servers=0)
 @defaults(lr=1e-3, num_envs_per_worker=16, num_epochs=2, minibatch_size=1024)
-class DPOConfig(EpochsSettings, OnPolicyConfig):
+class DPOConfig(RewardModelSettings, EpochsSettings, OnPolicyConfig):
     """Settings of online iterative DPO (Rafailov et al., arXiv:2305.18290)."""
 
     model: DPOModelConfig = DPOModelConfig()
     """Network architecture."""
+    labels: Literal["returns", "reward_model"] = "returns"
+    """What decides which of two episodes is preferred: their returns, or the scores of a reward model that an earlier
+    stage has trained."""
     beta: PositiveFloat = 0.1
     """Strength of the reference: temperature of the implicit reward beta log(pi / pi_reference)."""
     temperature: PositiveFloat = 0.1
-    """Difference of two returns at which the better episode is preferred with odds of e to 1."""
+    """Difference of two returns or scores at which the better episode is preferred with odds of e to 1."""
     seq_len: PositiveInt = 64
     """Most steps of an episode. Two episodes are one sequence, in a batch of which empty steps after an end count."""
+
+    @classmethod
+    @override
+    def shapes_parameters(cls, path: str) -> bool:
+        return path == "labels" or super().shapes_parameters(path)
 
     @model_validator(mode="after")
     def _whole_comparisons_in_a_minibatch(self) -> DPOConfig:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 import rlrun
 from rlrun.algorithms.preferences.comparisons import EPISODE_ENDS, PREFERENCE, Comparisons, compared, preferred
-from rlrun.algorithms.preferences.dpo import DPO
+from rlrun.algorithms.preferences.dpo import DPO, Compare
 from rlrun.algorithms.preferences.rlhf import ModelRewards
 from rlrun.algorithms.preferences.whole_episodes import WholeEpisodes
 from rlrun.engine.checkpoint.format import read_checkpoint
@@ -271,9 +272,48 @@ def test_a_chain_takes_over_the_clone_as_policy_and_reference_and_the_reward_mod
     assert second["learner/kl_to_reference"] != 0.0
 
 
-@pytest.mark.parametrize("algorithm", ["RLHF", "DPO"])
+def test_labels_of_a_reward_model_follow_its_scores_at_the_ends_of_episodes() -> None:
+    lengths = [3, 1, 2, 3]
+    valid = np.arange(3)[:, None] < np.array(lengths)
+    ends = np.arange(1, 4)[:, None] == np.array(lengths)
+    zeros = np.zeros(valid.shape)
+    batch = SampleBatch(
+        obs=np.zeros((4, 4)),
+        actions=np.tile(np.arange(4), (3, 1)),
+        rewards=np.where(valid, [[9.0, 0.0, 0.0, 9.0]], 0.0),  # which decide nothing
+        valid=valid,
+        terminateds=ends & [True, True, False, True],
+        truncateds=ends & [False, False, True, False],
+        weights_version=zeros.astype(np.int32),
+    )
+    found = np.arange(12.0).reshape(4, 3)[[2, 3, 1, 0]]  # at the ends: 8, 9, 4, 2
+    trainee: Any = SimpleNamespace(seed=3, learner=SimpleNamespace(evaluate=lambda function, rows: found))
+    pairs = Compare(trainee, 1e-6, "reward_model")(batch)
+    scores = {0: 8, 1: 9, 2: 4, 3: 2}
+    assert sorted(pairs["actions"][[0, 3]].ravel().tolist()) == [0, 1, 2, 3]
+    for column in range(2):
+        first, second = (int(pairs["actions"][row, column]) for row in (0, 3))
+        assert pairs[PREFERENCE][0, column] == (1 if scores[first] > scores[second] else -1)
+        assert pairs[PREFERENCE][3, column] == -pairs[PREFERENCE][0, column]
+
+
+def test_a_reward_model_labels_and_only_the_actor_learns(tmp_path: Path) -> None:
+    network = {"reward_model": {"hiddens": [8], "core_width": 8}}
+    with Training(DIALOGUES, rlrun.RLHF(**SMALL, **network), seed=1) as judge:
+        judge.save(tmp_path / "judged")
+    with Training(DIALOGUES, rlrun.DPO(**SMALL, **network, labels="reward_model"), seed=2) as tuned:
+        saved_state.load_weights(tuned.running, read_checkpoint(tmp_path / "judged"), in_part=True)
+        learner = tuned.running.trainee.learner
+        before = learner.policy.parameters.named(learner.flat())
+        tuned.step()
+        after = learner.policy.parameters.named(learner.flat())
+    moved = {name for name in before if (before[name] != after[name]).any()}
+    assert moved == {name for name in before if name.startswith("actor_critic.policy_")}
+
+
+@pytest.mark.parametrize("algorithm", ["RLHF", "DPO", "DPO by a reward model"])
 def test_a_resume_in_the_midst_of_episodes_goes_on_exactly(algorithm: str, tmp_path: Path) -> None:
-    make = getattr(rlrun, algorithm)
+    make = partial(getattr(rlrun, algorithm[:4].strip()), **({"labels": "reward_model"} if " " in algorithm else {}))
     with Training(DIALOGUES, make(**SMALL)) as whole:
         whole.step()
         whole.save(tmp_path / "half")

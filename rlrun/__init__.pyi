@@ -1802,6 +1802,8 @@ class DPO(_DPO):
         seq_len: int = 64,
         num_epochs: int = 2,
         minibatch_size: int = 1024,
+        reward_model: RewardNetworkConfig | Mapping[str, Any] = ...,
+        labels: Literal["returns", "reward_model"] = "returns",
         beta: float = 0.1,
         temperature: float = 0.1,
     ) -> None:
@@ -1830,8 +1832,12 @@ class DPO(_DPO):
             seq_len: Most steps of an episode.
             num_epochs: Epochs (passes over each batch).
             minibatch_size: Steps per minibatch.
+            reward_model: Network of the reward model.
+            labels: Origin of the preferences between two episodes: their returns, or the scores of a reward model that
+                an earlier stage has trained.
             beta: Strength of the reference: temperature of the implicit reward beta log(pi / pi_reference).
-            temperature: Difference of two returns at which the better episode is preferred with odds of e to 1.
+            temperature: Difference of two returns or scores at which the better episode is preferred with odds of e to
+                1.
         """
 
 class DQN(_DQN):

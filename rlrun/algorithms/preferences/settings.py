@@ -108,7 +108,7 @@ class DPOConfig(RewardModelSettings, EpochsSettings, OnPolicyConfig):
     model: DPOModelConfig = DPOModelConfig()
     """Network architecture."""
     labels: Literal["returns", "reward_model"] = "returns"
-    """What decides which of two episodes is preferred: their returns, or the scores of a reward model that an earlier
+    """Origin of the preferences between two episodes: their returns, or the scores of a reward model that an earlier
     stage has trained."""
     beta: PositiveFloat = 0.1
     """Strength of the reference: temperature of the implicit reward beta log(pi / pi_reference)."""

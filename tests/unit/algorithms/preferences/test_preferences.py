@@ -298,10 +298,10 @@ def test_labels_of_a_reward_model_follow_its_scores_at_the_ends_of_episodes() ->
 
 
 def test_a_reward_model_labels_and_only_the_actor_learns(tmp_path: Path) -> None:
-    network = {"reward_model": {"hiddens": [8], "core_width": 8}}
-    with Training(DIALOGUES, rlrun.RLHF(**SMALL, **network), seed=1) as judge:
+    config: dict[str, Any] = {**SMALL, "reward_model": {"hiddens": [8], "core_width": 8}}
+    with Training(DIALOGUES, rlrun.RLHF(**config), seed=1) as judge:
         judge.save(tmp_path / "judged")
-    with Training(DIALOGUES, rlrun.DPO(**SMALL, **network, labels="reward_model"), seed=2) as tuned:
+    with Training(DIALOGUES, rlrun.DPO(labels="reward_model", **config), seed=2) as tuned:
         saved_state.load_weights(tuned.running, read_checkpoint(tmp_path / "judged"), in_part=True)
         learner = tuned.running.trainee.learner
         before = learner.policy.parameters.named(learner.flat())

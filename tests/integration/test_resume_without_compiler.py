@@ -10,8 +10,10 @@ import pytest
 
 import rlrun
 from rlrun.engine.checkpoint.format import read_checkpoint, write_checkpoint
+from rlrun.engine.kernels import steps
 from rlrun.engine.kernels.library import why_no_library
 from rlrun.engine.messages.errors import CompilerMissing
+from rlrun.engine.training import rounding
 from rlrun.experiments.runs.run_directory import RunDirectory
 
 TRIAL = "000-seed=0"
@@ -60,6 +62,18 @@ def test_a_resume_without_a_compiler_asks_and_goes_on_once_it_is_told_to(
 
     (resumed,) = rlrun.resume(run.path, eager=True)
     assert (resumed.status, resumed.last_result["iteration"]) == ("TERMINATED", 2)
+
+
+@pytest.mark.skipif(why_no_library() != "", reason=why_no_library())
+def test_a_run_by_kernels_alone_is_exact_on_another_processor_and_one_that_used_the_blas_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = interrupted(tmp_path / "alone")
+    monkeypatch.setattr(steps, "LARGEST_OWN_PRODUCT", 1_000)
+    with_blas = interrupted(tmp_path / "with BLAS")
+    monkeypatch.setattr(rounding, "key", lambda: "another processor")
+    records = [rlrun.resume(run.path)[0].record for run in (alone, with_blas)]
+    assert [record is not None and record.exact_resume for record in records] == [True, False]
 
 
 @pytest.mark.skipif(why_no_library() != "", reason=why_no_library())

@@ -44,6 +44,15 @@ def test_doctor_tells_what_to_do_where_no_process_may_listen(
     assert "num_workers: 0" in found.advice
 
 
+@pytest.mark.parametrize("lacking", ["no C compiler was found", ""], ids=["no kernels", "kernels"])
+def test_doctor_tells_on_what_results_depend(lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rlrun.engine.kernels.library.why_no_library", lambda: lacking)
+    kernels, results = machine._kernels()
+    assert (kernels.subject, results.subject) == ("C kernels", "results")
+    assert (kernels.verdict, results.verdict) == (("note", "note") if lacking else ("ok", "ok"))
+    assert ("depend on processor" in results.value) is (lacking != "")
+
+
 def test_doctor_looks_for_every_extra_that_there_is() -> None:
     declared = tomllib.loads(Path("pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert set(EXTRAS) == {*declared} - {"dev"}

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from rlrun import A2C, DQN, PPO, SAC, Training
+from rlrun.cli.main import cli
 from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.kernels import steps
 from rlrun.engine.kernels.library import common_key, key, library, why_no_library
@@ -71,6 +73,19 @@ def test_a_product_for_the_blas_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> 
     expected, found = reasons("CartPole-v1", PPO(**ON_POLICY, minibatch_size=32))
     assert "so large" in expected
     assert "so large" in found
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [("num_workers=2", "other processes"), ("num_learners=2", "learners"), ("compile=false", "updates"), ("", "")],
+)
+def test_a_plan_ends_with_the_reason_that_settings_show(change: str, words: str) -> None:
+    changes = ["--set", f"config.{change}"] if change else []
+    done = CliRunner().invoke(cli, ["plan", "-f", "cartpole/ppo", *changes], catch_exceptions=False)
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith("results: ")
+    assert words in last
+    assert ("depend on processor" in last) is (change != "")
 
 
 def test_what_has_not_been_computed_is_a_reason() -> None:

@@ -337,39 +337,37 @@ void argmax_f32(const Step *s) {
 }
 
 /* Whether a comes before b in ascending order: NaN is last. */
-INLINE int is_before(f32 a, f32 b) { return a < b || (a == a && b != b); }
-
-/* Merges two sorted runs of places, from `begin` to `middle` and from there to `end`; equal numbers keep their order. */
-static void merge_runs(const f32 *x, const i64 *from, i64 *to, int64_t begin, int64_t middle, int64_t end) {
-    int64_t left = begin, right = middle;
-    for (int64_t k = begin; k < end; k++) {
-        const int is_right = right < end && (left == middle || is_before(x[from[right]], x[from[left]]));
-        to[k] = is_right ? from[right++] : from[left++];
-    }
-}
+#define IS_BEFORE(a, b) ((a) < (b) || ((a) == (a) && (b) != (b)))
 
 /* The places that sort each dense row [rows, n], by merging runs; equal numbers keep their order, and NaN is last. The
    second operand [n] is overwritten. */
-void argsort_f32(const Step *s) {
-    enum { RUN = 16 };
-    const int64_t n = s->shape[1];
-    for (int64_t row = 0; row < s->shape[0]; row++) {
-        const f32 *x = (const f32 *)s->at[1] + row * n;
-        i64 *places = (i64 *)s->at[0] + row * n, *other = (i64 *)s->at[2];
-        for (int64_t k = 0; k < n; k++) {
-            int64_t to = k;
-            for (; to > k - k % RUN && is_before(x[k], x[places[to - 1]]); to--) places[to] = places[to - 1];
-            places[to] = k;
-        }
-        for (int64_t run = RUN; run < n; run *= 2) {
-            for (int64_t begin = 0; begin < n; begin += 2 * run) {
-                const int64_t middle = begin + run < n ? begin + run : n;
-                merge_runs(x, places, other, begin, middle, middle + run < n ? middle + run : n);
-            }
-            memcpy(places, other, n * sizeof(i64));
-        }
+#define ARGSORT(NAME, T)                                                                                               \
+    void NAME(const Step *s) {                                                                                         \
+        enum { RUN = 16 };                                                                                             \
+        const int64_t n = s->shape[1];                                                                                 \
+        for (int64_t row = 0; row < s->shape[0]; row++) {                                                              \
+            const T *x = (const T *)s->at[1] + row * n;                                                                \
+            i64 *places = (i64 *)s->at[0] + row * n, *merged = (i64 *)s->at[2];                                        \
+            for (int64_t k = 0; k < n; k++) {                                                                          \
+                int64_t to = k;                                                                                        \
+                for (; to > k - k % RUN && IS_BEFORE(x[k], x[places[to - 1]]); to--) places[to] = places[to - 1];      \
+                places[to] = k;                                                                                        \
+            }                                                                                                          \
+            for (int64_t run = RUN; run < n; run *= 2) {                                                               \
+                for (int64_t k = 0; k < n;) {                                                                          \
+                    const int64_t middle = k + run < n ? k + run : n, end = middle + run < n ? middle + run : n;       \
+                    for (int64_t left = k, right = middle; k < end; k++) {                                             \
+                        const int is_right =                                                                           \
+                            right < end && (left == middle || IS_BEFORE(x[places[right]], x[places[left]]));           \
+                        merged[k] = is_right ? places[right++] : places[left++];                                       \
+                    }                                                                                                  \
+                }                                                                                                      \
+                memcpy(places, merged, n * sizeof(i64));                                                               \
+            }                                                                                                          \
+        }                                                                                                              \
     }
-}
+ARGSORT(argsort_f32, f32)
+ARGSORT(argsort_i64, i64)
 
 /* For each dense number [shape[0]], how many of the ascending, dense bounds [shape[1]] are below it, or, where shape[2]
    says so, not above it; NaN is above all. */
@@ -379,7 +377,7 @@ void searchsorted_f32(const Step *s) {
         int64_t low = 0, high = s->shape[1];
         while (low < high) {
             const int64_t middle = (low + high) / 2;
-            const int is_passed = s->shape[2] ? !is_before(x[k], bounds[middle]) : is_before(bounds[middle], x[k]);
+            const int is_passed = s->shape[2] ? !IS_BEFORE(x[k], bounds[middle]) : IS_BEFORE(bounds[middle], x[k]);
             if (is_passed) low = middle + 1;
             else high = middle;
         }

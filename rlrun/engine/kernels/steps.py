@@ -108,7 +108,7 @@ class StepTable:
         elif function in (move_towards, add_square):
             self._change(name, *arguments)
         else:
-            require(False)
+            raise NoKernel(name)
 
     # --- Elementwise steps
 

@@ -470,7 +470,7 @@ UFUNCS: dict[Any, Kernel] = {
         np.abs: (_ATEN.abs.default,),
         np.sign: (_ATEN.sgn.default, _ATEN.sign.default),
         np.equal: (_ATEN.eq.Tensor, _ATEN.eq.Scalar),
-        np.not_equal: (_ATEN.ne.Tensor, _ATEN.ne.Scalar),
+        np.not_equal: (_ATEN.ne.Tensor, _ATEN.ne.Scalar, torch.ops.prims.ne.default),
         np.greater: (_ATEN.gt.Tensor, _ATEN.gt.Scalar),
         np.greater_equal: (_ATEN.ge.Tensor, _ATEN.ge.Scalar),
         np.less: (_ATEN.lt.Tensor, _ATEN.lt.Scalar),

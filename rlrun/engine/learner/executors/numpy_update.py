@@ -41,7 +41,7 @@ LARGEST_TRACE_GIB = 4
 For larger ones a trace takes long and gains little: products take most of the time, whoever computes them.
 """
 
-TYPES = frozenset({torch.float32, torch.float64, torch.bool, torch.uint8, torch.int32, torch.int64})
+TYPES = frozenset({torch.float32, torch.float64, torch.bool, torch.uint8, torch.int8, torch.int32, torch.int64})
 """Dtypes with equal arithmetic in NumPy and torch."""
 
 
@@ -203,7 +203,8 @@ class BoundUpdate:
         plan = Plan(graph)
         inputs = [node for node in graph.nodes if node.op == "placeholder"]
         for i, (node, argument) in enumerate(zip(inputs, arguments, strict=True)):
-            require(argument.dtype in TYPES)
+            if argument.dtype not in TYPES:
+                raise NoKernel(f"columns of {argument.dtype}")
             plan.tensors[node] = argument if i < num_kept else torch.empty(argument.shape, dtype=argument.dtype)
         for index, node in enumerate(graph.nodes):
             if node.op == "get_attr":

@@ -50,7 +50,7 @@ OPERATIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "positions in a transposed one": lambda x, y: x.t().contiguous().t().gather(-1, PLACES),
     "added at positions": lambda x, y: torch.zeros_like(x).scatter_add(-1, PLACES.expand(6, 3), y[:, :3]),
     "views": lambda x, y: x.t()[1:3].reshape(-1, 1).expand(-1, 2) + y.view(4, 6)[2:, ::3].sum(),
-    "types": lambda x, y: (x > 0).float() + y.double().float(),
+    "types": lambda x, y: (x > 0).float() + y.double().float() + (3 * y).to(torch.int8).eq(1).float(),
     "layer norms": lambda x, y: F.layer_norm(x, (4,), y[0, :4], y[1, :4]) + F.layer_norm(y, (4,)) * x.sum(),
     "gradients of layer norms": lambda x, y: F.layer_norm(y.expand(3, 6, 4), (4,), x[0, :4], x[1, :4]),
     "other activations": lambda x, y: F.gelu(3 * x) + F.gelu(y) + F.leaky_relu(x) + F.mish(y) + F.hardtanh(x),
@@ -129,6 +129,8 @@ def test_rows_of_any_length_are_sorted_stably_with_nan_last(translate: Any, rows
         return [*torch.sort(x, stable=True, dim=-1)]
 
     torch.testing.assert_close(translate(function, [x])([x]), function(x), rtol=0, atol=0, equal_nan=True)
+    whole = x.nan_to_num().long()
+    torch.testing.assert_close(translate(function, [whole])([whole]), function(whole))
 
 
 @TRANSLATIONS

@@ -158,6 +158,18 @@ def test_results_hold_what_is_declared_and_nothing_else(name: str) -> None:
     assert missing == []
 
 
+@pytest.mark.regress
+@pytest.mark.parametrize("name", RUNS)
+def test_kernels_run_the_updates_of_every_algorithm_with_networks_for_vectors_and_text(name: str) -> None:
+    env, config = RUNS[name]
+    algorithm = getattr(rlrun, name)(**{key: value for key, value in config.items() if key != "compile"})
+    said: list[str] = []
+    with Training(EnvConfig(id=env), algorithm, announce=said.append) as training:
+        training.step()
+        training.step()
+    assert not [each for each in said if "separate torch operations" in each]
+
+
 @pytest.mark.parametrize("name", RUNS_FROM_DATA)
 def test_results_from_data_hold_what_is_declared_and_nothing_else(name: str, tmp_path: Path) -> None:
     with SetWriter(tmp_path / "data", Box(-1, 1, (4,)), Discrete(2)) as writer:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any, Literal
 
 import numpy as np
@@ -319,7 +321,8 @@ class Team(WrappedWorld):
 
     def _paid(self, rewards: Mapping[str, float], acted: set[str]) -> float:
         if self._reward == "sum":
-            return float(sum(rewards.get(member, 0.0) for member in self._members))
+            own = (float(rewards.get(member, 0.0)) for member in self._members)
+            return reduce(operator.add, own)  # `sum` rounds floats otherwise from Python 3.12 on
         given = {float(rewards.get(member, 0.0)) for member in acted}
         if len(given) > 1:
             raise ValueError(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 from rlrun.engine.functional.saved_numbers import as_count
@@ -175,4 +177,5 @@ def returns_of(episodes: Collection[Episode]) -> dict[str, float | None]:
 
 
 def _mean(numbers: list[float] | list[int]) -> float | None:
-    return sum(numbers) / len(numbers) if numbers else None
+    # Not `sum`, which rounds floats otherwise from Python 3.12 on.
+    return reduce(operator.add, numbers) / len(numbers) if numbers else None

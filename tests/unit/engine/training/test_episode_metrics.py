@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlrun.engine.rollout.episode_sums import MOST_INFO_NUMBERS, numbers_in
 from rlrun.engine.rollout.rollout import Episode
 from rlrun.engine.training.assemble.metric_table import EPISODE_METRICS
-from rlrun.engine.training.results.episode_metrics import MOST_AGENTS, AgentMetrics, EpisodeMetrics
+from rlrun.engine.training.results.episode_metrics import MOST_AGENTS, AgentMetrics, EpisodeMetrics, returns_of
 
 
 def episode(info: dict[str, float]) -> Episode:
@@ -73,3 +73,8 @@ def test_episodes_of_agents_that_are_too_many_are_read_from_older_checkpoints_an
     metrics = AgentMetrics(["prey"], agents)
     metrics.load_state(older)
     assert metrics.of_agents() == {}
+
+
+def test_a_mean_adds_returns_one_after_the_other_on_every_version_of_python() -> None:
+    returns = [1e16, 1.0, -1e16]  # compensated sums, as those of Python 3.12, find the 1
+    assert returns_of([Episode(number, 1) for number in returns])["episode_return_mean"] == 0.0

@@ -108,6 +108,19 @@ def test_optimizers_make_the_steps_that_torch_makes(optimizer: Optimizer) -> Non
     torch.testing.assert_close(parameters[0], parameters[1], rtol=1e-5, atol=1e-6)
 
 
+def test_updates_read_action_masks_as_envs_show_them() -> None:
+    logits, mask = (
+        torch.tensor([[0.5, 2.0, -1.0], [1.0, 0.0, 3.0]]),
+        torch.tensor([[1, 0, 1], [0, 1, 1]]).to(torch.int8),
+    )
+
+    def best_allowed(logits: Tensor, mask: Tensor) -> list[Tensor]:
+        return [torch.where(mask != 0, logits, -1e9).amax(-1)]
+
+    (found,) = in_c(best_allowed, [logits, mask])([logits, mask])
+    assert found.tolist() == [0.5, 3.0]
+
+
 def learned_line(translate: Any, calls_of: list[int]) -> tuple[Tensor, NDArray[np.float32]]:
     """Learns a line by minibatches, a few at a call; returns the weights and the sums of loss and rate."""
     x = torch.randn(64, 3, generator=torch.Generator().manual_seed(0))

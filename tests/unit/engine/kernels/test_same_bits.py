@@ -120,8 +120,8 @@ def is_usable(instructions: tuple[str, ...]) -> bool:
 
 def built_for(instructions: tuple[str, ...], path: Path) -> ctypes.CDLL:
     """Compiles the kernels for other instruction sets than this processor's widest."""
-    flags = [flag for flag in FLAGS if flag != "-march=native" and flag != "-O3"]
-    subprocess.run([compiler(), "-O1", *flags, *instructions, str(SOURCE), "-o", str(path), "-lm"], check=True)
+    flags = [flag for flag in FLAGS if flag != "-march=native"]
+    subprocess.run([compiler(), *flags, "-O1", *instructions, str(SOURCE), "-o", str(path), "-lm"], check=True)
     return ctypes.CDLL(str(path))
 
 

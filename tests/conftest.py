@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 import hypothesis
@@ -65,11 +66,11 @@ def _one_thread() -> None:
 @pytest.fixture(autouse=True)
 def _without_users_modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Forgets what a test imported from examples/ or a temporary folder: the next one may give its own that name."""
-    modules, import_path = set(sys.modules), sys.path.copy()
+    last, import_path = next(reversed(sys.modules)), sys.path.copy()
     yield
     sys.path[:] = import_path
     users = (f"{EXAMPLES}{os.sep}", f"{tmp_path_factory.getbasetemp()}{os.sep}")
-    for name in sys.modules.keys() - modules:
+    for name in list(takewhile(lambda name: name != last, reversed(sys.modules))):  # what has been imported since
         spec = getattr(sys.modules[name], "__spec__", None)  # what C code puts there may have none
         places = [spec.origin or "", *(spec.submodule_search_locations or ())] if spec else []
         if any(f"{place}{os.sep}".startswith(users) for place in places):

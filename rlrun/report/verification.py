@@ -185,6 +185,13 @@ def row_digest(row: Mapping[str, Any]) -> str:
     return _digest([json.dumps(kept, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()])
 
 
+def settings_digest(experiment: Experiment) -> str:
+    """Digest of an experiment's settings that change its results, apart from its seeds."""
+    data = experiment.to_data()
+    settings = {**experiment.template, **{name: data[name] for name in SETTINGS}}
+    return _digest([json.dumps(settings, sort_keys=True).encode()])
+
+
 def weights_digest(content: Content) -> str:
     """Digest of the weights of all policies in a checkpoint: names, shapes and little-endian numbers, by name."""
     return _digest(
@@ -205,9 +212,7 @@ def _digest(parts: Sequence[bytes] | Iterator[bytes]) -> str:
 
 def _surroundings(experiment: Experiment, trial: TrialResult, content: Content) -> Iterator[tuple[str, str]]:
     """Yields what the numbers of a trial may depend on, by name; the likeliest cause of a difference first."""
-    data = experiment.to_data()
-    settings = {**experiment.template, **{name: data[name] for name in SETTINGS}}
-    yield "spec", _digest([json.dumps(settings, sort_keys=True).encode()])
+    yield "spec", settings_digest(experiment)
     yield "updates", updates_in_words(content.manifest)
     yield "rlrun", f"{rlrun_version()}, code {_code_digest()}"
     yield "envs", ", ".join(f"{name} {_version(name)}" for name in ENV_PACKAGES if name in sys.modules)

@@ -10,6 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rlrun.cli.main import cli
+from rlrun.experiments.spec.load import load_experiments, shipped_configs
+from rlrun.report.verification import digest_file, read_digests, settings_digest
 
 SPEC = """
 match:
@@ -99,6 +101,15 @@ def test_a_sweep_and_two_experiments_are_refused(written: Path, tmp_path: Path) 
     assert (sweep.exit_code, two.exit_code) == (2, 2)
     assert "one trial" in sweep.stderr
     assert "match, rematch" in two.stderr
+
+
+def test_published_digests_are_of_the_shipped_specs_as_they_are() -> None:
+    """After a change of such a spec, `rlrun verify SPEC --write` publishes its results anew."""
+    specs = [path for path in shipped_configs() if digest_file(path).exists()]
+    assert len(specs) >= 10
+    for spec in specs:
+        (experiment,) = load_experiments([spec])
+        assert read_digests(digest_file(spec)).made_with["spec"] == settings_digest(experiment), spec
 
 
 def test_a_misspelled_shipped_spec_is_guessed(tmp_path: Path) -> None:

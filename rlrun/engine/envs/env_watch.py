@@ -7,6 +7,7 @@ applies to each step alone, not to many steps together.
 from __future__ import annotations
 
 import math
+import os
 import signal
 import sys
 import threading
@@ -170,8 +171,8 @@ _under_way: dict[int, list[Watched]] = {}
 _hung: list[Watched] = []
 """Watches whose code the pending SIGALRM shall end."""
 
-_lookers: list[threading.Thread] = []
-"""Running watchdog thread, if any."""
+_processes: set[int] = set()
+"""Process id of this process if its watchdog thread runs; a forked process also has that of its parent."""
 
 _starting = threading.Lock()
 
@@ -229,19 +230,23 @@ def _end_step(number: int, frame: FrameType | None) -> None:
 
 def _ensure_watchdog() -> None:
     """Starts the watchdog thread unless it is running; a forked process has none."""
-    if _lookers and _lookers[0].is_alive():
+    process = os.getpid()
+    if process in _processes:
         return
     with _starting:
-        if not (_lookers and _lookers[0].is_alive()):
-            _lookers[:] = [threading.Thread(target=_poll_watches, daemon=True)]
-            _lookers[0].start()
+        if process not in _processes:
+            _processes.add(process)
+            threading.Thread(target=_poll_watches, daemon=True).start()
 
 
 def _poll_watches() -> None:
     """Polling loop of the watchdog thread: checks the innermost watch of each thread once a second."""
-    while True:
-        _look()  # no variable of this function keeps an env alive
-        time.sleep(POLL_S)
+    try:
+        while True:
+            _look()  # no variable of this function keeps an env alive
+            time.sleep(POLL_S)
+    finally:
+        _processes.clear()
 
 
 def _look() -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-Totals = dict[tuple[str, ...], tuple[Tensor, int]]
-"""Type of statistic sums and minibatch counts, keyed by the tuple of names computed together."""
+Totals = dict[tuple[str, ...], tuple[Any, int]]
+"""Type of statistic sums and minibatch counts, keyed by the tuple of names computed together.
+
+Sums are NumPy arrays on the CPU, where these are faster for a few numbers, and tensors on other devices.
+"""
 
 
 class StatisticTotals:
@@ -24,15 +28,16 @@ class StatisticTotals:
 
     def add(self, names: tuple[str, ...], measured: Tensor) -> None:
         """Adds the statistics of one minibatch, given as a vector with one entry per name."""
+        own: Any = measured if measured.is_cuda else measured.numpy()
         total, count = self._totals.get(names, (None, 0))
-        self._totals[names] = (measured.clone() if total is None else total + measured, count + 1)
+        self._totals[names] = (own * 1 if total is None else total + own, count + 1)
 
     def to_add(self, names: tuple[str, ...], count: int) -> NDArray[np.float32]:
         """Counts `count` minibatches; returns the array of sums, to which the caller adds their statistics (CPU)."""
         total, counted = self._totals.get(names, (None, 0))
-        grown = torch.zeros(len(names)) if total is None else total.clone()
+        grown: NDArray[np.float32] = np.zeros(len(names), np.float32) if total is None else total.copy()
         self._totals[names] = (grown, counted + count)
-        return grown.numpy()
+        return grown
 
     def total_of(self, statistic: str) -> tuple[float, int]:
         """Returns the sum of one statistic, and the number of minibatches in the sum; waits for the device."""

@@ -160,7 +160,7 @@ class ReplayRing:
         """
         if not cursor.begun:
             return False
-        if self.lender.has_lent(part["obs"], cursor.head):
+        if part["obs"] is self.lender.lent_at(cursor.head).get("obs"):
             return True
         heads = self.streams.heads(worker, cursor)
         last = [store.read(heads) for store in self._flat_stores["obs"]]
@@ -196,11 +196,11 @@ class ReplayRing:
         length, head, closing = len(part["valid"]), cursor.head, int(closes)
         if closes:
             self._close(worker, cursor)
-        first = (head + closing) % rows
-        lost = closing + length + 1 + self.reach
+        first, lost = (head + closing) % rows, closing + length + 1 + self.reach
         overwritten = self.ready.retire(streams, worker, cursor, lost)
         own, within = streams.span(first, length + 1), streams.span(first, length)
-        for name in self._names:
+        lent = self.lender.lent_at(first)
+        for name in [each for each in self._names if part[each] is not lent.get(each)]:
             for store, leaf in zip(self._flat_stores[name], _leaves(part[name]), strict=True):
                 store.write(worker, own if name == "obs" else within, slots, leaf, continues=continues)
         streams.advance(worker, cursor, closing + length)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
 
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.data.tree import leaves, map_tree
@@ -29,10 +33,14 @@ class RowLender:
         latest: By worker, the column `obs` of the fragment that was inserted last.
     """
 
+    _NOTHING: ClassVar[Mapping[str, Any]] = {}
+
     def __init__(self, ring: ReplayRing) -> None:
         self._ring = ring
         self.latest: dict[int, Any] = {}
-        self._lent: tuple[Any, int] = None, 0  # observations, and the row in which they begin
+        self._columns: dict[str, Any] | None = None
+        self._lent = SampleBatch()
+        self._row = 0  # in which the lent rows begin
 
     def lend(self, worker: int, length: int, after: Any) -> tuple[SampleBatch, Indices] | None:
         """Lends memory for a worker's next fragment of T steps.
@@ -47,21 +55,25 @@ class RowLender:
             be sampled. None if the rows wrap around, if that fragment was not inserted last, or if a column is not
             stored as it is.
         """
-        streams, stores = self._ring.streams, self._ring.stores
+        streams = self._ring.streams
         cursor = streams.shared(worker)
         if cursor is None or after is not self.latest.get(worker) or cursor.head + length >= streams.rows:
             return None
-        if not all(isinstance(store, PlainStore) for name in LENT for store in leaves(stores[name])):
+        if self._columns is None:
+            stores = self._ring.stores
+            plain = all(isinstance(store, PlainStore) for name in LENT for store in leaves(stores[name]))
+            self._columns = {name: map_tree(lambda each: each.values, stores[name]) for name in LENT} if plain else {}
+        if not self._columns:
             return None
         head, slots = cursor.head, cursor.slots
         overwritten = self._ring.ready.retire(streams, worker, cursor, length + 1 + self._ring.reach)
-        lent = SampleBatch()
-        for name in LENT:
-            rows = slice(head, head + length + (name == "obs"))
-            lent[name] = map_tree(lambda store, rows=rows: store.lend(worker, rows, slots), stores[name])
-        self._lent = lent["obs"], head
-        return lent, overwritten
+        own, within = (worker, slice(head, head + length + 1), slots), (worker, slice(head, head + length), slots)
+        for name, tree in self._columns.items():
+            where = own if name == "obs" else within
+            self._lent[name] = tree[where] if isinstance(tree, np.ndarray) else map_tree(itemgetter(where), tree)
+        self._row = head
+        return self._lent, overwritten
 
-    def has_lent(self, observations: Any, row: int) -> bool:
-        """Whether the column `obs` of a fragment is the memory that was lent last, and begins in the given row."""
-        return observations is self._lent[0] and row == self._lent[1]
+    def lent_at(self, row: int) -> Mapping[str, Any]:
+        """Returns the columns that were lent last, if they begin in the given row; otherwise none."""
+        return self._lent if row == self._row else self._NOTHING

@@ -67,18 +67,9 @@ class PlainStore(Store):
         """
         self.values = new((*shape, *inner), dtype)
         self._flat = self.values.reshape(-1, *inner)
-        self._lent: tuple[NDArray[Any], slice] | None = None
-
-    def lend(self, worker: int, rows: slice, slots: slice) -> NDArray[Any]:
-        """Returns the memory of some rows, for values to be written there; `write` then copies nothing."""
-        lent: NDArray[Any] = self.values[worker, rows, slots]
-        self._lent = lent, rows
-        return lent
 
     @override
     def write(self, worker: int, rows: slice | Indices, slots: slice, leaf: NDArray[Any], *, continues: bool) -> None:
-        if self._lent is not None and leaf is self._lent[0] and rows == self._lent[1]:
-            return
         self.values[worker, rows, slots] = leaf
 
     @override

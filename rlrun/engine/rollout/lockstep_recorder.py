@@ -69,6 +69,7 @@ class LockstepRecorder:
         self._length = length
         self._max_replay_s = max_replay_s
         self._lenders = lenders
+        self._fits: bool | None = None  # whether lent memory has the types of what is recorded
         self._recorded: Any = None  # of the last fragment, which the next one continues
         self._observations: Any = None
         self._just_ended = np.zeros(env.num_envs, np.bool_)
@@ -156,12 +157,15 @@ class LockstepRecorder:
             columns = {name: np.where(valid, column, 0.0) for name, column in columns.items()}
             batch.update({name: column.astype(np.float32) for name, column in columns.items()})
         self._behavior.collector.close(batch, starts, self._shown)
+        env_steps, counted = int(np.count_nonzero(valid)), rewards
+        if env_steps < valid.size:
+            counted, ends = np.where(valid, rewards, 0.0), ends & valid
         self._log(batch["actions"] if lent is None else batch["actions"].copy())  # lent memory is used again
         return Recorded(
             batches={self._policy: batch},
             filled={self._policy: self._filled},
-            episodes=self._sums.add(np.where(valid, rewards, 0.0), ends & valid, valid, last_infos, columns=columns),
-            env_steps=int(np.count_nonzero(valid)),
+            episodes=self._sums.add(counted, ends, valid, last_infos, columns=columns),
+            env_steps=env_steps,
             began=began,
             begins={self._policy: begins},
             env_step_s=env_step_s,
@@ -176,9 +180,11 @@ class LockstepRecorder:
         """
         lend = self._lenders.get(self._policy)
         lent = None if lend is None or self._recorded is None else lend(self._length, self._recorded)
-        if lent is None or not have_same_form(lent["actions"], actions):
+        if lent is None:
             return None
-        return lent if have_same_form(lent["obs"], self._recorded) else None
+        if self._fits is None:  # operators may store other types than are recorded
+            self._fits = have_same_form(lent["actions"], actions) and have_same_form(lent["obs"], self._recorded)
+        return lent if self._fits else None
 
     def _log(self, actions: NDArray[Any]) -> None:
         """Appends a fragment's actions to the log, for later replay of the current episodes."""

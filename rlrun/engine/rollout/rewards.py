@@ -66,12 +66,13 @@ class RewardTransform:
         Returns:
             The transformed rewards [T, B], and the fragment's new statistics by name.
         """
-        rewards, ends = np.where(valid, rewards, 0.0), ends & valid
+        rewards = np.where(valid, rewards, 0.0)
         clip = self.settings.clip
         if clip is not None:
             rewards = rewards.clip(-clip, clip)
         if self._discounted_sums is None:
             return rewards.astype(np.float32), {}
+        ends = ends & valid
         sums = self._discounted_sums(rewards, ends, valid, self.settings.gamma, self._returns)
         self._returns = np.where(ends[-1], 0.0, sums[-1])
         delta = Moments.of(sums[valid], 1)

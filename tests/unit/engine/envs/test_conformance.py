@@ -84,6 +84,11 @@ if importlib.util.find_spec("envpool"):
     WHOLE["envpool-pong"] = Case("envpool", {"id": "ALE/Pong-v5", "backend": "envpool", "max_episode_steps": 9})
 
 seeded = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+seeded_but_pictures = pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, id=name, marks=[pytest.mark.regress] * (name == "pong")) for name, case in CASES.items()],
+)
+"""Those with pictures take seconds; other tests begin chosen episodes in them, and restore places."""
 whole = pytest.mark.parametrize("case", WHOLE.values(), ids=WHOLE)
 every = pytest.mark.parametrize("case", (CASES | WHOLE).values(), ids=CASES | WHOLE)
 
@@ -381,7 +386,7 @@ def test_a_chosen_episode_equals_the_one_begun_by_a_reset_with_its_seed_and_the_
     single.close()
 
 
-@seeded
+@seeded_but_pictures
 def test_chosen_episodes_in_some_env_slots_leave_the_others_where_they_are(case: Case) -> None:
     undisturbed = recorded(case)
     with chosen_episodes(case, [1], [71]) as (begun, stretch):
@@ -399,7 +404,7 @@ def test_chosen_episodes_in_some_env_slots_leave_the_others_where_they_are(case:
         np.testing.assert_array_equal(stretch.ends[:, slot], alone.ends[:, slot])
 
 
-@seeded
+@seeded_but_pictures
 def test_a_place_in_a_chosen_episode_is_restored(case: Case) -> None:
     with chosen_episodes(case, [0, 1, 2], [5, 6, 7]) as (begun, stretch):
         for step in (begun, begun + 1, begun + 10):

@@ -78,10 +78,20 @@ def sampling(**more: Any) -> WorldSamplingSettings:
     return WorldSamplingSettings.parse({"num_envs_per_worker": 2, "min_env_steps_per_iteration": 0, **more})
 
 
-@pytest.mark.parametrize("clock", ["parallel", "per_agent"])
+FILTERED = {"normalize_observations": True, "normalize_rewards": True}
+MEMORY = {"model": {"core": "lstm"}, "seq_len": 4}
+
+
 @pytest.mark.parametrize(
-    "settings",
-    [{}, {"normalize_observations": True, "normalize_rewards": True}, {"model": {"core": "lstm"}, "seq_len": 4}],
+    ("settings", "clock"),
+    [
+        ({}, "parallel"),
+        (FILTERED, "per_agent"),
+        (MEMORY, "per_agent"),
+        pytest.param({}, "per_agent", marks=pytest.mark.regress),
+        pytest.param(FILTERED, "parallel", marks=pytest.mark.regress),
+        pytest.param(MEMORY, "parallel", marks=pytest.mark.regress),
+    ],
 )
 def test_one_agent_in_a_world_is_trained_as_in_an_env_bit_for_bit(settings: dict[str, Any], clock: str) -> None:
     settings = {**SMALL_PPO, "num_envs_per_worker": 2, **settings}

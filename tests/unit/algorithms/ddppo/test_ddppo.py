@@ -27,12 +27,16 @@ ENVS = {
 }
 
 
-@pytest.mark.parametrize("early_stop_kl", [None, 1e-4])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"early_stop_kl": 1e-4}, {"recompute_advantages": True, "lr": {"adaptive_kl": 0.01}}],
+    ids=["plain", "early stop", "recomputed, adaptive"],
+)
 @pytest.mark.parametrize("env", ENVS.values(), ids=ENVS)
-def test_with_the_local_worker_alone_it_learns_what_ppo_learns(env, early_stop_kl):
+def test_with_the_local_worker_alone_it_learns_what_ppo_learns(env, settings):
     found = []
     for algorithm_class in (PPO, DDPPO):
-        with Training(env, algorithm_class(**SMALL, early_stop_kl=early_stop_kl), seed=3) as training:
+        with Training(env, algorithm_class(**{**SMALL, **settings}), seed=3) as training:
             results = [numbers(training.step()) for _ in range(4)]
             found.append(
                 (

@@ -234,7 +234,7 @@ def test_gradients_from_elsewhere_move_both_learners(pair: LearnerGroup) -> None
 def test_one_learner_in_an_actor_is_the_one_in_the_trial_s_process_to_the_last_bit(
     running_ray: None, tmp_path: Path
 ) -> None:
-    config = {**PPO_CONFIG, "normalize_observations": True}
+    config = {**PPO_CONFIG, "normalize_observations": True, "recompute_advantages": True, "lr": {"adaptive_kl": 1e-3}}
     with Training("CartPole-v1", PPO(**config), seed=4) as local:
         expected = [numbers(local.step()) for _ in range(4)]
     with Training("CartPole-v1", PPO(**{**config, "num_learners": 1}), seed=4) as remote:

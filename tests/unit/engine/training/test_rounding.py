@@ -21,6 +21,7 @@ pytestmark = pytest.mark.skipif(
 
 SMALL: dict[str, Any] = {"num_envs_per_worker": 2, "min_env_steps_per_iteration": 0}
 ON_POLICY = {**SMALL, "train_batch_size": 64}
+TRANSFORMER = {"core": "gtrxl", "core_width": 8, "gtrxl": {"heads": 1, "memory_len": 2}}
 REPLAYED = {**SMALL, "learning_starts": 32, "minibatch_size": 16}
 
 
@@ -57,7 +58,7 @@ def test_trainings_by_c_kernels_alone_depend_on_no_processor(env: str, algorithm
     ("algorithm", "word"),
     [
         (OwnPPO(**ON_POLICY, minibatch_size=32), "your own"),
-        (PPO(**ON_POLICY, minibatch_size=32, model={"core": "gtrxl"}, seq_len=16), "torch"),
+        (PPO(**ON_POLICY, minibatch_size=32, seq_len=16, model=TRANSFORMER), "torch"),
     ],
     ids=["own algorithm", "transformer"],
 )

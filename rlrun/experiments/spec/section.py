@@ -76,7 +76,7 @@ def check_section(
     """
     spaces, mistakes = find_spaces(data, location)
     mistakes += _almost_spaces(model, data, location)
-    misread = [mistake.location for mistake in mistakes]
+    misread = [_meant_as_a_space(mistake) for mistake in mistakes]
     probes = {where: list(space.probes()) for where, space in spaces.items()}
     firsts = {where: probe[0] for where, probe in probes.items()}
 
@@ -98,6 +98,14 @@ def check_section(
             elif not any(mistake.location[: len(where)] == where for mistake in mistakes):
                 mistakes += [_between_the_ends(mistake, where, space, probe[1]) for mistake in new]
     return Section(location, model, data, value, spaces, list(dict.fromkeys(mistakes)), algorithm)
+
+
+def _meant_as_a_space(mistake: Mistake) -> Location:
+    """Location of the mapping that was meant as a search space, given a mistake in it."""
+    kinds = [number for number, step in enumerate(mistake.location) if step in KINDS]
+    if kinds:
+        return mistake.location[: kinds[0]]
+    return mistake.location[:-1] if mistake.at_key else mistake.location
 
 
 def _searched_rates(value: ConfigModel, chosen: Iterable[Location], location: Location) -> list[Mistake]:

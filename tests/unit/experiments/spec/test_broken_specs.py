@@ -649,8 +649,8 @@ CONFIGS = [
         config("lr: true"),
         [
             (
-                "spec.yaml:6:9: try.config.lr: must be a number >= 0 or a list of pairs [a whole number >= 0, "
-                "a number >= 0], not true"
+                "spec.yaml:6:9: try.config.lr: must be a number >= 0, a list of pairs [a whole number >= 0, "
+                "a number >= 0] or a mapping (key: value), not true"
             )
         ],
     ),
@@ -773,8 +773,8 @@ SPACES = [
         config("lr: {grid_search: [1e-3, fast]}"),
         [
             (
-                "spec.yaml:6:30: try.config.lr.grid_search.1: must be a number >= 0 or a list of pairs [a "
-                "whole number >= 0, a number >= 0], not 'fast'"
+                "spec.yaml:6:30: try.config.lr.grid_search.1: must be a number >= 0, a list of pairs [a "
+                "whole number >= 0, a number >= 0] or a mapping (key: value), not 'fast'"
             )
         ],
     ),
@@ -923,8 +923,8 @@ OVERRIDES = [
         GOOD,
         [
             (
-                "--set try.config.lr=fast: try.config.lr: must be a number >= 0 or a list of pairs [a whole "
-                "number >= 0, a number >= 0], not 'fast'"
+                "--set try.config.lr=fast: try.config.lr: must be a number >= 0, a list of pairs [a whole "
+                "number >= 0, a number >= 0] or a mapping (key: value), not 'fast'"
             )
         ],
         overrides=["try.config.lr=fast"],
@@ -972,8 +972,8 @@ SEVERAL = [
             "spec.yaml:9:11: two.seeds.0: must be a whole number >= 0, not -1",
             "spec.yaml:10:3: two.lr: 'lr' belongs under config",
             (
-                "spec.yaml:12:9: two.config.lr: must be a number >= 0 or a list of pairs [a whole number >= 0, "
-                "a number >= 0], not 'fast'"
+                "spec.yaml:12:9: two.config.lr: must be a number >= 0, a list of pairs [a whole number >= 0, "
+                "a number >= 0] or a mapping (key: value), not 'fast'"
             ),
             "spec.yaml:13:5: two.config: the key 'lr' appears twice, first on line 12, column 5",
             "spec.yaml:14:26: two.config.gamma.uniform.1: must be a number >= 0 and <= 1, not 2",

@@ -20,11 +20,14 @@ from rlrun.algorithms.actor_q.extended_soft_policy import Categories
 from rlrun.algorithms.actor_q.networks import DRAWN_CRITICS
 from rlrun.algorithms.actor_q.scaled_rewards import MeasureReturns, ScaleRewards
 from rlrun.algorithms.actor_q.soft_networks import SquashedNetworks
+from rlrun.engine.algorithm_config import WorldSamplingSettings
 from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.nn.batch_norm import batch_statistics
 from rlrun.engine.policy.policy import Policy
+from rlrun.engine.training.assemble.policies import Policies
 from tests.wording import Wording
 
 Doubles = NDArray[np.float64]
@@ -258,6 +261,12 @@ def test_minibatches_have_scaled_rewards_and_the_replay_buffer_has_unscaled_ones
 def test_gamma_follows_the_time_limit(env: Any, gamma: float) -> None:
     assert Training(env, XQC()).description.algorithm.config.gamma == gamma
     assert Training(env, XQC(gamma=0.5)).description.algorithm.config.gamma == 0.5
+
+
+def test_gamma_of_several_policies_follows_the_time_limit_of_their_world() -> None:
+    world = EnvConfig.parse({"world": "rlrun.toys:Tribes", "max_episode_steps": 100})
+    policies = Policies({"a": XQC(), "b": SAC()}, WorldSamplingSettings()).in_env(world)
+    assert [policies.algorithms[name].config.gamma for name in "ab"] == [0.95, 0.99]
 
 
 @pytest.mark.parametrize(

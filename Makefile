@@ -33,13 +33,14 @@ endif
 CONSTRAINED = $(if $(strip $(CONSTRAINTS)),--constraint $(CONSTRAINTS))
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-loggers test-kernels test-oldest test-newest cuda check docs format regress regress-quick results wording chaos slurm release-check
+.PHONY: help install train test test-loggers test-peers test-kernels test-oldest test-newest cuda check docs format regress regress-quick results wording chaos slurm release-check
 
 help:
 	@echo "make install   make .venv and install rlrun into it: .venv/bin/rlrun"
 	@echo "make train     install, then train PPO on CartPole (SPEC=FILE for another spec)"
 	@echo "make test      install everything, then run the tests that take seconds each"
 	@echo "make test-loggers  install wandb and mlflow beside it, then run the tests that need them"
+	@echo "make test-peers    install Stable-Baselines3 in an environment of its own, and compare updates with its; minutes"
 	@echo "make test-kernels  run the numerical tests with the matrix kernels of older and newer processors, compare bits, and use sanitizers; half an hour"
 	@echo "make test-oldest   install the oldest versions that pyproject.toml allows, in an environment of their own, and try them"
 	@echo "make test-newest   the same with the newest; PYTHON=python3.13 tries another Python; minutes each"
@@ -67,6 +68,12 @@ test: $(VENV)/.installed-dev
 
 test-loggers: $(VENV)/.installed-dev,wandb,mlflow
 	$(BIN)/python -m pytest -m services $(PYTEST_ARGS)
+
+test-peers: VENV = .venv-peers
+test-peers:
+	$(MAKE_VENV)
+	$(INSTALL) $(CONSTRAINED) --editable '.[mujoco,test]' stable-baselines3==2.9.2 sb3-contrib==2.9.2
+	$(BIN)/python -m pytest -m peers tests/peers $(PYTEST_ARGS)
 
 test-kernels: $(VENV)/.installed-dev
 	$(BIN)/python -m scripts.test_under_kernels

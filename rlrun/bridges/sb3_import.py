@@ -122,7 +122,7 @@ def import_sb3(
         remove_directory(run.path)
         raise
     remarks = (f"{remark.key}: {remark.text}" for remark in written.remarks if remark.impact is not Impact.NONE)
-    return Imported(run.path, policy.algorithm, trial.env.id, spaces, tuple(remarks))
+    return Imported(run.path, trial.algorithm, trial.env.id, spaces, tuple(remarks))
 
 
 def _entry(file: Sb3Zip, policy: Sb3Policy, env: str) -> TranslatedEntry:

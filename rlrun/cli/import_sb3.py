@@ -19,7 +19,7 @@ from rlrun.cli.tables import echo
 )
 @click.option(
     "--algorithm",
-    type=click.Choice(["ppo", "a2c", "dqn", "sac", "td3"]),
+    type=click.Choice(["ppo", "a2c", "dqn", "qrdqn", "sac", "tqc", "td3"]),
     help="Algorithm; default: detected from the parameter names.",
 )
 @click.option(
@@ -41,11 +41,12 @@ def import_sb3(
     overrides: tuple[str, ...],
     runs_dir: Path,
 ) -> None:
-    """Import a policy saved by Stable-Baselines3 as a run.
+    """Import a policy saved by Stable-Baselines3 or sb3-contrib as a run.
 
-    ZIP is a file written by model.save of PPO, A2C, DQN, SAC or TD3. No code in it
-    is executed: rlrun reads parameters as tensors, and only plain numbers from the
-    settings. The run can be evaluated, recorded, served and trained further.
+    ZIP is a file written by model.save of PPO, A2C, DQN, QR-DQN, SAC, TQC or TD3.
+    No code in it is executed: rlrun reads parameters as tensors, and only plain
+    numbers from the settings. The run can be evaluated, recorded, served and
+    trained further.
 
     \b
     rlrun import-sb3 ppo.zip --env CartPole-v1

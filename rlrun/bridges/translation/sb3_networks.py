@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -14,8 +14,23 @@ from rlrun.bridges.translation.sb3_settings import ACTIVATIONS
 from rlrun.bridges.translation.sb3_zip import Sb3Zip
 from rlrun.engine.messages.errors import UsageError
 
-KINDS = {"q_net.": ("dqn",), "action_net.": ("ppo", "a2c"), "actor.log_std.": ("sac",), "actor.mu.": ("td3",)}
+KINDS = {
+    "q_net.": ("dqn",),
+    "quantile_net.": ("qrdqn",),
+    "action_net.": ("ppo", "a2c"),
+    "actor.log_std.": ("tqc", "sac"),
+    "actor.mu.": ("td3",),
+}
 """Algorithms by a prefix of parameter names in their policies; the first prefix that occurs counts."""
+
+_MARKS = {"ppo": "n_epochs", "tqc": "top_quantiles_to_drop_per_net"}
+"""Settings that only the first of two algorithms with the same parameter names has."""
+
+_MODULES = ("stable_baselines3.", "sb3_contrib.")
+"""Prefixes of the modules of SB3's own policies."""
+
+NAMES = "PPO, A2C, DQN, QR-DQN, SAC, TQC and TD3"
+"""Algorithms whose policies can be imported, for messages."""
 
 _ENCODER_PARTS = {
     **{f"cnn.{i}": f"encoder.parts.0.layers.{i}" for i in (0, 2, 4)},
@@ -145,16 +160,43 @@ def sb3_policy(file: Sb3Zip, algorithm: str | None = None) -> Sb3Policy:
         settings["model.shared_value"] = value.has_layers_of(policy, file)
         if settings["model.shared_value"]:
             online = [policy, replace(value, prefix=policy.prefix)]
-    elif found != "dqn":
+    elif found not in ("dqn", "qrdqn"):
         settings["num_critics"] = len(online) - 1
-    parameters = _merged(file, online)
+    parameters, target_parameters = _merged(file, online), _merged(file, target)
+    if found == "tqc":
+        settings["num_quantiles"] = len(parameters["critics.0.head.bias"].array)
+    elif found == "qrdqn":
+        quantiles = settings["num_atoms"] = _quantiles_per_action(file, parameters)
+        parameters, target_parameters = (_by_action(each, quantiles) for each in (parameters, target_parameters))
     if "log_std" in file.tensors:
         parameters["log_stds"] = NamedParameter(file.tensor("log_std"), "log_std")
-    return Sb3Policy(found, settings, bool(online[0].encoder), parameters, _merged(file, target))
+    return Sb3Policy(found, settings, bool(online[0].encoder), parameters, target_parameters)
 
 
 def _merged(file: Sb3Zip, networks: Iterable[Sb3Network]) -> dict[str, NamedParameter]:
     return {name: part for network in networks for name, part in network.named(file).items()}
+
+
+def _quantiles_per_action(file: Sb3Zip, parameters: Mapping[str, NamedParameter]) -> int:
+    """Number of quantiles per action of QR-DQN, which divides the number of outputs.
+
+    Raises:
+        UsageError: The file's settings have no such number.
+    """
+    number, outputs = file.settings.get("n_quantiles"), len(parameters["stream.0.bias"].array)
+    if type(number) is not int or number < 1 or outputs % number:
+        raise UsageError(f"{file.path}: n_quantiles must divide the {outputs} outputs of the network")
+    return number
+
+
+def _by_action(parameters: Mapping[str, NamedParameter], quantiles: int) -> dict[str, NamedParameter]:
+    """Parameters of QR-DQN with outputs in rlrun's order, action by action; SB3's order is quantile by quantile."""
+    found = dict(parameters)
+    for name in ("stream.0.weight", "stream.0.bias"):
+        array = found[name].array
+        ordered = array.reshape(quantiles, -1, *array.shape[1:]).swapaxes(0, 1).reshape(array.shape)
+        found[name] = found[name]._replace(array=ordered)
+    return found
 
 
 def _refuse_others(file: Sb3Zip) -> None:
@@ -165,8 +207,8 @@ def _refuse_others(file: Sb3Zip) -> None:
     module = str(file.section("policy_class").get("__module__", "stable_baselines3."))
     kwargs = file.section("policy_kwargs")
     extractor = _class_name(kwargs.get("features_extractor_class", _EXTRACTORS[0]))
-    if not module.startswith("stable_baselines3.") or extractor not in _EXTRACTORS:
-        own = extractor if module.startswith("stable_baselines3.") else f"a class of {module}"
+    if not module.startswith(_MODULES) or extractor not in _EXTRACTORS:
+        own = extractor if module.startswith(_MODULES) else f"a class of {module}"
         raise UsageError(f"{file.path}: the policy uses {own:.80}; only SB3's own networks can be imported")
     if kwargs.get("normalize_images", True) is not True:
         raise UsageError(
@@ -182,26 +224,23 @@ def _refuse_unknown(file: Sb3Zip, networks: Iterable[Sb3Network]) -> None:
         alias = re.fullmatch(r"(?:pi_|vf_)?features_extractor\.(.*)", layer)
         if layer not in used and name != "log_std" and not (alias and alias[1] in _ENCODER_PARTS):
             raise UsageError(
-                f"{file.path}: unknown parameter {name}: only dense networks and NatureCNN of PPO, A2C, DQN, "
-                "SAC and TD3 can be imported"
+                f"{file.path}: unknown parameter {name}: only dense networks and NatureCNN of {NAMES} can be imported"
             )
 
 
 def _algorithm(file: Sb3Zip, asked: str | None) -> str:
-    """Name of the algorithm; PPO, which has the parameters of A2C, differs from it by its epochs."""
+    """Name of the algorithm; of two with the same parameter names, a setting tells which it is."""
     kind = next((known for prefix, known in KINDS.items() if any(name.startswith(prefix) for name in file.tensors)), ())
     if not kind:
         first = next(iter(file.tensors), "nothing")
-        raise UsageError(
-            f"{file.path}: policy.pth contains {first}, so this is not a policy of PPO, A2C, DQN, SAC or TD3"
-        )
+        raise UsageError(f"{file.path}: policy.pth contains {first}, so this is none of the policies of {NAMES}")
     if asked is not None and asked not in kind:
         raise UsageError(f"{file.path}: the parameter names match {' or '.join(kind)}, not {asked}")
     if asked is None and len(kind) > 1 and not file.settings:
         raise UsageError(
             f"{file.path}: the file does not name its algorithm: pass --algorithm with {' or '.join(kind)}"
         )
-    return asked or (kind[0] if "n_epochs" in file.settings else kind[-1])
+    return asked or (kind[0] if _MARKS.get(kind[0]) in file.settings else kind[-1])
 
 
 def _networks(file: Sb3Zip, algorithm: str) -> tuple[list[Sb3Network], list[Sb3Network]]:
@@ -222,9 +261,10 @@ def _networks(file: Sb3Zip, algorithm: str) -> tuple[list[Sb3Network], list[Sb3N
             )
         ]
         return made, []
-    if algorithm == "dqn":
+    if algorithm in ("dqn", "qrdqn"):
+        layers = "q_net" if algorithm == "dqn" else "quantile_net"
         online, target = (
-            _ending_in_outputs(file, net, f"{net}.q_net.", "", "stream.0") for net in ("q_net", "q_net_target")
+            _ending_in_outputs(file, net, f"{net}.{layers}.", "", "stream.0") for net in (layers, f"{layers}_target")
         )
         return [online], [target]
     critics = [i for i in range(len(file.tensors)) if f"critic.qf{i}.0.weight" in file.tensors]

@@ -30,6 +30,7 @@ from rlrun.experiments.launch.run import resume
 
 GENERATOR = np.random.default_rng(0)
 SPREAD = np.float32([0.5, 3.0])
+CONTRIB = {"policy_class": {"__module__": "sb3_contrib.common.policies"}}
 
 
 class Pictures(gymnasium.Env[NDArray[np.uint8], Any]):
@@ -84,8 +85,13 @@ def actor_critic(inputs: int, outputs: int, *widths: int, activation: type[nn.Mo
     return parts(mlp_extractor=parts(**net), action_net=nn.Linear(last, outputs), value_net=nn.Linear(last, 1))
 
 
-def critics(inputs: int, *widths: int) -> dict[str, nn.Module]:
-    return {f"qf{i}": dense(inputs, *widths, outputs=1) for i in range(2)}
+def critics(inputs: int, *widths: int, number: int = 2, outputs: int = 1) -> dict[str, nn.Module]:
+    return {f"qf{i}": dense(inputs, *widths, outputs=outputs) for i in range(number)}
+
+
+def quantile_nets(online: nn.Module, target: nn.Module | None = None) -> Any:
+    nets = {"quantile_net": online, "quantile_net_target": target or online}
+    return parts(**{name: parts(quantile_net=net) for name, net in nets.items()})
 
 
 def saved(path: Path, module: nn.Module, settings: Mapping[str, Any], **variables: Tensor) -> Path:
@@ -152,6 +158,7 @@ def assert_acts_as(run: Imported, theirs: Callable[[Tensor], Tensor], observatio
         outputs = policy.trainee.policy.outputs(views, batch)
         if run.algorithm == "dqn":
             found = outputs.values(batch["obs"])
+            assert expected.std() > 1e-3
         else:
             expected = expected.log_softmax(-1)
             chosen = [torch.full(batch["obs"].shape[:2], action) for action in range(expected.shape[-1])]
@@ -200,6 +207,34 @@ def test_a_dqn_policy_has_the_values_of_sb3_and_its_target_network() -> None:
         target = trainee.policy.parameters.named(trainee.learner.target())
         assert (target["stream.0.weight"] == nets[1][4].weight.detach().numpy()).all()
         assert training.description.algorithm.config.epsilon[0] == (0, 0.05)
+
+
+def test_a_qrdqn_policy_has_the_values_of_sb3_contrib_and_its_target_network() -> None:
+    nets = [dense(4, 8, 8, outputs=6) for _ in range(2)]
+    run = imported(saved(Path("qrdqn.zip"), quantile_nets(*nets), {"n_quantiles": 3, **CONTRIB}), "CartPole-v1")
+    assert_acts_as(
+        run, lambda x: nets[0](x).view(-1, 3, 2).mean(1), GENERATOR.standard_normal((1_000, 4)).astype(np.float32)
+    )
+    with restored(run) as training:
+        trainee = acting(training).trainee
+        target = trainee.policy.parameters.named(trainee.learner.target())
+        assert target["stream.0.bias"].tolist() == nets[1][4].bias.view(3, 2).T.flatten().tolist()
+
+
+def test_a_tqc_policy_acts_as_in_sb3_contrib_and_keeps_its_quantiles() -> None:
+    actor = parts(latent_pi=dense(3, 8), mu=nn.Linear(8, 1), log_std=nn.Linear(8, 1))
+    both = [parts(**critics(4, 8, number=3, outputs=5)) for _ in range(2)]
+    module = parts(actor=actor, critic=both[0], critic_target=both[1])
+    run = imported(saved(Path("tqc.zip"), module, {"top_quantiles_to_drop_per_net": 1, **CONTRIB}), "Pendulum-v1")
+    observations = GENERATOR.standard_normal((1_000, 3)).astype(np.float32)
+    assert run.algorithm == "tqc"
+    assert_acts_as(run, lambda x: 2 * actor["mu"](actor["latent_pi"](x)).tanh(), observations)
+    with restored(run) as training:
+        config = training.description.algorithm.config
+        assert (config.num_critics, config.num_quantiles, config.dropped_per_critic) == (3, 5, 1)
+        trainee = acting(training).trainee
+        target = trainee.policy.parameters.named(trainee.learner.target())
+        assert (target["critics.2.head.weight"] == both[1]["qf2"][2].weight.detach().numpy()).all()
 
 
 def test_a_sac_policy_of_pictures_acts_as_in_sb3_and_keeps_its_temperature() -> None:
@@ -302,6 +337,10 @@ BAD: dict[str, tuple[Callable[[Path], Any], str]] = {
     "flipped": (lambda path: path.write_bytes(changed()(path).read_bytes().replace(b"n_epochs", b"n_epochz")), "read"),
     "other zip": (lambda path: path.write_bytes(torch_bytes({})), "no policy.pth"),
     "code": (lambda path: zipped(path, {"a": Trap()}), "contains objects other than tensors"),
+    "uneven quantiles": (
+        lambda path: zipped(path, tensors_of(quantile_nets(dense(4, 8, outputs=6))), '{"n_quantiles": 4}'),
+        "n_quantiles must divide the 6 outputs",
+    ),
     "no torch": (lambda path: zipped(path, pickle.dumps(Trap())), "cannot be read"),
     "no dict": (lambda path: zipped(path, torch.zeros(2)), "contains objects other than tensors"),
     "spread": (changed(action_net__weight=torch.zeros(1).expand(2, 10**9)), "larger than the file"),
@@ -312,7 +351,7 @@ BAD: dict[str, tuple[Callable[[Path], Any], str]] = {
     ),
     "NaN": (changed(action_net__bias=torch.full((2,), np.nan)), "contains NaN or infinite numbers"),
     "missing": (changed(value_net__weight=None), "policy.pth lacks value_net.weight"),
-    "nothing": (lambda path: zipped(path, {}), "so this is not a policy of PPO, A2C, DQN, SAC or TD3"),
+    "nothing": (lambda path: zipped(path, {}), "so this is none of the policies of PPO"),
     "nested": (lambda path: zipped(path, tensors_of(actor_critic(4, 2)), "[" * 100_000), "cannot be read"),
     "unsaid": (
         lambda path: zipped(path, tensors_of(actor_critic(4, 2))),

@@ -44,14 +44,12 @@ class Case:
         env: Id of the env.
         theirs: Arguments of the class.
         policy: Its `policy_kwargs` besides the widths of layers.
-        ours: Settings of the imported run that its file does not determine.
     """
 
     sb3: str
     env: str
     theirs: Mapping[str, Any]
     policy: Mapping[str, Any] = field(default_factory=dict)
-    ours: Sequence[str] = ()
 
 
 ON_POLICY = {
@@ -64,14 +62,8 @@ CHOICES = {**REPLAYED, "target_update_interval": 16}  # in env steps: 4 minibatc
 ADAM = {"optimizer_kwargs": {"eps": 1e-5}}
 QUANTILES = 5
 REPLAY = {
-    "dqn": Case("stable_baselines3:DQN", "CartPole-v1", CHOICES, ours=["config.adam_epsilon=1e-8"]),
-    "qrdqn": Case(
-        "sb3_contrib:QRDQN",
-        "CartPole-v1",
-        CHOICES,
-        {"n_quantiles": QUANTILES},
-        ours=[f"config.adam_epsilon={0.01 / ROWS}"],
-    ),
+    "dqn": Case("stable_baselines3:DQN", "CartPole-v1", CHOICES),
+    "qrdqn": Case("sb3_contrib:QRDQN", "CartPole-v1", CHOICES, {"n_quantiles": QUANTILES}),
     "sac": Case("stable_baselines3:SAC", "Hopper-v5", REPLAYED, ADAM),
     "td3": Case("stable_baselines3:TD3", "Hopper-v5", REPLAYED, ADAM),
     "tqc": Case("sb3_contrib:TQC", "Hopper-v5", REPLAYED, {**ADAM, "n_quantiles": QUANTILES}),
@@ -94,7 +86,7 @@ def _in_a_folder_of_its_own(own_folder: Path) -> None:
 def imported(model: Any, case: Case) -> Training:
     """The model as the training that `rlrun resume` would continue."""
     model.save("before.zip")
-    run = import_sb3(Path("before.zip"), case.env, runs_dir=Path("runs"), overrides=case.ours)
+    run = import_sb3(Path("before.zip"), case.env, runs_dir=Path("runs"))
     (checkpoint,) = run.directory.glob("*/checkpoints/*")
     return Training.restore(checkpoint, trust=True, eager=True)
 

@@ -106,12 +106,17 @@ def training(foreign: ForeignSettings, key: str, value: Any) -> float:
 
 @conversion
 def target_interval(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Converts the interval of target network updates to minibatches; for DQN, also sets its Huber loss."""
+    """Converts the interval of target network updates to minibatches; for DQN, also sets Huber loss and Adam's epsilon.
+
+    These have no setting in SB3. QR-DQN's epsilon depends on the number of transitions in a minibatch.
+    """
+    if foreign.algorithm not in ("dqn", "qrdqn"):
+        return int(value)
     if foreign.algorithm == "dqn":
         foreign.put("config.huber", 1.0, key)
-    if foreign.algorithm in ("dqn", "qrdqn"):
-        return max(round(int(value) * minibatches_per_step(foreign)), 1)
-    return int(value)
+    epsilon = 1e-8 if foreign.algorithm == "dqn" else 0.01 / int(foreign.get("batch_size"))
+    foreign.put("config.adam_epsilon", epsilon, key)
+    return max(round(int(value) * minibatches_per_step(foreign)), 1)
 
 
 @conversion

@@ -89,7 +89,7 @@ def test_steps_of_training_and_targets_are_counted_per_env_step() -> None:
     config = spec_of("dqn", "CartPole-v1")["config"]
     assert (config["training_intensity"], config["rollout_fragment_length"]) == (0.5, 256)
     assert (config["target_update_interval"], config["epsilon"]) == (5, [[0, 1.0], [8000, 0.04]])
-    assert config["huber"] == 1.0
+    assert (config["huber"], config["adam_epsilon"]) == (1.0, 1e-8)
     assert config["double"] is False
 
 

@@ -88,7 +88,7 @@ def imported(model: Any, case: Case) -> Training:
     model.save("before.zip")
     run = import_sb3(Path("before.zip"), case.env, runs_dir=Path("runs"))
     (checkpoint,) = run.directory.glob("*/checkpoints/*")
-    return Training.restore(checkpoint, trust=True, eager=True)
+    return Training.restore(checkpoint, trust=True)
 
 
 def only_trainee(training: Training) -> Trainee:

@@ -46,15 +46,16 @@ class ReplayRatio:
 class Lend(Protocol):
     """Function that lends memory for a worker's next fragment, from where the fragment will be stored."""
 
-    def __call__(self, length: int, after: Any) -> SampleBatch | None:
+    def __call__(self, length: int, after: Any, actions: Any) -> SampleBatch | None:
         """Returns columns of a fragment of T steps, whose `obs` [T + 1, B, ...] begins with the present observations.
 
         Args:
             length: Steps in the fragment, T.
             after: The column `obs` of the worker's previous fragment.
+            actions: Memory for the fragment's actions, [T, B, ...].
 
         Returns:
-            The columns, to be filled; None if no memory can be lent now.
+            The columns, to be filled; None if no memory can be lent now, or of other types.
         """
         ...
 

@@ -13,6 +13,7 @@ from rlrun.engine.functional.seeding import child_seed
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.replay.replay_config import ReplayConfig
 from rlrun.engine.replay.ring import ReplayRing
+from rlrun.engine.replay.row_lender import RowLender
 from rlrun.engine.replay.row_sampler import RowSampler
 from rlrun.engine.replay.samplers import make_sampler, sampler_of
 from rlrun.engine.replay.stores import Indices
@@ -74,6 +75,7 @@ class ReplayBuffer:
         self._ring = ReplayRing(
             config.capacity, num_workers, n_step, gamma, frame_stack=config.frame_stack, on_disk=config.on_disk
         )
+        self._lender = RowLender(self._ring)
         self.learns_priorities = sampler_of(config)[0].learns_priorities
         self._sampler: RowSampler | None = None
         # Initial priorities of fragments, by index, until their steps can be drawn.
@@ -121,9 +123,9 @@ class ReplayBuffer:
         self.stored_steps += steps
         return steps
 
-    def lend(self, worker: int, length: int, after: Any) -> SampleBatch | None:
+    def lend(self, worker: int, length: int, after: Any, actions: Any) -> SampleBatch | None:
         """Lends the memory of a worker's next fragment of T steps; see `RowLender`."""
-        lent = self._ring.lender.lend(worker, length, after)
+        lent = self._lender.lend(worker, length, after, actions)
         if lent is None or self._sampler is None:
             return None
         columns, overwritten = lent

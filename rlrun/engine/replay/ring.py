@@ -18,9 +18,30 @@ from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.replay.columns import FLAGS, has_frames, rows_of, rows_without_steps, stores_for
 from rlrun.engine.replay.memory import zeros_in
 from rlrun.engine.replay.ready_steps import ReadySteps
-from rlrun.engine.replay.row_lender import RowLender
 from rlrun.engine.replay.stores import Indices, Store
 from rlrun.engine.replay.streams import Cursor, Inserted, Streams
+
+
+class Loan:
+    """Rows of a ring that are lent for a worker's next fragment, by `RowLender`.
+
+    Attributes:
+        latest: By worker, the column `obs` of the fragment that was inserted last.
+        columns: The columns that were lent last.
+        row: Row in which they begin.
+    """
+
+    def __init__(self) -> None:
+        self.latest: dict[int, Any] = {}
+        self.columns = SampleBatch()
+        self.row = 0
+
+    def at(self, row: int) -> SampleBatch:
+        """Returns the columns that were lent last, if they begin in the given row; otherwise none."""
+        return self.columns if row == self.row else NOTHING_LENT
+
+
+NOTHING_LENT = SampleBatch()
 
 
 class ReplayRing:
@@ -53,7 +74,7 @@ class ReplayRing:
         streams: Flat indexing of entries, and write positions; no entries before the first insertion.
         stores: Storage of each column by name; nested columns have a tree of stores.
         reach: Number of earlier rows that a row's windows or stacks are read from.
-        lender: Lends memory for the next fragments.
+        loan: Rows that are lent for the next fragment.
     """
 
     def __init__(
@@ -77,7 +98,7 @@ class ReplayRing:
         self._flat_stores: dict[str, list[Store]] = {}
         self._like: dict[str, Any] = {}
         self._restored = RestoredRows()
-        self.lender = RowLender(self)
+        self.loan = Loan()
 
     @property
     def rows(self) -> int:
@@ -115,7 +136,7 @@ class ReplayRing:
                 f"a fragment of {length} steps and the adjacent steps of n-step returns and frame stacks; set "
                 f"replay.capacity to at least {least * self.num_workers * self.num_slots:,}"
             )
-        self.lender.latest[worker] = fragment["obs"]
+        self.loan.latest[worker] = fragment["obs"]
         cursor = self.streams.shared(worker)
         if cursor is not None:
             continues = self._continues(worker, cursor, fragment)
@@ -160,7 +181,7 @@ class ReplayRing:
         """
         if not cursor.begun:
             return False
-        if part["obs"] is self.lender.lent_at(cursor.head).get("obs"):
+        if part["obs"] is self.loan.at(cursor.head).get("obs"):
             return True
         heads = self.streams.heads(worker, cursor)
         last = [store.read(heads) for store in self._flat_stores["obs"]]
@@ -199,7 +220,7 @@ class ReplayRing:
         first, lost = (head + closing) % rows, closing + length + 1 + self.reach
         overwritten = self.ready.retire(streams, worker, cursor, lost)
         own, within = streams.span(first, length + 1), streams.span(first, length)
-        lent = self.lender.lent_at(first)
+        lent = self.loan.at(first)
         for name in [each for each in self._names if part[each] is not lent.get(each)]:
             for store, leaf in zip(self._flat_stores[name], _leaves(part[name]), strict=True):
                 store.write(worker, own if name == "obs" else within, slots, leaf, continues=continues)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.data.tree import leaves, map_tree
 from rlrun.engine.replay.columns import FLAGS
 from rlrun.engine.replay.stores import Indices, PlainStore
 
 if TYPE_CHECKING:
+    from rlrun.engine.data.sample_batch import SampleBatch
     from rlrun.engine.replay.ring import ReplayRing
 
 LENT = ("obs", "actions", *FLAGS)
@@ -28,41 +27,32 @@ class RowLender:
 
     Args:
         ring: The ring.
-
-    Attributes:
-        latest: By worker, the column `obs` of the fragment that was inserted last.
     """
-
-    _NOTHING: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(self, ring: ReplayRing) -> None:
         self._ring = ring
-        self.latest: dict[int, Any] = {}
         self._columns: dict[str, Any] | None = None
-        self._lent = SampleBatch()
-        self._row = 0  # in which the lent rows begin
 
-    def lend(self, worker: int, length: int, after: Any) -> tuple[SampleBatch, Indices] | None:
+    def lend(self, worker: int, length: int, after: Any, actions: Any) -> tuple[SampleBatch, Indices] | None:
         """Lends memory for a worker's next fragment of T steps.
 
         Args:
             worker: Index of the worker in the buffer, from 0.
             length: Steps in the fragment, T.
             after: The column `obs` of the fragment that the next one continues.
+            actions: Memory for the fragment's actions, [T, B, ...].
 
         Returns:
             The columns `LENT`, of which `obs` has T + 1 rows and the first one set, and the indices that can no longer
             be sampled. None if the rows wrap around, if that fragment was not inserted last, or if a column is not
             stored as it is.
         """
-        streams = self._ring.streams
+        streams, loan = self._ring.streams, self._ring.loan
         cursor = streams.shared(worker)
-        if cursor is None or after is not self.latest.get(worker) or cursor.head + length >= streams.rows:
+        if cursor is None or after is not loan.latest.get(worker) or cursor.head + length >= streams.rows:
             return None
         if self._columns is None:
-            stores = self._ring.stores
-            plain = all(isinstance(store, PlainStore) for name in LENT for store in leaves(stores[name]))
-            self._columns = {name: map_tree(lambda each: each.values, stores[name]) for name in LENT} if plain else {}
+            self._columns = self._stored_as_recorded(actions)
         if not self._columns:
             return None
         head, slots = cursor.head, cursor.slots
@@ -70,10 +60,15 @@ class RowLender:
         own, within = (worker, slice(head, head + length + 1), slots), (worker, slice(head, head + length), slots)
         for name, tree in self._columns.items():
             where = own if name == "obs" else within
-            self._lent[name] = tree[where] if isinstance(tree, np.ndarray) else map_tree(itemgetter(where), tree)
-        self._row = head
-        return self._lent, overwritten
+            loan.columns[name] = tree[where] if isinstance(tree, np.ndarray) else map_tree(itemgetter(where), tree)
+        loan.row = head
+        return loan.columns, overwritten
 
-    def lent_at(self, row: int) -> Mapping[str, Any]:
-        """Returns the columns that were lent last, if they begin in the given row; otherwise none."""
-        return self._lent if row == self._row else self._NOTHING
+    def _stored_as_recorded(self, actions: Any) -> dict[str, Any]:
+        """Returns the memory of the columns; none if stacks are stored once, or operators change actions' types."""
+        stores = self._ring.stores
+        if not all(isinstance(store, PlainStore) for name in LENT for store in leaves(stores[name])):
+            return {}
+        columns = {name: map_tree(lambda each: each.values, stores[name]) for name in LENT}
+        stored = [(leaf.dtype, leaf.shape[3:]) for leaf in leaves(columns["actions"])]
+        return columns if stored == [(leaf.dtype, leaf.shape[2:]) for leaf in leaves(actions)] else {}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.engine.data.tree import map_tree, named_leaves
+from rlrun.engine.data.tree import map_tree
 from rlrun.engine.envs.env_watch import Watched
 from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
 from rlrun.engine.envs.make import make_vector_env
@@ -25,7 +25,6 @@ from rlrun.engine.rollout.recorder import Recorded, record_row
 from rlrun.engine.rollout.worker_behavior import WorkerBehavior
 
 if TYPE_CHECKING:
-    from rlrun.engine.data.sample_batch import SampleBatch
     from rlrun.engine.envs.tasks import Lessons
     from rlrun.engine.replay.replay import Lend
     from rlrun.engine.rollout.worker_config import WorkerConfig
@@ -61,15 +60,9 @@ class LockstepRecorder:
         lenders: Mapping[str, Lend],
     ) -> None:
         self.slots: Mapping[str, int] = {policy: env.num_envs}
-        self._env = env
-        self._seeds = seeds
-        self._env_name = env_name
-        self._policy = policy
-        self._behavior = behavior
-        self._length = length
-        self._max_replay_s = max_replay_s
-        self._lenders = lenders
-        self._fits: bool | None = None  # whether lent memory has the types of what is recorded
+        self._env, self._env_name, self._seeds = env, env_name, seeds
+        self._policy, self._behavior, self._length = policy, behavior, length
+        self._max_replay_s, self._lenders = max_replay_s, lenders
         self._recorded: Any = None  # of the last fragment, which the next one continues
         self._observations: Any = None
         self._just_ended = np.zeros(env.num_envs, np.bool_)
@@ -112,7 +105,8 @@ class LockstepRecorder:
         own_noise, length, slots = noise[self._policy], self._length, self._env.num_envs
         observations = self._observations
         batch = self._behavior.collector.allocate(length, slots)
-        lent = self._lent(batch["actions"])
+        lend = self._lenders.get(self._policy)
+        lent = None if lend is None or self._recorded is None else lend(length, self._recorded, batch["actions"])
         if lent is None:
             terminateds, truncateds, valid = np.empty((3, length, slots), np.bool_)
             recorded = map_tree(lambda leaf: np.empty((length + 1, *leaf.shape), leaf.dtype), observations)
@@ -172,20 +166,6 @@ class LockstepRecorder:
             inference_s=inference_s,
         )
 
-    def _lent(self, actions: NDArray[Any]) -> SampleBatch | None:
-        """Returns columns of memory that is lent for the next fragment; None if there is none, or of other types.
-
-        Args:
-            actions: A fragment's column of actions.
-        """
-        lend = self._lenders.get(self._policy)
-        lent = None if lend is None or self._recorded is None else lend(self._length, self._recorded)
-        if lent is None:
-            return None
-        if self._fits is None:  # operators may store other types than are recorded
-            self._fits = have_same_form(lent["actions"], actions) and have_same_form(lent["obs"], self._recorded)
-        return lent if self._fits else None
-
     def _log(self, actions: NDArray[Any]) -> None:
         """Appends a fragment's actions to the log, for later replay of the current episodes."""
         self._actions.append(actions)
@@ -244,16 +224,9 @@ class LockstepRecorder:
         for taken, own in zip(actions, env_actions, strict=True):
             if reason := action_mismatch(self._env.action_space, own, len(taken)):
                 raise ValueError(reason)
-        places = [
-            EpisodePosition(as_count(slot["episode"]), as_count(slot["seed"]), as_count(slot["length"]))
-            for slot in slots
-        ]
-        observations, exact = self._env.restore(
-            places,
-            env_actions,
-            [slot["hash"] for slot in slots],
-            self._max_replay_s,
-        )
+        places = [EpisodePosition(*(as_count(slot[key]) for key in ("episode", "seed", "length"))) for slot in slots]
+        hashes = [slot["hash"] for slot in slots]
+        observations, exact = self._env.restore(places, env_actions, hashes, self._max_replay_s)
         self._recorded = None
         self._observations = map_tree(lambda leaf: leaf.copy(), observations)
         kept = np.array(exact)
@@ -268,14 +241,6 @@ class LockstepRecorder:
         self._env.close()
 
 
-def have_same_form(one: Any, other: Any) -> bool:
-    """Whether two trees of arrays have the same structure, and their arrays the same shapes and dtypes."""
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return one.shape == other.shape and bool(one.dtype == other.dtype)
-    forms = [[(name, leaf.shape, leaf.dtype) for name, leaf in named_leaves(tree)] for tree in (one, other)]
-    return forms[0] == forms[1]
-
-
 def lockstep_recorder(config: WorkerConfig, lessons: Lessons | None) -> tuple[LockstepRecorder, Watched]:
     """Creates a worker's single-agent vector env, its recorder, and a watchdog for endless episodes.
 
@@ -286,15 +251,9 @@ def lockstep_recorder(config: WorkerConfig, lessons: Lessons | None) -> tuple[Lo
     seeds, name = config.seeds, config.env_name
     ((policy, behavior),) = config.behaviors.items()
     env = make_vector_env(config.env, config.num_envs, seeds, first_episodes=config.first_episodes, lessons=lessons)
+    lenders = {} if config.records or config.hooks else config.lenders  # those keep the rows that they are given
+    length, limit_s = config.fragment_length, config.env.max_replay_s
     recorder = LockstepRecorder(
-        env,
-        policy,
-        behavior,
-        seeds=seeds,
-        env_name=name,
-        length=config.fragment_length,
-        max_replay_s=config.env.max_replay_s,
-        # Data sets and hooks keep the rows that they are given.
-        lenders={} if config.records or config.hooks else config.lenders,
+        env, policy, behavior, seeds=seeds, env_name=name, length=length, max_replay_s=limit_s, lenders=lenders
     )
     return recorder, Watched(name, env.places)

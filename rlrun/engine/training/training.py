@@ -20,12 +20,7 @@ from rlrun.engine.settings.metric import HOOKS
 from rlrun.engine.settings.registry import load_internal
 from rlrun.engine.training.act.acting import Acting
 from rlrun.engine.training.assemble.description import Description
-from rlrun.engine.training.assemble.learner_factory import (
-    common_update_executor,
-    continued_executor,
-    silent,
-    why_no_kernels_here,
-)
+from rlrun.engine.training.assemble.learner_factory import common_update_executor, continued_executor, silent
 from rlrun.engine.training.assemble.metric_table import refuse_undeclared
 from rlrun.engine.training.assemble.policies import Policies, clock_unit_of, schedules_of
 from rlrun.engine.training.running_training import RunningTraining
@@ -264,9 +259,7 @@ class Training:
         if "league" in content.state:
             self._copied_opponents = load_internal(PARTS["copied opponents"])(content.state)
         chosen = load_internal(PARTS["saved executor"])(content.manifest)
-        if chosen == "c" and not for_training:
-            eager = why_no_kernels_here() != ""  # evaluations act as those of the run did
-        self.update_executor = continued_executor(chosen, eager=eager)
+        self.update_executor = continued_executor(chosen, eager=eager, for_training=for_training)
         with self.description.hangs_fail():
             load = load_internal(PARTS["saved state"])
             load(self.start, self.description.policies, content, for_training=for_training)

@@ -268,16 +268,22 @@ def runs_own_code(algorithm: Algorithm[Any]) -> bool:
     return any(":" in name and not name.startswith("rlrun.") for name in named)
 
 
-def continued_executor(update_executor: UpdateExecutor, *, eager: bool = False) -> UpdateExecutor:
+def continued_executor(
+    update_executor: UpdateExecutor, *, eager: bool = False, for_training: bool = True
+) -> UpdateExecutor:
     """Returns the backend of parameter updates for a resumed run: the original one, if this machine supports it.
 
     Args:
         update_executor: The run's original backend.
         eager: Whether a run that started with compiled updates may continue with eager torch.
+        for_training: Whether there will be updates. If not, kernels act in evaluations wherever they can be used, as
+            they did in those of the run.
 
     Raises:
         CompilerMissing: The backend needs a compiler, and there is none.
     """
+    if update_executor == "c" and not for_training:
+        eager = why_no_kernels_here() != ""
     if eager:
         update_executor = PLAIN.get(update_executor, update_executor)
     if update_executor == "compiled" and load_internal(PARTS["compiler"])() is None:

@@ -18,6 +18,7 @@ from rlrun.engine.settings.registry import algorithm_class
 from rlrun.engine.training.training import Training
 
 LENGTH, SLOTS = 3, 2
+ACTIONS = np.empty((LENGTH, SLOTS), np.int64)
 
 
 def replay_of(capacity: int = 40, n_step: int = 1, **config: Any) -> ReplayBuffer:
@@ -41,7 +42,7 @@ def steps(first: int) -> SampleBatch:
 
 def add_lent(replay: ReplayBuffer, fragment: SampleBatch, before: SampleBatch | None) -> SampleBatch:
     """Stores a fragment that is recorded in lent memory, if there is any; returns it as it was stored."""
-    lent = None if before is None else replay.lend(0, LENGTH, before["obs"])
+    lent = None if before is None else replay.lend(0, LENGTH, before["obs"], ACTIONS)
     if lent is not None:
         np.testing.assert_array_equal(lent["obs"][0], fragment["obs"][0])
         for name in LENT:
@@ -77,7 +78,7 @@ def test_steps_in_lent_rows_are_not_drawn_before_they_are_stored() -> None:
         for first in range(0, 60, LENGTH):  # the ring of 20 rows is full
             before = add_lent(replay, steps(first), before)
         assert before is not None
-        lent = replay.lend(0, LENGTH, before["obs"])
+        lent = replay.lend(0, LENGTH, before["obs"], ACTIONS)
         assert lent is not None
         for name in LENT:
             lent[name][-LENGTH:] = np.asarray(7777).astype(lent[name].dtype)
@@ -92,7 +93,7 @@ def test_a_column_that_an_operator_replaced_is_copied() -> None:
     for first in range(0, 12, LENGTH):
         before = add_lent(replay, steps(first), before)
     assert before is not None
-    lent = replay.lend(0, LENGTH, before["obs"])
+    lent = replay.lend(0, LENGTH, before["obs"], ACTIONS)
     assert lent is not None
     for name in LENT:
         lent[name][...] = steps(12)[name]
@@ -104,11 +105,11 @@ def test_a_column_that_an_operator_replaced_is_copied() -> None:
 
 def test_nothing_is_lent_after_other_observations_than_the_stored_ones() -> None:
     replay = replay_of()
-    assert replay.lend(0, LENGTH, None) is None
+    assert replay.lend(0, LENGTH, None, ACTIONS) is None
     fragment = steps(0)
     replay.add(0, fragment)
-    assert replay.lend(0, LENGTH, fragment["obs"].copy()) is None
-    assert replay.lend(0, LENGTH, fragment["obs"]) is not None
+    assert replay.lend(0, LENGTH, fragment["obs"].copy(), ACTIONS) is None
+    assert replay.lend(0, LENGTH, fragment["obs"], ACTIONS) is not None
 
 
 @pytest.mark.parametrize(
@@ -137,7 +138,7 @@ def test_a_run_whose_fragments_are_copied_learns_the_same_bits(
     for lends in (True, False):
         with Training(EnvConfig.parse(env), kind(settings), seed=1) as training:
             if not lends:
-                training.running.workers.config.lenders["default"] = lambda length, after: None
+                training.running.workers.config.lenders["default"] = lambda length, after, actions: None
             training.step()
             assert len(training.running.workers.config.lenders) == 1
             found.append(training.running.trainee.learner.flat().tobytes())
@@ -145,7 +146,7 @@ def test_a_run_whose_fragments_are_copied_learns_the_same_bits(
 
 
 def test_a_worker_whose_rows_are_kept_for_a_data_set_or_a_hook_borrows_no_memory() -> None:
-    def lend(length: int, after: Any) -> SampleBatch | None:
+    def lend(length: int, after: Any, actions: Any) -> SampleBatch | None:
         raise AssertionError("borrowed")
 
     kind = algorithm_class("dqn")

@@ -261,8 +261,9 @@ class Training:
         chosen = load_internal(PARTS["saved executor"])(content.manifest)
         self.update_executor = continued_executor(chosen, eager=eager, for_training=for_training)
         with self.description.hangs_fail():
-            load = load_internal(PARTS["saved state"])
-            load(self.start, self.description.policies, content, for_training=for_training)
+            load_internal(PARTS["saved state"])(
+                self.start, self.description.policies, content, for_training=for_training
+            )
 
     def reconfigure(self, learns: Algorithm[Any] | Policies) -> bool:
         """Changes scheduled settings, such as learning rates, while the training runs.

@@ -141,6 +141,7 @@ def test_one_agent_in_each_world_is_recorded_as_the_single_agents_are_bit_for_bi
         env_name="env",
         length=length,
         max_replay_s=9.0,
+        lenders={},
     )
     many = SlotRecorder(
         OneAgentEach(config, clock, 3),
@@ -149,6 +150,7 @@ def test_one_agent_in_each_world_is_recorded_as_the_single_agents_are_bit_for_bi
         name="env",
         length=length,
         max_replay_s=9.0,
+        lenders={},
     )
     for alone, found in zip(fragments(single, length, number), fragments(many, length, number), strict=True):
         expected, batch = dict(alone.batches["default"]), dict(found.batches["default"])
@@ -251,6 +253,7 @@ def slot_recorder(worlds, length: int, model: str = "feed-forward", version: int
         name="world",
         length=length,
         max_replay_s=9.0,
+        lenders={},
         names_agents=True,
     )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from typing_extensions import override
@@ -261,9 +260,8 @@ class Training:
         chosen = load_internal(PARTS["saved executor"])(content.manifest)
         self.update_executor = continued_executor(chosen, eager=eager, for_training=for_training)
         with self.description.hangs_fail():
-            load_internal(PARTS["saved state"])(
-                self.start, self.description.policies, content, for_training=for_training
-            )
+            load = load_internal(PARTS["saved state"])
+            load(self.start, self.description.policies, content, for_training=for_training)
 
     def reconfigure(self, learns: Algorithm[Any] | Policies) -> bool:
         """Changes scheduled settings, such as learning rates, while the training runs.
@@ -292,7 +290,5 @@ class Training:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()

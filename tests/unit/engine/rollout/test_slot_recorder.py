@@ -150,7 +150,6 @@ def test_one_agent_in_each_world_is_recorded_as_the_single_agents_are_bit_for_bi
         name="env",
         length=length,
         max_replay_s=9.0,
-        lenders={},
     )
     for alone, found in zip(fragments(single, length, number), fragments(many, length, number), strict=True):
         expected, batch = dict(alone.batches["default"]), dict(found.batches["default"])

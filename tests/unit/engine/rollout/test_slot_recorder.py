@@ -252,7 +252,6 @@ def slot_recorder(worlds, length: int, model: str = "feed-forward", version: int
         name="world",
         length=length,
         max_replay_s=9.0,
-        lenders={},
         names_agents=True,
     )
 

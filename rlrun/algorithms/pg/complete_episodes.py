@@ -87,14 +87,11 @@ class CompleteEpisodes(StatefulOperator):
             KeyboardInterrupt: The user interrupts during a long episode.
         """
         self._held = [part for part in parts if len(part["valid"])]
-        length = sum(len(part["valid"]) for part in self._held)
-        end_if_wanted(length)
-        if length > LONGEST_EPISODE:
-            raise TrainingFailed(
-                f"an episode has not ended after {LONGEST_EPISODE:,} steps, but this algorithm learns from "
-                "whole episodes: set env.max_episode_steps, or use an algorithm that learns from partial "
-                "episodes, such as a2c or ppo"
-            )
+        require_end(
+            sum(len(part["valid"]) for part in self._held),
+            "this algorithm learns from whole episodes: set env.max_episode_steps, or use an algorithm that learns "
+            "from partial episodes, such as a2c or ppo",
+        )
 
     def _picked(self, own: SampleBatch, complete: NDArray[np.bool_]) -> SampleBatch:
         """Gathers the steps [T, B] of complete episodes, with their returns, as [1, N]."""
@@ -120,6 +117,22 @@ class CompleteEpisodes(StatefulOperator):
         held = state["held"]
         self._held = [] if held is None else [SampleBatch(map_tree(np.asarray, dict(held)))]
         self._restored.load(self._held)
+
+
+def require_end(length: int, why: str) -> None:
+    """Checks the length of an unfinished episode whose steps are buffered.
+
+    Args:
+        length: Steps of the episode so far.
+        why: Why it must end, and what to do, for the message.
+
+    Raises:
+        TrainingFailed: The episode is longer than `LONGEST_EPISODE`.
+        KeyboardInterrupt: The user interrupts during a long episode.
+    """
+    end_if_wanted(length)
+    if length > LONGEST_EPISODE:
+        raise TrainingFailed(f"an episode has not ended after {LONGEST_EPISODE:,} steps, but {why}")
 
 
 class JoinEpisodes(Operator):

@@ -229,7 +229,7 @@ def _refuse_unknown(file: Sb3Zip, networks: Iterable[Sb3Network]) -> None:
 
 
 def _algorithm(file: Sb3Zip, asked: str | None) -> str:
-    """Name of the algorithm; of two with the same parameter names, a setting tells which it is."""
+    """Name of the algorithm; a setting tells apart two with the same parameter names."""
     kind = next((known for prefix, known in KINDS.items() if any(name.startswith(prefix) for name in file.tensors)), ())
     if not kind:
         first = next(iter(file.tensors), "nothing")

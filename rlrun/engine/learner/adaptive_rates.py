@@ -43,7 +43,7 @@ class AdaptiveRates:
         self._before: dict[str, tuple[Tensor | float, int]] = {}
 
     @property
-    def adapt_after_minibatches(self) -> bool:
+    def adapts_after_minibatches(self) -> bool:
         """Whether a rate adapts after each minibatch, so that minibatches must be run one by one."""
         return any(rule.every == "minibatch" for _, rule, _ in self._rules)
 

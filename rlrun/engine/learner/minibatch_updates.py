@@ -126,7 +126,7 @@ class MinibatchUpdates:
     @property
     def adapts_after_epochs(self) -> bool:
         """Whether a learning rate adapts after each epoch, so that epochs must be run one by one."""
-        return self._rates is not None and not self._rates.adapt_after_minibatches
+        return self._rates is not None and not self._rates.adapts_after_minibatches
 
     def begin_update(self) -> None:
         """Marks the start of an update, for statistics and for adaptive learning rates."""
@@ -199,7 +199,7 @@ class MinibatchUpdates:
                 continue
             update, states = self._update_of(present)
             together, runs = range(numbers[0], numbers[-1] + 1), [range(numbers[0], numbers[-1] + 1)]
-            if self._rates is not None and self._rates.adapt_after_minibatches:
+            if self._rates is not None and self._rates.adapts_after_minibatches:
                 runs = [range(number, number + 1) for number in together]
             for each in runs:
                 applied = settings if self._rates is None else self._rates.applied(settings)

@@ -86,7 +86,6 @@ class TransitionReader:
             "weights": listed(ONE, np.zeros((1, 1, 1), np.float32)),
         }
         self._kept = [values for _, values in made]  # the table points to them
-        self._forms: list[tuple[int, tuple[int, ...], np.dtype[Any]]] = []
         dtypes = [np.dtype(np.float32) if kind == DISCOUNT else values.dtype for kind, values in made]
         inner = [values.shape[3:] for _, values in made]
         sizes = [dtype.itemsize * math.prod(shape) for dtype, shape in zip(dtypes, inner, strict=True)]

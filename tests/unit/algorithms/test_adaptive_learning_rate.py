@@ -56,7 +56,8 @@ def rates_of(rule: AdaptiveRate, divergences: list[float], period: int) -> list[
 
 
 @given(
-    st.lists(st.sampled_from([0.0, 0.004, 0.006, 0.018, 0.022, 0.05]), min_size=1, max_size=12),
+    # No mean of up to four of them is exactly at a bound of the rule, where rounding would decide.
+    st.lists(st.sampled_from([0.0, 0.0041, 0.0063, 0.0181, 0.0223, 0.0517]), min_size=1, max_size=12),
     st.sampled_from(["minibatch", "epoch"]),
     st.integers(1, 4),
 )

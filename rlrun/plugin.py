@@ -87,6 +87,7 @@ _NAMES = {
     "rlrun.engine.rollout.evaluation": "evaluate",
     "rlrun.engine.envs.make": "make_env make_vector_env",
     "rlrun.engine.envs.vector_env": "VectorEnv",
+    "rlrun.engine.envs.tensor_vector_env": "TensorVectorEnv TensorStep FinalObservations",
     # Worlds of many agents, games for tree search, and leagues.
     "rlrun.engine.worlds.world": "World WorldStep",
     "rlrun.engine.worlds.array_worlds": "ArrayWorld ArrayStep ArrayGroup",

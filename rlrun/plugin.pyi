@@ -182,6 +182,9 @@ from rlrun.engine.envs.partial_view import PartialView as PartialView
 from rlrun.engine.envs.partial_view import Parts as Parts
 from rlrun.engine.envs.spaces import SpaceMismatch as SpaceMismatch
 from rlrun.engine.envs.spaces import Spaces as Spaces
+from rlrun.engine.envs.tensor_vector_env import FinalObservations as FinalObservations
+from rlrun.engine.envs.tensor_vector_env import TensorStep as TensorStep
+from rlrun.engine.envs.tensor_vector_env import TensorVectorEnv as TensorVectorEnv
 from rlrun.engine.envs.trials import Trials as Trials
 from rlrun.engine.envs.trials import TrialsWithValues as TrialsWithValues
 from rlrun.engine.envs.vector_env import VectorEnv as VectorEnv

@@ -23,6 +23,7 @@ _NAMES = {
     "sparse_rewards": "SparseCartPole SparseMountainCar",
     "stitching_maze": "StitchingMaze",
     "tabular_mdps": "DeepSea TwoLanes RandomMDP random_mdp",
+    "tensor_envs": "tensor_cartpole tensor_pendulum",
     "telltale_envs": "Apprenticeship RareJackpot ForcedMoves Cadence DistantSigns",
     "twenty_questions": "TwentyQuestions RandomQuestioner",
     # Worlds of many agents and games.

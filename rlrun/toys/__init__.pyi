@@ -60,6 +60,8 @@ from rlrun.toys.telltale_envs import Cadence as Cadence
 from rlrun.toys.telltale_envs import DistantSigns as DistantSigns
 from rlrun.toys.telltale_envs import ForcedMoves as ForcedMoves
 from rlrun.toys.telltale_envs import RareJackpot as RareJackpot
+from rlrun.toys.tensor_envs import tensor_cartpole as tensor_cartpole
+from rlrun.toys.tensor_envs import tensor_pendulum as tensor_pendulum
 from rlrun.toys.tribes import Tribes as Tribes
 from rlrun.toys.twenty_questions import RandomQuestioner as RandomQuestioner
 from rlrun.toys.twenty_questions import TwentyQuestions as TwentyQuestions

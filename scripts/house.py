@@ -92,11 +92,10 @@ class Module:
         texts = (node.value for node in ast.walk(self.tree) if isinstance(node, ast.Constant))
         return [text for text in texts if isinstance(text, str) and IMPORT_PATH.fullmatch(text)]
 
-    def definitions(self) -> Iterator[Definition]:
-        """Yields its classes and functions, inner ones too."""
-        for node in ast.walk(self.tree):
-            if isinstance(node, Definition):
-                yield node
+    @cached_property
+    def definitions(self) -> list[Definition]:
+        """Its classes and functions, inner ones too."""
+        return [node for node in ast.walk(self.tree) if isinstance(node, Definition)]
 
     def _docstring_lines(self) -> Iterator[int]:
         """Yields the lines of bare strings: docstrings, of attributes too."""
@@ -186,7 +185,7 @@ class House:
         bases = {
             node.name: [_last_name(base) for base in node.bases]
             for module in self.modules.values()
-            for node in module.definitions()
+            for node in module.definitions
             if isinstance(node, ast.ClassDef)
         }
 
@@ -203,16 +202,17 @@ class House:
         return {
             f"{module.name}:{node.lineno} {node.name}": complexity(node)
             for module in self.files()
-            for node in module.definitions()
+            for node in module.definitions
             if isinstance(node, Function)
         }
 
+    @cached_property
     def classes(self) -> dict[str, Class]:
-        """Returns all classes by `module.Name`, inner ones too."""
+        """All classes by `module.Name`, inner ones too."""
         own = {
             f"{module.name}.{node.name}": (module.name, node)
             for module in self.modules.values()
-            for node in module.definitions()
+            for node in module.definitions
             if isinstance(node, ast.ClassDef)
         }
         modules_of: dict[str, list[str]] = {}
@@ -303,13 +303,11 @@ def figures(house: House) -> dict[str, str]:
         lengths = {
             f"{module.name}.{node.name}": (node.end_lineno or node.lineno) - node.lineno + 1
             for module in modules
-            for node in module.definitions()
+            for node in module.definitions
             if isinstance(node, types)
         }
         found[f"longest {kind}"] = _longest(lengths)
-    found["longest class with bases"] = _longest(
-        {name: each.lines_with_bases for name, each in house.classes().items()}
-    )
+    found["longest class with bases"] = _longest({name: each.lines_with_bases for name, each in house.classes.items()})
     algorithms = {name: module.num_lines for name, module in house.modules.items() if name.startswith(ALGORITHMS)}
     found["longest algorithm file"] = _longest(algorithms)
     by_district: dict[str, dict[str, int]] = {}

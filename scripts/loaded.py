@@ -100,12 +100,14 @@ def loaded_by(*names: str) -> dict[str, list[Loaded]]:
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     found = map(json.loads, done.stdout.splitlines())
     return {
-        name: [
-            Loaded(module, Module(module, Path(file).read_text()).num_code_lines, importer)
-            for module, file, importer in modules
-        ]
+        name: [Loaded(module, _code_lines_of(file), importer) for module, file, importer in modules]
         for name, modules in zip(names, found, strict=True)
     }
+
+
+@cache
+def _code_lines_of(file: str) -> int:
+    return Module(file, Path(file).read_text()).num_code_lines
 
 
 def by_room(modules: Sequence[Loaded]) -> dict[str, list[Loaded]]:

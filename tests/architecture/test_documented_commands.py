@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import shlex
 import subprocess
@@ -142,6 +143,12 @@ def test_modules_that_pages_run_exist() -> None:
         name: path.with_suffix(".py").is_file() or (path / "__main__.py").is_file() for name, path in places.items()
     }
     assert [name for name, found in is_there.items() if not found] == []
+
+
+def test_each_module_of_the_glossary_is_there() -> None:
+    named = re.findall(r"`(rlrun(?:\.\w+)+)`", (ROOT / "docs" / "concepts.md").read_text("utf-8"))
+    assert len(named) > 40
+    assert [name for name in named if importlib.util.find_spec(name) is None] == []
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def test_the_lines_of_a_class_with_its_bases_count_each_base_inside_the_package_
             "class Both(Left, Right, dict):\n    d = 4\n"
         ),
     )
-    both = house.classes()["rlrun.start.Both"]
+    both = house.classes["rlrun.start.Both"]
     assert (both.lines, both.lines_with_bases) == (2, 8)
     assert both.ancestors == {f"rlrun.{name}" for name in ("start.Both", "start.Left", "start.Right", "first.Base")}
 

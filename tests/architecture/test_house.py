@@ -1,0 +1,185 @@
+"""What one may have to read: cycles, complex functions, large and ambiguous classes, tables, names of modules.
+
+The package's files are read and parsed once for all of these tests.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections import Counter
+
+import pytest
+
+from rlrun.engine.messages.errors import RlrunError
+from rlrun.engine.policy.behavior import BehaviorPolicy
+from rlrun.engine.settings.registry import PUBLIC, load_internal
+from scripts.house import ROOT, House
+
+
+@pytest.fixture(scope="module")
+def house() -> House:
+    return House(ROOT)
+
+
+VAGUE_NAMES = {"util", "utils", "common", "core", "base", "misc", "helper", "helpers", "manager", "handler", "context"}
+OFFERING = {"rlrun", "rlrun.toys"}
+"""Packages that offer names; all others hold a docstring and nothing else."""
+
+
+def is_docstring(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def test_every_module_says_what_it_is_for_and_packages_say_nothing_else(house: House) -> None:
+    bodies = {name: module.tree.body for name, module in house.modules.items()}
+    assert [name for name, body in bodies.items() if not body or not is_docstring(body[0])] == []
+    assert [name for name in house.packages - OFFERING if len(bodies[name]) > 1] == []
+
+
+def test_every_name_says_something(house: House) -> None:
+    words = {name: set(re.split(r"[._]", name)) for name in house.modules}
+    assert [name for name, own in words.items() if VAGUE_NAMES & own] == []
+
+
+MOST_LINES_OF_A_TRAINING = 250
+
+
+@pytest.mark.parametrize("name", ["training.Training", "running_training.RunningTraining"])
+def test_what_runs_a_training_is_put_together_from_small_parts(house: House, name: str) -> None:
+    assert house.classes[f"rlrun.engine.training.{name}"].lines <= MOST_LINES_OF_A_TRAINING
+
+
+@pytest.mark.parametrize("name", ["ppo", "a2c", "impala.impala", "impala.appo"])
+def test_files_of_algorithms_do_not_mention_curiosity_and_constraints(house: House, name: str) -> None:
+    text = house.modules[f"rlrun.algorithms.{name}"].text
+    assert re.findall(r"(?i)curio\w*|constraint|constrained|intrinsic|lagrang\w*", text) == []
+
+
+def test_no_modules_import_each_other_not_even_for_types(house: House) -> None:
+    assert house.cycles() == []
+
+
+MOST_COMPLEX = 20
+"""Maximum complexity of a function that validates specs or runs a trial: a further mistake gets a function of its own,
+not a further branch."""
+
+
+def test_checks_of_specs_and_the_loop_of_a_trial_are_in_simple_functions(house: House) -> None:
+    rooms = ("rlrun.experiments.spec.", "rlrun.experiments.trial.")
+    found = {name: value for name, value in house.complexities().items() if name.startswith(rooms)}
+    assert len(found) > 500
+    assert {name: value for name, value in found.items() if value > MOST_COMPLEX} == {}
+
+
+QUESTIONS = {
+    "Where does a truncation bootstrap?": "bootstraps from the value of its final observation",
+    "Where is the learning rate applied?": "scheduled[objective.lr]",
+    "Who sends the weights?": ".for_each(BroadcastWeights(trainee))",
+    "What is masked in the losses?": "masked_mean(surrogate.minimum(clipped), valid)",
+    "What is clipped?": "clipped(gradient, norm, objective.max_grad_norm)",
+    "Where are advantages standardised?": "class Standardize(",
+    "What is the arithmetic of the optimizer?": "class Adam:",
+    "Where is the old log-probability computed?": 'batch["logp"] =',
+    "What seeds the minibatches?": "def order(self, generator: np.random.Generator)",
+    "What does a step of acting record?": "def record(self, batch: SampleBatch, where: Any, heads: Heads",
+}
+"""Questions about PPO, each with code or words by which the files of its page answer it."""
+
+
+def ppo_files() -> list[str]:
+    section = (ROOT / "docs/algorithms/ppo.md").read_text().partition("## Files")[2].partition("\n## ")[0]
+    return re.findall(r"\(\.\./\.\./(rlrun/\S+\.py)\)", section)
+
+
+def test_nine_files_explain_ppo_and_its_page_lists_them_in_reading_order() -> None:
+    assert 0 < len(ppo_files()) <= 9
+    assert sum(len((ROOT / file).read_text().splitlines()) for file in ppo_files()) <= 1_500
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_the_files_that_explain_ppo_hold_the_answer(question: str) -> None:
+    assert any(QUESTIONS[question] in (ROOT / file).read_text() for file in ppo_files())
+
+
+MOST_LINES = 300
+MOST_LINES_OF_A_BEHAVIOR = 250
+MOST_METHODS_OF_A_BEHAVIOR = 18
+
+FAMILIES = {
+    "rlrun.engine.settings.config.ConfigModel",  # settings, most of them lines of declarations
+    "rlrun.engine.algorithm.Algorithm",  # algorithms, which vary the one that they extend
+    "rlrun.engine.policy.behavior.BehaviorPolicy",
+}
+"""Classes whose subclasses may be longer together with their bases."""
+
+
+def test_a_class_and_its_bases_have_at_most_300_lines(house: House) -> None:
+    classes = house.classes
+    alone = {name: each for name, each in classes.items() if not (each.ancestors - {name}) & FAMILIES}
+    assert {name for name, each in alone.items() if each.lines_with_bases > MOST_LINES} == set()
+
+
+def test_a_class_of_a_family_has_at_most_300_lines_by_itself(house: House) -> None:
+    assert {name for name, each in house.classes.items() if each.lines > MOST_LINES} == set()
+
+
+def test_a_behavior_policy_acts_and_leaves_the_rest_to_its_parts(house: House) -> None:
+    assert house.classes["rlrun.engine.policy.behavior.BehaviorPolicy"].lines_with_bases <= MOST_LINES_OF_A_BEHAVIOR
+    public = [name for name in vars(BehaviorPolicy) if not name.startswith("_")]
+    assert len(public) <= MOST_METHODS_OF_A_BEHAVIOR
+
+
+SHARED = {
+    "Manifest": "the list of files in a folder, in `checkpoint/` and in `datasets/`: no module knows both",
+    "UniformSampler": "draws with equal probabilities: elements of a space, or rows of a replay; no module knows both",
+}
+"""Names of several public classes, each with the reason why a further word would say nothing more."""
+
+
+def test_public_classes_have_names_of_their_own(house: House) -> None:
+    names = Counter(name.rpartition(".")[2] for name in house.classes)
+    shared = {name for name, number in names.items() if number > 1 and not name.startswith("_")}
+    assert shared == set(SHARED)
+
+
+BY_NAME = {"algorithms", "bridges", "exact", "toys"}
+"""Districts whose parts may be named from above and from below."""
+
+
+def test_every_import_path_in_the_package_leads_to_an_object(house: House) -> None:
+    paths = {path for module in house.modules.values() for path in module.named}
+    assert len(paths) > 200
+    dangling = {}
+    for path in paths:
+        try:
+            load_internal(path)
+        except RlrunError as error:
+            dangling[path] = str(error)
+    assert dangling == {}
+
+
+def layers() -> dict[str, list[set[str]]]:
+    """Layers of each package with a contract, from top to bottom."""
+    data = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    return {
+        contract["containers"][0]: [{name.strip() for name in layer.split("|")} for layer in contract["layers"]]
+        for contract in data["tool"]["importlinter"]["contracts"]
+        if contract["type"] == "layers"
+    }
+
+
+def test_what_a_table_names_is_below_the_table_as_what_a_file_imports_is(house: House) -> None:
+    upwards = set()
+    for package, own in layers().items():
+        height = {name: number for number, layer in enumerate(own) for name in layer}
+        for module in house.modules.values():
+            for path in module.named:
+                named = path.partition(":")[0]
+                if not all(name.startswith(f"{package}.") for name in (module.name, named)) or named in PUBLIC:
+                    continue
+                start, end = (name.removeprefix(f"{package}.").split(".")[0] for name in (module.name, named))
+                if height[start] > height[end] and not (package == "rlrun" and end in BY_NAME):
+                    upwards.add(f"{module.name} names {path}")
+    assert upwards == set()

@@ -33,7 +33,7 @@ endif
 CONSTRAINED = $(if $(strip $(CONSTRAINTS)),--constraint $(CONSTRAINTS))
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-loggers test-peers test-kernels test-oldest test-newest cuda check docs format regress regress-quick results wording chaos slurm release-check
+.PHONY: help install train test test-loggers test-peers test-tensors test-kernels test-oldest test-newest cuda check docs format regress regress-quick results wording chaos slurm release-check
 
 help:
 	@echo "make install   make .venv and install rlrun into it: .venv/bin/rlrun"
@@ -41,6 +41,7 @@ help:
 	@echo "make test      install everything, then run the tests that take seconds each"
 	@echo "make test-loggers  install wandb and mlflow beside it, then run the tests that need them"
 	@echo "make test-peers    install Stable-Baselines3 in an environment of its own, and compare updates with its; minutes"
+	@echo "make test-tensors  install gymnax, Brax, MuJoCo Playground and rsl_rl in an environment of their own, and run the tests that need them; minutes"
 	@echo "make test-kernels  run the numerical tests with the matrix kernels of older and newer processors, compare bits, and use sanitizers; half an hour"
 	@echo "make test-oldest   install the oldest versions that pyproject.toml allows, in an environment of their own, and try them"
 	@echo "make test-newest   the same with the newest; PYTHON=python3.13 tries another Python; minutes each"
@@ -74,6 +75,15 @@ test-peers:
 	$(MAKE_VENV)
 	$(INSTALL) $(CONSTRAINED) --editable '.[mujoco,test]' stable-baselines3==2.9.2 sb3-contrib==2.9.2
 	$(BIN)/python -m pytest -m peers tests/peers $(PYTEST_ARGS)
+
+# gymnax needs an older gymnasium than constraints.txt has, and six without saying so.
+TENSOR_PACKAGES := gymnax==1.0.1 six brax==0.14.2 playground==0.2.0 rsl-rl-lib==5.5.1 jax==0.10.2
+
+test-tensors: VENV = .venv-tensors
+test-tensors:
+	$(MAKE_VENV)
+	$(INSTALL) --editable '.[test]' $(TENSOR_PACKAGES)
+	JAX_PLATFORMS=cpu $(BIN)/python -m pytest -m tensors tests/tensors $(PYTEST_ARGS)
 
 test-kernels: $(VENV)/.installed-dev
 	$(BIN)/python -m scripts.test_under_kernels

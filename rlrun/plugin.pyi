@@ -158,6 +158,13 @@ from rlrun.algorithms.trust_region.trpo import NPG as NPG
 from rlrun.algorithms.trust_region.trpo import TRPO as TRPO
 from rlrun.algorithms.trust_region.trpo import NPGConfig as NPGConfig
 from rlrun.bridges.openenv import OpenEnv as OpenEnv
+from rlrun.bridges.tensor_envs.gymnasium_env import GymnasiumTensorEnv as GymnasiumTensorEnv
+from rlrun.bridges.tensor_envs.jax_env import BraxSimulator as BraxSimulator
+from rlrun.bridges.tensor_envs.jax_env import JaxEnv as JaxEnv
+from rlrun.bridges.tensor_envs.jax_env import brax_env as brax_env
+from rlrun.bridges.tensor_envs.jax_env import gymnax_env as gymnax_env
+from rlrun.bridges.tensor_envs.jax_env import playground_env as playground_env
+from rlrun.bridges.tensor_envs.rsl_rl_env import RslRlEnv as RslRlEnv
 from rlrun.deploy.serving.decisions import Asked as Asked
 from rlrun.deploy.serving.decisions import Decisions as Decisions
 from rlrun.deploy.serving.served_policy import ServedPolicy as ServedPolicy

@@ -1,19 +1,65 @@
-"""What the site adds to the pages of algorithms: dataflow as a picture, results, curves, all settings, metrics."""
+"""Pages of algorithms: the table of all, and what the site adds to each, such as dataflow, curves and settings."""
 
 from __future__ import annotations
 
 import re
 
-from rlrun.engine.settings.registry import algorithm_class
+from rlrun.algorithms.catalog import CATALOG, EVERY_KIND
+from rlrun.engine.settings.registry import BUILT_IN_BY_KIND, algorithm_class
 from rlrun.engine.training.assemble.description import ANY_ENV, Description
 from rlrun.engine.training.assemble.policies import Policies
 from scripts.docs_site.curves import curves_of
-from scripts.docs_site.page import Page, raw_html
+from scripts.docs_site.page import ROOT, Page, raw_html, table
 from scripts.docs_site.plan_picture import Picture
 from scripts.docs_site.results import REACHED, add_to_algorithm
 from scripts.docs_site.settings import metrics_table, own_metrics, own_settings, settings_table
 
+INDEX = ROOT / "docs" / "algorithms.md"
+BEGIN, END = "<!-- algorithms: written by scripts/docs_site -->", "<!-- algorithms: end -->"
 INDEX_ROW = re.compile(r"^\| \[`(\w+)`\]\((algorithms/\w+)\.md\) \|", re.MULTILINE)
+
+
+def index_text() -> str:
+    """Text of docs/algorithms.md with the present table of all algorithms."""
+    before, _, rest = INDEX.read_text(encoding="utf-8").partition(BEGIN)
+    return f"{before}{BEGIN}\n\n{algorithms_table()}\n\n{END}{rest.partition(END)[2]}"
+
+
+def write_index() -> None:
+    """Writes the table of docs/algorithms.md."""
+    INDEX.write_text(index_text(), encoding="utf-8")
+
+
+def algorithms_table() -> str:
+    """Table of all built-in algorithms by kind: name and page, full name or summary, actions, multi-agent worlds."""
+    pages = {}
+    for page in sorted((ROOT / "docs" / "algorithms").glob("*.md")):
+        title = page.read_text(encoding="utf-8").partition("\n")[0]
+        pages.update(dict.fromkeys(re.findall(r"`(\w+)`", title), page.name))
+    rows = []
+    for names in BUILT_IN_BY_KIND.values():
+        for name in names:
+            listed = CATALOG[name]
+            kinds = [kind.removeprefix("bounded ") for kind in listed.acts_in]
+            actions = "all" if listed.acts_in == EVERY_KIND else ", ".join(kinds)
+            worlds = "yes" if algorithm_class(name).learns_in_worlds else ""
+            rows.append([f"[`{name}`](algorithms/{pages[name]})", short(listed.summary), actions, worlds])
+    return table(["name", "what it is", "actions", "worlds"], rows)
+
+
+def short(summary: str) -> str:
+    """The full name that a summary begins with, else the summary without its source.
+
+    Examples:
+        >>> short("Deep Q-network: off-policy Q-learning from a replay buffer.")
+        'Deep Q-network'
+        >>> short("AlphaZero: self-play with a policy-value network (arXiv:1712.01815).")
+        'AlphaZero: self-play with a policy-value network'
+    """
+    name, _, rest = summary.partition(":")
+    if rest and " " in name and "(" not in name:
+        return name
+    return re.sub(r" \([^()]*(\d{4})[^()]*\)", "", summary).rstrip(".")
 
 
 def add_to_algorithms(pages: dict[str, Page]) -> None:

@@ -27,6 +27,7 @@ BACKENDS = {
     "envpool": "rlrun.engine.envs.envpool_vector_env:EnvPoolBackend",
     "gymnasium": "rlrun.engine.envs.gymnasium_vector_env:GymnasiumBackend",
     "loop": "rlrun.engine.envs.loop_vector_env:LoopBackend",
+    "tensors": "rlrun.engine.envs.tensor_backend:TensorBackend",
 }
 """Import paths of the backends by name."""
 
@@ -110,6 +111,8 @@ def backend_of(config: EnvConfig) -> str:
         EnvironmentUnusable: The id belongs to a package that is not installed.
         UserCodeError: The module of a factory raises while it is imported.
     """
+    if config.tensors is not None:
+        return "tensors"
     if config.backend == "envpool":
         return config.backend
     asks_single = config.reset_options or config.columns or config.varies

@@ -56,7 +56,14 @@ EXTERNAL = "external"
 OPENENV = "rlrun.plugin:OpenEnv"
 """Env of an OpenEnv server, which `openenv` stands for."""
 
-WHICH_ENV = ("id", "world", "pettingzoo", "external")
+MissingFinal = Literal["bootstrap", "drop"]
+"""Treatment of a step that truncates an episode without a final observation, in an env of tensors.
+
+`bootstrap`: the value of the observation before the step takes the place of the unknown value after it, as in rsl_rl
+(arXiv:2509.10771). `drop`: the step is left out, and the observation before it counts as the final one.
+"""
+
+WHICH_ENV = ("id", "tensors", "world", "pettingzoo", "external")
 """Names of the settings of which one names the env."""
 
 OF_ONE_AGENT = ("id", "preset", "reset_options", "backend")
@@ -64,6 +71,11 @@ OF_ONE_AGENT = ("id", "preset", "reset_options", "backend")
 
 OF_MANY_AGENTS = ("world", "pettingzoo", "external", "clock")
 """Names of the settings valid only for multi-agent worlds."""
+
+OF_TENSORS = ("tensors", "missing_final")
+"""Names of the settings valid only for envs of tensors."""
+
+_NOT_OF_TENSORS = ("wrappers", "columns", "tasks", "task_in_observation", "curriculum", "max_episode_steps")
 
 
 def _id_alone(data: Any) -> Any:
@@ -273,8 +285,8 @@ def is_unnamed(env_id: str) -> bool:
 class EnvConfig(ConfigModel):
     """Config of a single-agent env or a multi-agent world, with its backend; a bare string in YAML is the id.
 
-    One of four keys names the env: `id` a single-agent env, `world` or `pettingzoo` a multi-agent env, and `external`
-    the simulators that connect to a server as clients.
+    One of five keys names the env: `id` a single-agent env, `tensors` a vector env of torch tensors, `world` or
+    `pettingzoo` a multi-agent env, and `external` the simulators that connect to a server as clients.
     """
 
     id: str = ""
@@ -292,6 +304,16 @@ class EnvConfig(ConfigModel):
     external: ExternalConfig | None = None
     """Server to which simulators connect as clients and request actions; see docs/external.md. Each running episode is
     a world of its own, so that `num_envs_per_worker` is the number of episodes at a time."""
+
+    tensors: str | None = None
+    """Import path of a factory of envs whose B slots are torch tensors on one device, package.module:factory. The
+    factory is called with the number of env slots, the device, and `kwargs`, and returns a TensorVectorEnv; see
+    docs/tensor_envs.md."""
+
+    missing_final: MissingFinal = "bootstrap"
+    """Treatment of steps that truncate an episode without a final observation, in an env of tensors. `bootstrap`: the
+    value of the observation before the step takes the place of the unknown value after it. `drop`: the step is left
+    out."""
 
     preset: Preset | None = None
     """Preset of a family of envs: default settings, which explicit settings override. `atari` sets `evaluation_kwargs`
@@ -355,12 +377,14 @@ class EnvConfig(ConfigModel):
         data = _openenv_in_full(_id_alone(data))
         if not isinstance(data, Mapping):
             return build(data)
-        foreign = OF_ONE_AGENT if names_world(data) else OF_MANY_AGENTS
+        foreign = _foreign_to(data)
         wrong = [*_foreign_settings(data, foreign, [name for name in cls.model_fields if name not in foreign])]
         own = {key: value for key, value in data.items() if key not in foreign}
         if names_world(data):
             named = (data.get("world"), data.get("pettingzoo"))
             own["id"] = next((name for name in named if isinstance(name, str)), EXTERNAL if "external" in data else "")
+        elif "tensors" in data:
+            own["id"] = data["tensors"]
         elif "id" not in data and not any(did_you_mean(str(key), WHICH_ENV) for key in data.keys() - cls.model_fields):
             wrong.append({"type": "missing", "loc": ("id",), "input": data})
         try:
@@ -404,8 +428,8 @@ class EnvConfig(ConfigModel):
 
     @property
     def _foreign(self) -> Collection[str]:
-        """Names of the settings invalid for this kind of env (single- or multi-agent)."""
-        return OF_ONE_AGENT if self.has_many_agents else OF_MANY_AGENTS
+        """Names of the settings invalid for this kind of env: of one agent, of tensors, or of many agents."""
+        return _foreign_to({self.named_by})
 
     @model_validator(mode="after")
     def _one_world(self) -> Self:
@@ -428,6 +452,12 @@ class EnvConfig(ConfigModel):
             ]
             if changed:
                 raise ValueError(f"the clients of an external env run its episodes: leave out {', '.join(changed)}")
+        return self
+
+    @model_validator(mode="after")
+    def _simulator_makes_the_episodes(self) -> Self:
+        if self.tensors is not None and (asked := [name for name in _NOT_OF_TENSORS if getattr(self, name)]):
+            raise ValueError(f"an env of tensors supports no {', '.join(asked)}; pass what it needs in kwargs")
         return self
 
     @model_validator(mode="after")
@@ -454,8 +484,9 @@ class EnvConfig(ConfigModel):
 
     @property
     def named_by(self) -> str:
-        """Config key that names the env: `world`, `pettingzoo`, `external` or `id`."""
-        return next(key for key in ("world", "pettingzoo", "external", "id") if getattr(self, key) is not None)
+        """Config key that names the env: `world`, `pettingzoo`, `external`, `tensors` or `id`."""
+        keys = ("world", "pettingzoo", "external", "tensors", "id")
+        return next(key for key in keys if getattr(self, key) is not None)
 
     @property
     def has_many_agents(self) -> bool:
@@ -475,6 +506,13 @@ class EnvConfig(ConfigModel):
 def names_world(data: Any) -> bool:
     """Whether settings of an env, not yet parsed, describe a multi-agent world; a set of their keys suffices."""
     return isinstance(data, Mapping | set) and any(kind in data for kind in ("world", "pettingzoo", "external"))
+
+
+def _foreign_to(data: Any) -> tuple[str, ...]:
+    """Returns the names of settings that are invalid for the kind of env that settings, or a set of keys, describe."""
+    if names_world(data):
+        return (*OF_ONE_AGENT, *OF_TENSORS)
+    return (*OF_ONE_AGENT, *OF_MANY_AGENTS) if "tensors" in data else (*OF_MANY_AGENTS, *OF_TENSORS)
 
 
 def _foreign_settings(

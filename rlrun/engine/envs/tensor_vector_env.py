@@ -8,7 +8,7 @@ it (`FinalObservations`), if the simulator still has it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     import gymnasium
@@ -16,13 +16,6 @@ if TYPE_CHECKING:
 
 TensorTree = Any
 """A tensor, or a dict or tuple of trees."""
-
-MissingFinal = Literal["bootstrap", "drop"]
-"""Treatment of a step that truncates an episode without a final observation, whose value is thus unknown.
-
-`bootstrap`: the value of the observation before the step takes its place, as in rsl_rl (arXiv:2509.10771). `drop`: the
-step is left out, and the observation before it counts as the final one.
-"""
 
 
 class FinalObservations(NamedTuple):

@@ -32,14 +32,17 @@ class Staging:
             self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
     def batch(self, batch: SampleBatch, spare: int = 0) -> SampleBatch:
-        """Copies a batch to the device, with a row of zeros added if the last minibatch needs padding (`spare` > 0)."""
+        """Copies a batch to the device, with a row of zeros added if the last minibatch needs padding (`spare` > 0).
 
-        def moved(leaf: NDArray[Any]) -> Tensor:
-            tensor = self._moved(over_memory(leaf))
+        Columns that are tensors must be on the device already.
+        """
+
+        def moved(leaf: NDArray[Any] | Tensor) -> Tensor:
+            tensor = leaf if isinstance(leaf, Tensor) else self._moved(over_memory(leaf))
             return torch.cat([tensor, torch.zeros_like(tensor[:1])]) if spare else tensor
 
         if self._stream is None:
-            return batch.map(moved if spare else over_memory)
+            return batch.map(moved)
         with torch.cuda.stream(self._stream):
             staged = batch.map(moved)
         present = torch.cuda.current_stream(self._device)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 ROLLOUT_WORKER = "rlrun.engine.rollout.rollout_worker:RolloutWorker"
 """Import path of the default worker class, which steps envs with behavior policies."""
 
+TENSOR_WORKER = "rlrun.engine.rollout.tensor_worker:TensorRolloutWorker"
+"""Import path of the worker class of envs of tensors, which acts on the learner's device."""
 
 NO_WORKER = "rlrun.engine.rollout.no_worker:NoWorker"
 """Import path of the worker class of trainings from recorded data alone, which steps no env."""

@@ -48,5 +48,5 @@ def env_title(env: Any) -> str:
             return ", ".join(map(env_title, env[kind]))
     if env.get("id") == WITHOUT_ENV:
         return WITHOUT_ENV_TITLE
-    named = env.get("id") or env.get("world") or env.get("pettingzoo")
+    named = next(filter(None, map(env.get, ("id", "tensors", "world", "pettingzoo"))), None)
     return str(named or next((name for name in (EXTERNAL, "openenv") if name in env), "?"))

@@ -17,7 +17,7 @@ from rlrun.engine.flow.trainee import Trainee
 from rlrun.engine.functional.seeding import child_seed
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.rollout.rewards import RewardSettings
-from rlrun.engine.rollout.worker import NO_WORKER, ROLLOUT_WORKER
+from rlrun.engine.rollout.worker import NO_WORKER, ROLLOUT_WORKER, TENSOR_WORKER
 from rlrun.engine.rollout.worker_config import WorkerConfig
 from rlrun.engine.rollout.worker_set import WorkerSet
 from rlrun.engine.settings.registry import load_internal
@@ -58,6 +58,9 @@ PARTS = {
     "output": "rlrun.engine.training.results.run_output:RunOutput",
     "replay": "rlrun.engine.replay.local_replay:local_replay",
     "seats": "rlrun.engine.training.assemble.seats:Seats",
+    "check of tensors": "rlrun.engine.training.assemble.tensor_training:refuse_misfits",
+    "dataflow of tensors": "rlrun.engine.training.assemble.tensor_training:put_on_device",
+    "worker of tensors": "rlrun.engine.training.assemble.tensor_training:tensor_worker",
 }
 """Import paths of a training's parts, of which each training imports those that its settings ask for."""
 
@@ -94,6 +97,8 @@ def assemble(
         UsageError: An algorithm does not support this env, or several algorithms cannot be combined.
     """
     _refuse_misfits(env, policies, for_plan=for_plan)
+    if env.tensors is not None:
+        load_internal(PARTS["check of tensors"])(env, policies, records=output is not None, has_hooks=bool(hooks))
     if env.external is not None:
         env = load_internal(PARTS["logged actions"])(env, policies.algorithms)
     sampling, mapping = policies.sampling, policies.agent_mapping()
@@ -131,12 +136,16 @@ def assemble(
         episodes_per_seed=max(algorithm.config.episodes_per_seed for algorithm in algorithms.values()),
         lenders=lenders,
     )
+    if env.tensors is not None and not for_plan:
+        worker = load_internal(PARTS["worker of tensors"])(worker, algorithms, making)
     workers = _workers(worker, policies, algorithms)
     trainees = {}
     for policy, own in making.items():
         joined = -(-wanted[policy] // length) * length if len(wanted) > 1 and policy in wanted else length
         trainees[policy] = own.trainee(policy, workers, _seed_of(policy, policies, seed), joined, lenders)
     branches, flow = _learning(policies, algorithms, trainees, length)
+    if env.tensors is not None:
+        load_internal(PARTS["dataflow of tensors"])(flow, env, policies)
     for trainee in trainees.values():
         _announce_compilation(algorithms[trainee.name].config, trainee, update_executor, announce)
     return RunningTraining(
@@ -273,6 +282,8 @@ def _workers(worker: WorkerConfig, policies: Policies, algorithms: Mapping[str, 
             )
         own = algorithm.worker_config(worker)
         return _worker_set(own, policies.sampling, factory, policies.sampling.worker_timeout_s)
+    if worker.env.tensors is not None:
+        return _worker_set(worker, policies.sampling, TENSOR_WORKER, policies.sampling.worker_timeout_s)
     timeout_s = policies.sampling.worker_timeout_s if worker.env.external is None else math.inf  # it waits for clients
     return _worker_set(worker, policies.sampling, ROLLOUT_WORKER, timeout_s)
 

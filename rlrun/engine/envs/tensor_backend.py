@@ -1,0 +1,348 @@
+"""Creation and checks of envs of torch tensors, and their view as a NumPy vector env for evaluations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from typing_extensions import override
+
+from rlrun.engine.data.action_masks import check_action_mask
+from rlrun.engine.data.space_kinds import known_kind, space_tree
+from rlrun.engine.data.tree import map_tree, named_leaves
+from rlrun.engine.envs.backend import EnvBackend
+from rlrun.engine.envs.env_ids import factory_of
+from rlrun.engine.envs.env_watch import Watched
+from rlrun.engine.envs.episode_ledger import EpisodeLedger
+from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
+from rlrun.engine.envs.factory_call import check_call, made_by
+from rlrun.engine.envs.lockstep_restore import restore_in_lockstep
+from rlrun.engine.envs.spaces import Spaces, check_spaces
+from rlrun.engine.envs.tensor_vector_env import TensorStep, TensorTree, TensorVectorEnv
+from rlrun.engine.envs.vector_env import (
+    NO_COLUMNS,
+    BadReturn,
+    Infos,
+    Tree,
+    VectorEnv,
+    begin_unsupported,
+    close_or_warn,
+    describe_positions,
+    env_error,
+    first_not_finite,
+)
+from rlrun.engine.messages.errors import EnvironmentUnusable
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    from rlrun.engine.envs.env_config import EnvConfig
+    from rlrun.engine.envs.tasks import Lessons
+
+_OPEN: dict[str, TensorVectorEnv] = {}
+"""The env of each factory that allows one instance, while it is open in this process, by the factory's path."""
+
+_KNOWN: dict[str, Spaces] = {}
+"""Spaces by the env's config, since creating a simulator may take minutes."""
+
+
+def make_tensor_env(config: EnvConfig, num_envs: int, device: torch.device, where: str) -> TensorVectorEnv:
+    """Creates an env of tensors by the factory that its config names.
+
+    Args:
+        config: Config of the env.
+        num_envs: Number of env slots, B.
+        device: Device of all tensors.
+        where: Worker or purpose in words, for messages.
+
+    Raises:
+        UsageError: The factory does not accept the keyword arguments.
+        EnvironmentUnusable: The factory returns something else, on another device or with other slots, or allows one
+            instance, which is in use.
+        EnvError: The factory raised.
+    """
+    if config.id in _OPEN:
+        raise EnvironmentUnusable(
+            f"env {config.id} allows one instance in a process, which the training uses ({where}): leave out "
+            "evaluations during training, and run `rlrun evaluate` afterwards"
+        )
+    with Watched(f"env {config.id}: making it ({where})"):
+        kwargs = {**config.kwargs, "num_envs": num_envs, "device": device}
+        env: TensorVectorEnv = made_by(factory_of(config), config.id, kwargs, {}, where)
+    lacks = [name for name in ("num_envs", "device", "observation_space", "action_space") if name not in dir(env)]
+    if lacks:
+        raise EnvironmentUnusable(
+            f"env {config.id}: its factory must return a TensorVectorEnv, but a {type(env).__name__} has no {lacks[0]}"
+        )
+    if env.num_envs != num_envs:
+        raise EnvironmentUnusable(
+            f"env {config.id}: its factory, called with num_envs={num_envs}, returned an env of {env.num_envs} slots"
+        )
+    if torch.device(env.device).type != device.type:
+        raise EnvironmentUnusable(
+            f"env {config.id}: its factory, called with device={device}, returned an env on {env.device}"
+        )
+    check_spaces(config.id, env.observation_space, env.action_space)
+    spaces = Spaces(env.observation_space, env.action_space)
+    check_action_mask(*spaces)
+    _KNOWN[_key(config)] = spaces
+    if env.is_only_one:
+        _OPEN[config.id] = env
+    return env
+
+
+def close_tensor_env(config: EnvConfig, env: TensorVectorEnv) -> None:
+    """Closes an env that `make_tensor_env` created; an exception becomes a warning."""
+    if _OPEN.get(config.id) is env:
+        del _OPEN[config.id]
+    close_or_warn(env.close, config.id, "its end")
+
+
+def spaces_of_tensor_env(config: EnvConfig) -> Spaces:
+    """Returns the spaces of one env slot; creates an env of one slot unless one was created in this process."""
+    if _key(config) not in _KNOWN:
+        close_tensor_env(config, make_tensor_env(config, 1, _present_device(), "for its spaces"))
+    return _KNOWN[_key(config)]
+
+
+def check_factory(config: EnvConfig) -> None:
+    """Validates an env's factory and its keyword arguments without calling it.
+
+    Raises:
+        UsageError: The factory does not exist, or does not accept the keyword arguments.
+        UserCodeError: The factory's module raises while it is imported.
+    """
+    check_call(factory_of(config), (), {**config.kwargs, "num_envs": 1, "device": "cpu"}, f"env {config.id}")
+
+
+def check_tensors(env_id: str, env: TensorVectorEnv, step: TensorStep) -> None:
+    """Validates the types, devices and shapes of a step's tensors, without reading a number of them.
+
+    Args:
+        env_id: Name of the env in messages.
+        env: The env.
+        step: What its `step` returned.
+
+    Raises:
+        BadReturn: A part is not a tensor on the env's device, or has another shape or dtype.
+    """
+    if not isinstance(step, TensorStep):
+        raise BadReturn(f"env {env_id}: step() must return a TensorStep, not a {type(step).__name__}")
+    check_observations(env_id, env, step.observations, "step() returned observations")
+    flags = {"terminateds": step.terminateds, "truncateds": step.truncateds}
+    if step.finals is not None:
+        flags["finals.mask"] = step.finals.mask
+        check_observations(env_id, env, step.finals.observations, "step() returned finals.observations")
+    for name, flag in flags.items():
+        _check(env_id, env, f"step() returned {name}", flag, (), torch.bool)
+    _check(env_id, env, "step() returned rewards", step.rewards, (), None)
+
+
+def check_observations(env_id: str, env: TensorVectorEnv, observations: TensorTree, what: str) -> None:
+    """Validates the structure, types, devices and shapes of observations [B, ...]; see `check_tensors`."""
+    expected = dict(named_leaves(space_tree(env.observation_space)))
+    found = dict(named_leaves(observations))
+    if expected.keys() != found.keys():
+        raise BadReturn(
+            f"env {env_id}: {what} with the parts {', '.join(found) or 'none'}, but its space has {', '.join(expected)}"
+        )
+    for name, space in expected.items():
+        shape, dtype = known_kind(space).form(space)
+        wanted = torch.from_numpy(np.zeros((), dtype)).dtype
+        _check(env_id, env, f"{what}{name and f' at {name!r}'}", found[name], shape, wanted)
+
+
+def _check(
+    env_id: str, env: TensorVectorEnv, what: str, found: Any, shape: tuple[int, ...], dtype: torch.dtype | None
+) -> None:
+    """Validates one tensor [B, *shape]; the dtype None stands for any floating-point type."""
+    if not isinstance(found, Tensor):
+        raise BadReturn(
+            f"env {env_id}: {what} as a {type(found).__module__.partition('.')[0]} {type(found).__name__}, but an env "
+            "of tensors must return torch tensors; for NumPy, name a Gymnasium vector env as `id`"
+        )
+    if found.device.type != torch.device(env.device).type:
+        raise BadReturn(f"env {env_id}: {what} on {found.device}, but the env is on {env.device}")
+    if tuple(found.shape) != (env.num_envs, *shape):
+        raise BadReturn(f"env {env_id}: {what} of shape {(*found.shape,)}, not {(env.num_envs, *shape)}")
+    if found.dtype != dtype if dtype is not None else not found.dtype.is_floating_point:
+        raise BadReturn(f"env {env_id}: {what} of dtype {found.dtype}, not {dtype or 'a floating-point type'}")
+
+
+class HostVectorEnv:
+    """View of an env of tensors as a NumPy vector env with NEXT_STEP autoreset, for evaluations and checks.
+
+    The env resets a slot in the step that ends an episode. The view returns the final observation then, and resets the
+    slot again, with the next episode's seed, in the step after that. If the final observation is unknown, the one
+    before it takes its place.
+
+    Args:
+        config: Config of the env.
+        env: The env.
+        seeds: Seeds of the episodes.
+        first_episodes: Index of each env slot's first episode.
+    """
+
+    name = "tensors"
+    columns = NO_COLUMNS
+
+    def __init__(
+        self, config: EnvConfig, env: TensorVectorEnv, seeds: EpisodeSeeds, first_episodes: Sequence[int] | None
+    ) -> None:
+        self.num_envs = env.num_envs
+        self.observation_space, self.action_space = env.observation_space, env.action_space
+        self.seeds_episodes = env.seeds_episodes
+        self._config, self._env = config, env
+        self._where = f"worker {seeds.worker_index}"
+        self._ledger = EpisodeLedger(seeds, env.num_envs, first_episodes)
+        self._lengths = np.zeros(env.num_envs, np.int64)
+        self._awaiting = np.zeros(env.num_envs, np.bool_)
+        self._observations: Tree = None
+
+    def reset(self) -> Tree:
+        """Starts the first episode of every env slot with its own seed."""
+        return self._begin(np.ones(self.num_envs, np.bool_), self._ledger.start_over())
+
+    def step(self, actions: Tree) -> tuple[Tree, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
+        """Steps all env slots; a slot whose episode ended is reset instead (NEXT_STEP autoreset)."""
+        device = self._env.device
+        step = self._called("step()", partial(self._env.step, map_tree(partial(_on_device, device), actions)))
+        check_tensors(self._config.id, self._env, step)
+        awaiting, before = self._awaiting, self._observations
+        rewards: NDArray[np.float64] = np.where(awaiting, 0.0, step.rewards.cpu().numpy())
+        terminateds = step.terminateds.cpu().numpy() & ~awaiting
+        truncateds = step.truncateds.cpu().numpy() & ~awaiting
+        if (bad := first_not_finite(rewards)) is not None:
+            slot = bad[0]
+            place = f"{self._where}, env {slot}, {self.places()[slot]}"
+            raise BadReturn(f"env {self._config.id}: step() returned the reward {rewards[slot]} ({place})")
+        ends = terminateds | truncateds
+        observations = map_tree(_on_host, step.observations)
+        known = np.zeros_like(ends) if step.finals is None else step.finals.mask.cpu().numpy() & ends
+        if step.finals is not None:
+            observations = map_tree(partial(_where, known), map_tree(_on_host, step.finals.observations), observations)
+        self._observations = map_tree(partial(_where, ends & ~known), before, observations)
+        self._lengths += 1
+        if awaiting.any():
+            seeds = [self._ledger.begin_next(slot) if awaiting[slot] else 0 for slot in range(self.num_envs)]
+            self._begin(awaiting, seeds)
+        self._awaiting = ends
+        return self._observations, rewards, terminateds, truncateds, {}
+
+    def begin(self, slots: Sequence[int], seeds: Sequence[int]) -> Tree:
+        """Starts new episodes with given seeds in some env slots; see `VectorEnv.begin`."""
+        if not self.seeds_episodes:
+            raise begin_unsupported(self._config.id, "it does not seed its env slots separately")
+        return self.start_at({slot: self._ledger.chosen(slot, seed) for slot, seed in zip(slots, seeds, strict=True)})
+
+    def places(self) -> list[EpisodePosition]:
+        """Returns the current position of each env slot: episode number, seed and episode length so far."""
+        return self._ledger.places(self._lengths.tolist())
+
+    def restore(
+        self, places: Sequence[EpisodePosition], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
+    ) -> tuple[Tree, list[bool]]:
+        """Returns all env slots to saved steps by replaying actions; starts new episodes if slots have no seeds."""
+        if self.seeds_episodes:
+            return restore_in_lockstep(self, places, actions, hashes, max_replay_s)
+        return self.start_after(dict(enumerate(places))), [False] * self.num_envs
+
+    def start_at(self, places: dict[int, EpisodePosition]) -> Tree:
+        """Resets some env slots, each to the start of a saved episode; returns the observations of all env slots."""
+        return self._start(places, [self._returned(slot, place) for slot, place in places.items()])
+
+    def start_after(self, places: dict[int, EpisodePosition]) -> Tree:
+        """Resets some env slots, each to the episode after a saved one; returns the observations of all env slots."""
+        for slot, place in places.items():
+            self._ledger.return_to(slot, place)
+        return self._start(places, [self._ledger.begin_next(slot) for slot in places])
+
+    def close(self) -> None:
+        """Closes the env."""
+        close_tensor_env(self._config, self._env)
+
+    def _returned(self, slot: int, place: EpisodePosition) -> int:
+        self._ledger.return_to(slot, place)
+        return place.seed
+
+    def _start(self, places: Mapping[int, EpisodePosition], own: Sequence[int]) -> Tree:
+        mask, seeds = np.zeros(self.num_envs, np.bool_), np.zeros(self.num_envs, np.int64)
+        mask[list(places)], seeds[list(places)] = True, own
+        self._awaiting &= ~mask
+        return self._begin(mask, seeds.tolist())
+
+    def _begin(self, mask: NDArray[np.bool_], seeds: Sequence[int]) -> Tree:
+        """Resets the env slots in the mask; returns the observations of all env slots."""
+        device = self._env.device
+        chosen = None if mask.all() else _on_device(device, mask)
+        reset = partial(self._env.reset, seeds=torch.tensor(seeds, device=device), mask=chosen)
+        found = self._called("reset()", reset)
+        check_observations(self._config.id, self._env, found, "reset() returned observations")
+        found = map_tree(_on_host, found)
+        self._observations = found if chosen is None else map_tree(partial(_where, mask), found, self._observations)
+        self._lengths[mask] = 0
+        return self._observations
+
+    def _called(self, doing: str, call: Any) -> Any:
+        try:
+            return call()
+        except (Exception, SystemExit) as error:
+            where = f"{self._where}, {describe_positions('env', self.places())}"
+            raise env_error(self._config.id, doing, where, error) from error
+
+
+class TensorBackend(EnvBackend):
+    """Env backend that shows envs of tensors as NumPy vector envs."""
+
+    @override
+    def check(self, config: EnvConfig) -> None:
+        check_factory(config)
+
+    @override
+    def make(
+        self,
+        config: EnvConfig,
+        num_envs: int,
+        seeds: EpisodeSeeds,
+        first_episodes: Sequence[int] | None,
+        lessons: Lessons | None,
+    ) -> VectorEnv:
+        env = make_tensor_env(config, num_envs, _present_device(), "an evaluation")
+        return HostVectorEnv(config, env, seeds, first_episodes)
+
+    @override
+    def make_single(self, config: EnvConfig, render_mode: str | None, seed: int) -> gymnasium.Env[Any, Any]:
+        raise EnvironmentUnusable(f"env {config.id} is an env of tensors, which has no single-env version")
+
+    @override
+    def spaces(self, config: EnvConfig) -> Spaces:
+        return spaces_of_tensor_env(config)
+
+
+def _key(config: EnvConfig) -> str:
+    return json.dumps([config.id, config.kwargs], sort_keys=True, default=repr)
+
+
+def _present_device() -> torch.device:
+    """Returns the device of envs for evaluations: a GPU if this process has one."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def _on_device(device: torch.device, array: NDArray[Any]) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(array)).to(device)
+
+
+def _on_host(tensor: Tensor) -> NDArray[Any]:
+    array: NDArray[Any] = tensor.cpu().numpy().copy()  # the env may overwrite its own
+    return array
+
+
+def _where(mask: NDArray[np.bool_], chosen: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
+    """Returns rows of two arrays [B, ...], those of the first one in the mask [B]."""
+    return np.where(mask.reshape(-1, *[1] * (chosen.ndim - 1)), chosen, other)

@@ -1,0 +1,172 @@
+"""Acting side of a policy for envs of tensors: the policy's own torch modules, in B env slots on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rlrun.engine.data.tree import leaves, map_tree, named_leaves
+from rlrun.engine.functional.moments import Moments
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.nn.network_module import NetworkModule
+from rlrun.engine.policy.actor_critic import ActorCriticPolicy
+from rlrun.engine.policy.decoder import policy_outputs
+from rlrun.engine.policy.observation_filter import CLIP, EPSILON, ObservationFilter
+from rlrun.engine.policy.stochastic_actor import StochasticActorPolicy
+from rlrun.engine.policy.tensor_actions import tensor_actions
+from rlrun.engine.policy.weights import Weights
+
+
+class Acted(NamedTuple):
+    """Result of a policy's forward pass in B env slots.
+
+    Attributes:
+        actions: Actions in the policy's own representation, [B, ...].
+        log_probs: Their log-probabilities, [B].
+        values: State values by name of their column, each [B]; empty for a policy without a critic.
+        state: Recurrent state after the step, [B, S]; None without a core.
+    """
+
+    actions: Tensor
+    log_probs: Tensor
+    values: Mapping[str, Tensor]
+    state: Tensor | None
+
+
+class TensorActor:
+    """Acts by a policy's torch modules in B env slots at once; nothing waits for the device.
+
+    Args:
+        policy: The policy, an actor-critic or an actor.
+        device: Device of observations and actions.
+
+    Attributes:
+        space: Action space on the device.
+        num_noise: Random numbers that sampling one action needs.
+        state_size: Size of the recurrent state of an env slot; 0 without a core.
+        weights_version: Version of the loaded weights, -1 before the first.
+
+    Raises:
+        UsageError: The policy's network cannot act on a device.
+    """
+
+    def __init__(self, policy: Any, device: torch.device) -> None:
+        _refuse_unsupported(policy)
+        self.policy = policy
+        self.space = tensor_actions(policy.action_space, device)
+        self.num_noise: int = policy.action_space.num_noise
+        module = policy.network.module
+        self.state_size = module.spec.state_size if isinstance(module, NetworkModule) else 0
+        self.weights_version = -1
+        self._device = device
+        self._flat = torch.zeros(policy.parameters.size, device=device)
+        self._views = policy.parameters.views(self._flat)
+        filtered = ObservationFilter(policy.leaves, is_on=_normalizes(policy))
+        self._names = filtered.names
+        self._scales: dict[str, tuple[Tensor, Tensor]] = {}
+
+    def load(self, weights: Weights) -> None:
+        """Loads new parameters and observation statistics; keeps recurrent state."""
+        self._flat.copy_(torch.from_numpy(weights.acting))
+        self._scales = {
+            name: (
+                torch.as_tensor(weights.filters[name].mean, dtype=torch.float32, device=self._device),
+                torch.as_tensor(
+                    1 / np.sqrt(weights.filters[name].variance + EPSILON), dtype=torch.float32, device=self._device
+                ),
+            )
+            for name in self.normalized_names
+            if name in weights.filters
+        }
+        self.weights_version = weights.version
+
+    @property
+    def normalized_names(self) -> list[str]:
+        """Names of the running statistics of observations."""
+        return [name for _, name in named_leaves(self._names) if name]
+
+    def filtered(self, observations: Any) -> Any:
+        """Normalizes a tree of raw observations with any leading dimensions, as `ObservationFilter` does."""
+        return map_tree(self._normalized, self._names, observations) if self.normalized_names else observations
+
+    def _normalized(self, name: str, column: Tensor) -> Tensor:
+        if not name:
+            return column
+        if name not in self._scales:
+            return column.float()
+        mean, scale = self._scales[name]
+        return ((column - mean) * scale).clamp_(-CLIP, CLIP).float()
+
+    def moments(self, observations: Any) -> dict[str, Tensor]:
+        """Returns mean and sum of squared deviations, [2, ...], of a fragment's raw observations [T, B, ...], by name.
+
+        They are on the device; `Moments` of T * B samples follow from them.
+        """
+        found: dict[str, Tensor] = {}
+
+        def measure(name: str, column: Tensor) -> None:
+            if name:
+                flat = column.flatten(0, 1).double()
+                mean = flat.mean(0)
+                found[name] = torch.stack((mean, (flat - mean).square().sum(0)))
+
+        map_tree(measure, self._names, observations)
+        return found
+
+    def act(self, observations: Any, noise: Tensor, state: Tensor | None, starts: Tensor) -> Acted:
+        """Samples the actions of one step.
+
+        Args:
+            observations: Normalized observations, a tree of [B, ...].
+            noise: Random numbers, [B, num_noise].
+            state: Recurrent state before the step, [B, S]; None without a core.
+            starts: Whether an episode begins with the step, bool [B].
+        """
+        heads, after = self._run(observations, state, starts)
+        outputs = policy_outputs(None, self._views, heads, {"obs": map_tree(lambda leaf: leaf[:, None], observations)})
+        outputs = outputs[:, 0]
+        actions = self.space.sample(outputs, noise)
+        log_probs = self.policy.action_space.distribution(outputs).log_prob(actions)
+        return Acted(actions, log_probs, self._values(heads), after)
+
+    def values(self, observations: Any, state: Tensor | None, starts: Tensor) -> dict[str, Tensor]:
+        """Returns the state values [N] of N observations, by name of their column; see `act`."""
+        return self._values(self._run(observations, state, starts)[0])
+
+    def _run(self, observations: Any, state: Tensor | None, starts: Tensor) -> tuple[dict[str, Tensor], Tensor | None]:
+        seen = map_tree(lambda leaf: leaf[:, None], observations)
+        heads, after = self.policy.network(
+            self._views, {"obs": seen}, state, None if state is None else starts[:, None]
+        )
+        return heads, after
+
+    def _values(self, heads: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return {"values": heads["value"][:, 0, 0]} if "value" in heads else {}
+
+
+def host_moments(count: int, mean_and_squares: np.ndarray[Any, np.dtype[np.float64]]) -> Moments:
+    """Returns the moments of `count` samples from an entry of `TensorActor.moments`, copied to the host."""
+    return Moments(float(count), mean_and_squares[0].copy(), mean_and_squares[1].copy())
+
+
+def _normalizes(policy: Any) -> bool:
+    return any(leaf.is_normalized for leaf in leaves(policy.leaves))
+
+
+def _refuse_unsupported(policy: Any) -> None:
+    """Raises a UsageError if a policy's network cannot act in an env of tensors."""
+    if not isinstance(policy, ActorCriticPolicy | StochasticActorPolicy):
+        raise UsageError(
+            f"envs of tensors support actor-critic policies and actors, not a {type(policy).__name__}: use ppo, a2c or "
+            "grpo"
+        )
+    if policy.decoding is not None:
+        raise UsageError("envs of tensors do not support model.autoregressive and model.action_embeddings")
+    module = policy.network.module
+    spec = module.spec if isinstance(module, NetworkModule) else None
+    if spec is not None and spec.core is not None and spec.core.kind == "gtrxl":
+        raise UsageError("envs of tensors support model.core: lstm and gru, not gtrxl")

@@ -1,0 +1,327 @@
+"""Rollout worker of envs of tensors, and trainings with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from rlrun import A2C, DQN, GRPO, PPO, Training
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.data.action_masks import ACTION_MASK
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.tree import map_tree
+from rlrun.engine.envs.tensor_vector_env import FinalObservations, TensorStep
+from rlrun.engine.envs.vector_env import BadReturn
+from rlrun.engine.flow.sources.items import from_items
+from rlrun.engine.functional.moments import Moments
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.rollout.rewards import RewardSettings, RewardTransform
+from rlrun.engine.rollout.tensor_rewards import TensorRewards
+from rlrun.engine.rollout.tensor_worker import TensorRolloutWorker
+from rlrun.engine.rollout.worker import Orders
+
+HERE = "tests.unit.engine.rollout.test_tensor_worker"
+
+
+class Counter:
+    """Env whose observation is the number of the step in the episode; slot b's episodes end after b + 2 steps."""
+
+    observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (1,), np.float32)
+    action_space: gymnasium.Space[Any] = gymnasium.spaces.Discrete(2, start=1)
+    seeds_episodes, is_only_one = True, False
+
+    def __init__(
+        self,
+        num_envs: int,
+        device: torch.device,
+        ends: Literal["terminated", "truncated"] = "truncated",
+        fault: str = "",
+        *,
+        finals: bool = True,
+        saves: bool = True,
+        masked: bool = False,
+    ) -> None:
+        self.num_envs, self.device = num_envs, device
+        self.ends, self.finals, self.saves, self.fault = ends, finals, saves, fault
+        self.steps = torch.zeros(num_envs)
+        if masked:
+            mask = gymnasium.spaces.MultiBinary(2)
+            self.observation_space = gymnasium.spaces.Dict({"count": type(self).observation_space, ACTION_MASK: mask})
+        self.masked = masked
+
+    def observed(self) -> Any:
+        count = self.steps.clone()[:, None]
+        if not self.masked:
+            return count
+        return {"count": count, ACTION_MASK: torch.tensor([[0, 1]] * self.num_envs, dtype=torch.int8)}
+
+    def reset(self, *, seeds: Tensor | None = None, mask: Tensor | None = None) -> Any:
+        self.steps = torch.zeros(self.num_envs) if mask is None else torch.where(mask, 0.0, self.steps)
+        return self.observed()
+
+    def step(self, actions: Tensor) -> Any:
+        assert (actions == 2).all() if self.masked else ((actions == 1) | (actions == 2)).all()
+        self.steps = self.steps + 1
+        ended = self.steps >= torch.arange(self.num_envs) + 2
+        finals = FinalObservations(ended, self.observed()) if self.finals else None
+        rewards = 10 * self.steps
+        self.steps = torch.where(ended, 0.0, self.steps)
+        no = torch.zeros_like(ended)
+        flags = (ended, no) if self.ends == "terminated" else (no, ended)
+        step = TensorStep(self.observed(), rewards, *flags, finals)
+        return FAULTS[self.fault](step) if self.fault else step
+
+    def state(self) -> Mapping[str, Any] | None:
+        return {"steps": self.steps.clone()} if self.saves else None
+
+    def load_state(self, state: Mapping[str, Any]) -> Any:
+        self.steps = torch.from_numpy(np.array(state["steps"]))
+        return self.observed()
+
+    def close(self) -> None:
+        pass
+
+
+FAULTS: dict[str, Any] = {
+    "numpy": lambda step: step._replace(observations=step.observations.numpy()),
+    "shape": lambda step: step._replace(rewards=step.rewards[:, None]),
+    "dtype": lambda step: step._replace(terminateds=step.terminateds.float()),
+    "double": lambda step: step._replace(observations=step.observations.double()),
+    "device": lambda step: step._replace(rewards=step.rewards.to("meta")),
+    "nan": lambda step: step._replace(rewards=step.rewards / 0 * 0),
+    "tuple": lambda step: tuple(step),
+}
+
+
+def training(algorithm: Algorithm[Any], **env: Any) -> Training:
+    missing = {"missing_final": env.pop("missing_final")} if "missing_final" in env else {}
+    return Training({"tensors": f"{HERE}:Counter", "kwargs": env, **missing}, algorithm)
+
+
+def small(kind: Any = PPO, **settings: Any) -> Algorithm[Any]:
+    passes = {"num_epochs": 2, "minibatch_size": 4} if kind is PPO else {}
+    sizes = {"num_envs_per_worker": 2, "train_batch_size": 10, "min_env_steps_per_iteration": 0}
+    made: Algorithm[Any] = kind(**{**sizes, "model": {"hiddens": [8]}, **passes, **settings})
+    return made
+
+
+def worker_of(algorithm: Algorithm[Any], **env: Any) -> TensorRolloutWorker:
+    """A worker with the first weights of a training."""
+    running = training(algorithm, **env).running
+    worker = TensorRolloutWorker(running.workers.config)
+    worker.follow(Orders({"default": running.trainee.weights()}))
+    return worker
+
+
+def test_a_fragment_continues_the_episodes_of_all_slots() -> None:
+    worker = worker_of(small(), ends="terminated")
+    rollout = worker.sample()
+    batch = rollout.batches["default"]
+    assert batch["obs"][:, :, 0].T.tolist() == [[0, 1, 0, 1, 0, 1], [0, 1, 2, 0, 1, 2]]
+    assert batch["rewards"].T.tolist() == [[10, 20, 10, 20, 10], [10, 20, 30, 10, 20]]
+    assert batch["terminateds"].T.tolist() == [[False, True] * 2 + [False], [False, False, True, False, False]]
+    assert [(each.episode_return, each.length) for each in rollout.episodes] == [(30, 2), (60, 3), (30, 2)]
+    assert rollout.env_steps == 10
+    following = worker.sample()
+    assert following.batches["default"]["obs"][:, :, 0].T.tolist() == [[1, 0, 1, 0, 1, 0], [2, 0, 1, 2, 0, 1]]
+    assert [each.length for each in following.episodes] == [2, 3, 2, 3, 2]
+
+
+def test_log_probabilities_and_values_are_those_of_the_policy_in_numpy() -> None:
+    for model in ({"hiddens": [8]}, {"hiddens": [8], "shared_value": True}):
+        algorithm = small(model=model, normalize_observations=True)
+        running = training(algorithm).running
+        worker = TensorRolloutWorker(running.workers.config)
+        weights = running.trainee.weights()
+        weights.filters["observations/"] = Moments(10.0, np.array([0.5]), np.array([4.0]))
+        worker.follow(Orders({"default": weights}))
+        batch = worker.sample().batches["default"]
+        behavior = running.trainee.policy.behavior()
+        behavior.load(weights)
+        raw = np.array([[0, 1, 0, 1, 0, 1], [0, 1, 2, 0, 1, 2]], np.float32).T[..., None]
+        expected = SampleBatch(obs=raw, actions=batch["actions"].numpy(), valid=np.ones((5, 2), bool))
+        outputs = [behavior.outputs(row) for row in raw[:-1]]
+        expected.update(outputs=np.stack(outputs), values=np.full((6, 2), np.nan, np.float32))
+        behavior.collector.postprocess(expected)
+        for name in ("obs", "logp", "values"):
+            np.testing.assert_allclose(batch[name], expected[name], rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("core", ["lstm", "gru"])
+def test_a_recurrent_policy_continues_its_state_and_forgets_at_the_start_of_an_episode(core: str) -> None:
+    worker = worker_of(small(model={"hiddens": [8], "core": core, "core_width": 4}, seq_len=2))
+    first, second = (
+        map_tree(torch.clone, dict(worker.sample().batches["default"], weights_version=torch.zeros(()))) for _ in "ab"
+    )
+    policy, views = worker.config.policy, worker._actor._views
+    obs = torch.cat([first["obs"][:-1], second["obs"]]).transpose(0, 1)
+    starts = torch.cat([first["episode_starts"][:-1], second["episode_starts"]]).transpose(0, 1)
+    assert starts[0].tolist() == [True, False] * 5 + [True]
+    heads, _ = policy.network(views, {"obs": obs}, torch.zeros((2, first["state"].shape[-1])), starts)
+    values = torch.cat([first["values"][:-1], second["values"]]).T
+    np.testing.assert_allclose(values, heads["value"][..., 0].detach(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_truncated_step_bootstraps_from_its_final_observation() -> None:
+    worker = worker_of(small())
+    batch = worker.sample().batches["default"]
+    assert batch["valid"].all()
+    assert batch["finals"]["obs"][:, 0].tolist() == [2, 3, 2]
+    values = worker._actor.values(torch.tensor([[2.0], [3.0]]), None, torch.zeros(2, dtype=torch.bool))["values"]
+    assert batch["final_values"][1, 0] == batch["final_values"][3, 0] == values[0]
+    assert batch["final_values"][2, 1] == values[1]
+
+
+def test_without_a_final_observation_the_value_before_the_step_takes_its_place() -> None:
+    batch = worker_of(small(), finals=False).sample().batches["default"]
+    assert batch["valid"].all()
+    assert torch.equal(batch["final_values"], batch["values"][:-1])
+
+
+def test_steps_without_a_final_observation_can_be_left_out() -> None:
+    batch = worker_of(small(), finals=False, missing_final="drop").sample().batches["default"]
+    assert batch["valid"].T.tolist() == [[True, False] * 2 + [True], [True, True, False, True, True]]
+    assert batch["truncateds"].T.tolist() == [[True, True] * 2 + [False], [False, True, True, False, False]]
+    assert batch["final_values"][0, 0] == batch["values"][1, 0]
+    assert batch["final_values"][1, 1] == batch["values"][2, 1]
+
+
+@pytest.mark.parametrize(
+    ("fault", "found"),
+    [
+        ("numpy", "observations as a numpy ndarray"),
+        ("shape", "rewards of shape (2, 1), not (2,)"),
+        ("dtype", "terminateds of dtype torch.float32, not torch.bool"),
+        ("double", "observations of dtype torch.float64, not torch.float32"),
+        ("device", "rewards on meta, but the env is on cpu"),
+        ("nan", "rewards with NaN"),
+        ("tuple", "must return a TensorStep, not a tuple"),
+    ],
+)
+def test_what_is_wrong_with_an_env_is_named(fault: str, found: str) -> None:
+    with pytest.raises(BadReturn) as error:
+        worker_of(small(), fault=fault).sample()
+    assert found in str(error.value)
+
+
+@pytest.mark.parametrize("scale", [True, False])
+def test_rewards_are_scaled_as_in_numpy(scale: bool) -> None:
+    draws, settings = np.random.default_rng(0), RewardSettings(0.9, None if scale else 0.5, scale)
+    numpy_form, tensor_form = RewardTransform(3, settings), TensorRewards(3, settings, torch.device("cpu"))
+    for moments in (Moments.empty(()), Moments(5.0, np.array(0.3), np.array(2.0))):
+        rewards, ends = draws.normal(size=(6, 3)), draws.random((6, 3)) < 0.3
+        numpy_form.moments = moments
+        tensor_form.load(moments)
+        expected, delta = numpy_form(rewards, ends, np.ones_like(ends))
+        found, seen = tensor_form(torch.from_numpy(rewards), torch.from_numpy(ends))
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+        if scale:
+            assert seen is not None
+            np.testing.assert_allclose(seen, [delta["returns"].mean, delta["returns"].squares], rtol=1e-12)
+        np.testing.assert_allclose(tensor_form.state()["returns"], numpy_form.state()["returns"], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        (PPO, {"normalize_observations": True, "normalize_rewards": True, "vf_clip_param": 0.2}),
+        (PPO, {"recompute_advantages": True, "kl_penalty": {"target": 0.01}, "early_stop_kl": 0.5}),
+        (
+            PPO,
+            {
+                "lr": {"adaptive_kl": 0.01},
+                "separate_grad_norms": True,
+                "model": {"hiddens": [8], "shared_value": False},
+            },
+        ),
+        (PPO, {"model": {"hiddens": [8], "core": "gru", "core_width": 4}, "seq_len": 2, "recompute_advantages": True}),
+        (A2C, {"standardize_advantages": True}),
+    ],
+)
+def test_ppo_and_a2c_learn_with_their_settings(kind: Any, settings: dict[str, Any]) -> None:
+    made = training(small(kind, **settings), masked="seq_len" not in settings)
+    before = made.running.trainee.learner.flat()
+    first, second = made.step(), made.step()
+    assert second["env_steps"] == 2 * first["env_steps"] == 20
+    assert np.isfinite([value for name, value in second.items() if name.startswith("learner/")]).all()
+    assert not np.array_equal(before, made.running.trainee.learner.flat())
+
+
+def test_an_update_is_that_of_the_same_steps_in_numpy() -> None:
+    algorithm = small(num_envs_per_worker=3, train_batch_size=24, minibatch_size=6, compile=False)
+    tensors = Training({"tensors": "rlrun.toys:tensor_pendulum"}, algorithm)
+    tensors.step()
+    arrays = Training("Pendulum-v1", algorithm).running
+    worker = TensorRolloutWorker(tensors.running.workers.config)
+    worker.follow(Orders({"default": arrays.trainee.weights()}))  # of the same seed: the first weights
+    batch = worker.sample().batches["default"]
+    columns = {name: batch[name].numpy() for name in COLUMNS}
+    fragments = from_items([SampleBatch(columns, weights_version=np.zeros((8, 3), np.int32))])
+    next(algorithm.learn(fragments, arrays.trainee))
+    np.testing.assert_allclose(arrays.trainee.learner.flat(), tensors.running.trainee.learner.flat(), atol=2e-6)
+
+
+COLUMNS = ("obs", "actions", "logp", "values", "rewards", "terminateds", "truncateds", "valid")
+
+
+def test_a_resumed_training_continues_exactly_if_the_env_saves_its_state(tmp_path: Path) -> None:
+    settings = {"normalize_rewards": True, "model": {"hiddens": [8], "core": "lstm", "core_width": 4}, "seq_len": 4}
+    made = training(small(**settings))
+    made.step()
+    made.save(tmp_path / "saved")
+    resumed = Training.restore(tmp_path / "saved", trust=True)
+    for _ in range(2):
+        expected, found = made.step(), resumed.step()
+        assert {k: v for k, v in expected.items() if "time" not in k and "per_s" not in k} == {
+            k: v for k, v in found.items() if "time" not in k and "per_s" not in k
+        }
+    assert np.array_equal(made.running.trainee.learner.flat(), resumed.running.trainee.learner.flat())
+
+
+def test_a_resumed_training_starts_new_episodes_and_reports_it_if_the_env_saves_no_state(tmp_path: Path) -> None:
+    made = training(small(), saves=False)
+    made.step()
+    made.save(tmp_path / "saved")
+    resumed = Training.restore(tmp_path / "saved", trust=True)
+    assert resumed.running.env_slots_restarted == 2
+    assert resumed.step()["env_steps"] == 20
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"num_workers": 1}, "config.num_workers"),
+        ({"curiosity": {}}, "config.curiosity"),
+        ({"model": {"views": {"stack": 2}}}, "config.model.views"),
+        ({"rollout_fragment_length": 2}, "train_batch_size (10)"),
+    ],
+)
+def test_settings_that_need_experience_on_the_host_are_refused_by_name(settings: dict[str, Any], named: str) -> None:
+    with pytest.raises(UsageError) as error:
+        training(small(**settings)).step()
+    assert named in str(error.value)
+
+
+def test_algorithms_whose_operators_run_on_the_host_are_refused_by_name() -> None:
+    with pytest.raises(UsageError) as error:
+        training(DQN()).step()
+    assert "dqn" in str(error.value)
+    with pytest.raises(UsageError) as error:
+        training(GRPO(num_envs_per_worker=8)).step()
+    assert "grpo" in str(error.value)
+
+
+def test_an_evaluation_has_its_own_env_slots() -> None:
+    made = training(small())
+    made.step()
+    found = made.evaluate(4)
+    assert found.returns == [30.0, 60.0, 100.0, 150.0]
+    assert found.lengths == [2, 3, 4, 5]
+    assert made.step()["env_steps"] == 20

@@ -35,7 +35,9 @@ def test_the_table_of_all_algorithms_is_the_present_one() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_page_has_the_sections_in_their_order(page: Path) -> None:
-    sections = re.findall(r"^## (.*)$", page.read_text().replace("## Dataflow", "## Pseudo-code\n## Implementation"), re.MULTILINE)
+    sections = re.findall(
+        r"^## (.*)$", page.read_text().replace("## Dataflow", "## Pseudo-code\n## Implementation"), re.MULTILINE
+    )
     assert [section for section in sections if section in SECTIONS] == SECTIONS
     if page.stem != "random":
         assert sections[1] == "Formula"

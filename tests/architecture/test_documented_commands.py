@@ -52,7 +52,7 @@ def option_names(command: click.Command) -> set[str]:
 
 def test_the_pages_show_commands_to_look_at() -> None:
     pages = {page for page, _ in documented("rlrun")}
-    assert {"README.md", "yaml.md", "resume.md", "checkpoints.md", "extending.md"} <= pages
+    assert {"README.md", "yaml.md", "checkpoints.md", "extending.md"} <= pages
     assert ["train"] in [words for page, words in documented("make") if page == "README.md"]
 
 

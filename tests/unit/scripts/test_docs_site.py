@@ -88,7 +88,7 @@ def test_links_lead_to_pages_to_specs_and_to_pages_that_show_files(wording) -> N
     text = (
         "[a](algorithms/ppo.md#settings) [b](../configs/pendulum/tqc.yaml) [c](../rlrun/engine/flow/flow.py) [d](#top)"
     )
-    page = ROOT / "docs" / "architecture" / "runs.md"
+    page = ROOT / "docs" / "algorithms" / "ppo.md"
     assert places.with_links(text, GUIDE) == (
         wording("algorithms/ppo.md", "specs/pendulum.md", "files/rlrun/engine/flow/flow-py.md")
     )

@@ -3,7 +3,7 @@
     python -m scripts.plant_faults tests inverted_ratio         # the tests of the code that the mistake is in
     python -m scripts.plant_faults regress --gate ppo_cartpole  # the gates in configs/regression/, on every mistake
     python -m scripts.plant_faults unchanged --first 1000 --number 20  # the gates on other seeds, without any mistake
-    python -m scripts.plant_faults write                        # the table in docs/regress.md, from what was recorded
+    python -m scripts.plant_faults write                        # the tables in benchmarks/faults/code/README.md
 
 The mistakes are the entries of benchmarks/faults/code/*.yaml. Each replaces one line of a file (`old`, which occurs
 exactly once) by another (`new`), and names the `tests` of its code. Mistakes are planted in temporary copies, so the
@@ -35,7 +35,7 @@ from rlrun.engine.functional.intervals import exact_interval
 ROOT = Path(__file__).resolve().parents[1]
 FAULTS = ROOT / "benchmarks" / "faults" / "code"
 RECORDS = FAULTS / "records"
-PAGE = ROOT / "docs" / "regress.md"
+PAGE = FAULTS / "README.md"
 BEGIN, END = "<!-- faults: written by scripts/plant_faults.py -->", "<!-- faults: end -->"
 
 
@@ -274,7 +274,7 @@ def gates_of(name: str) -> dict[str, Any]:
 
 
 def write_page() -> None:
-    """Writes the tables between the marks of docs/regress.md."""
+    """Writes the tables between the marks of the mistakes' README."""
     page = PAGE.read_text()
     before, after = page.partition(BEGIN)[0], page.partition(END)[2]
     PAGE.write_text("\n".join([f"{before}{BEGIN}", "", *lines_of_page(), "", f"{END}{after}"]))

@@ -1,7 +1,7 @@
 """Measures how often `rlrun diagnose` and `rlrun env check` find a planted mistake, and what they find in healthy runs.
 
     python -m benchmarks.faults run [NAME ...]    # train, diagnose and check; by default all entries
-    python -m benchmarks.faults write             # the tables of docs/diagnosing.md, from the records
+    python -m benchmarks.faults write             # the tables of README.md, from the records
 
 Entries are in `env_faults.yaml` and `healthy_runs.yaml`. `run` uses only the commands of rlrun. A run that has been
 trained with the same spec is not trained again unless `--again` is given, so a new version of the detectors is measured
@@ -32,7 +32,7 @@ HERE = Path(__file__).parent
 FAULTS, HEALTHY = HERE / "env_faults.yaml", HERE / "healthy_runs.yaml"
 RECORDS, FROZEN = HERE / "records.json", HERE / "frozen_records.json"
 WORK = ROOT / ".bench" / "faults"
-PAGE = ROOT / "docs" / "diagnosing.md"
+PAGE = ROOT / "benchmarks" / "faults" / "README.md"
 BEGIN, END = "<!-- faults: written by benchmarks/faults -->", "<!-- faults: end -->"
 OF_ENV = "env: "
 """What names of findings about the env begin with."""

@@ -99,7 +99,14 @@ SHORT = {
 }
 
 
-@pytest.mark.parametrize(("algorithm", "config"), SHORT.values(), ids=SHORT)
+PAIRED = ("pg", "quantile, not double", "filtered", "pg with memory", "impala with memory")
+"""Kinds of which each part is in another one: only `make regress` runs them."""
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "config"),
+    [pytest.param(*SHORT[name], id=name, marks=[pytest.mark.regress] * (name in PAIRED)) for name in SHORT],
+)
 def test_no_algorithm_takes_a_forbidden_action(algorithm: Any, config: Any) -> None:
     with Training(GRID, algorithm(**config), seed=1) as learning:
         results = [learning.step() for _ in range(2)]

@@ -42,8 +42,10 @@ def test_two_iterations_of_a_long_asynchronous_config_run_in_one_process(config,
     "config",
     [
         "half_cheetah/sac.yaml",
-        "hopper/td3.yaml",
-        *(pytest.param(f"{config}.yaml", marks=pytest.mark.regress) for config in ("half_cheetah/td3", "hopper/sac")),
+        *(
+            pytest.param(f"{config}.yaml", marks=pytest.mark.regress)
+            for config in ("half_cheetah/td3", "hopper/sac", "hopper/td3")
+        ),
     ],
 )
 def test_two_iterations_of_a_long_config_with_a_replay_run(config, tmp_path):
@@ -101,10 +103,17 @@ OFF_POLICY = ("learning_starts=40", "model.hiddens=[16]")
         ("level_based_foraging_vdn", "lbforaging", {"": (*OFF_POLICY, "compile=false")}),
         ("simple_spread_qmix", "mpe2", {"": (*OFF_POLICY, "compile=false")}),
         ("simple_spread_shared_ppo", "mpe2", {"": ON_POLICY}),
-        ("speaker_listener_ddpg", "mpe2", {"policies.speaker.": OFF_POLICY, "policies.listener.": OFF_POLICY}),
-        ("speaker_listener_ippo", "mpe2", {"policies.speaker.": ON_POLICY, "policies.listener.": ON_POLICY}),
         ("speaker_listener_maddpg", "mpe2", {"policies.team.": OFF_POLICY}),
         ("speaker_listener_mappo", "mpe2", {"policies.speaker.": ON_POLICY, "policies.listener.": ON_POLICY}),
+        *(
+            pytest.param(
+                f"speaker_listener_{name}",
+                "mpe2",
+                {f"policies.{policy}.": settings for policy in ("speaker", "listener")},
+                marks=pytest.mark.regress,
+            )
+            for name, settings in (("ddpg", OFF_POLICY), ("ippo", ON_POLICY))
+        ),
     ],
 )
 def test_two_iterations_in_a_world_of_many_agents_run(config, package, policies, tmp_path):

@@ -170,7 +170,7 @@ def test_yaml_of_a_page_is_a_valid_spec(block: str, tmp_path: Path) -> None:
     path = tmp_path / "page.yaml"
     path.write_text(block)
     (tmp_path / "poles").mkdir()
-    for name in ("poles/left", "poles/right", "more"):
+    for name in ("poles/left", "poles/right", "more", "demonstrations"):
         (tmp_path / name).symlink_to(ROOT / "configs" / "cartpole" / "data" / "expert")
     for module in READERS_ENVS:
         (tmp_path / f"{module}.py").write_text(f"class {module.title()}: ...\n")

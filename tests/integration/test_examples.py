@@ -126,10 +126,8 @@ def test_own_checkpoint_is_followed_in_ones_own_runs_and_elsewhere_only_when_tru
     assert refused.exit_code == 5
     assert refused.stderr == wording("my_lab.awr:AWR", "my_lab.room:Room")
     assert "--trust" in refused.stderr
-    trusted = fresh_rlrun(
-        "evaluate", elsewhere, "--episodes", "2", "--trust", "--json", cwd=tmp_path, python_path=(lab,)
-    )
-    assert trusted.returncode == 0, trusted.stderr
+    trusted = rlrun("evaluate", elsewhere, "--episodes", "2", "--trust", "--json", cwd=tmp_path)
+    assert trusted.exit_code == 0, trusted.stderr
     assert json.loads(trusted.stdout)["returns"] == json.loads(own.stdout)["returns"]
 
 

@@ -246,6 +246,7 @@ def test_one_learner_in_an_actor_is_the_one_in_the_trial_s_process_to_the_last_b
         assert [numbers(restored.step()) for _ in range(2)] == expected[2:]
 
 
+@pytest.mark.regress
 def test_learners_of_their_own_that_compile_the_update_are_announced_before_they_do(running_ray: None) -> None:
     announced: list[str] = []
     with Training("CartPole-v1", PPO(**PPO_CONFIG, num_learners=1), announce=announced.append) as training:

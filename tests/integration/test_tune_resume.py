@@ -105,6 +105,7 @@ def test_a_run_that_is_told_to_end_saves_where_the_iteration_ends_and_says_how_t
     assert [all_numbers(trial.results())] == uninterrupted(spec(), tmp_path)
 
 
+@pytest.mark.chaos
 def test_a_run_that_is_told_to_end_while_ray_starts_says_how_to_begin_again(tmp_path: Path) -> None:
     script = (
         "import os, signal, sys, threading, time, rlrun\n"

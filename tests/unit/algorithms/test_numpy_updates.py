@@ -185,7 +185,6 @@ VARIED = {
     "ppo with an adaptive learning rate",
     "ppo with a gru",
     "dqn with a squared error",
-    "dqn with a small bound",
     "sac with an ensemble",
     "sac with a gru",
     "simba",
@@ -193,7 +192,7 @@ VARIED = {
     "bcq",
     "td3",
 }
-"""Kinds whose NumPy kernels others have as well: `make regress` runs these, continuous integration those in C."""
+"""Kinds whose operations other kinds have as well: their NumPy kernels run in `make regress`, those in C always."""
 
 
 @pytest.mark.parametrize(

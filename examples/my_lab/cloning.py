@@ -37,7 +37,6 @@ from rlrun.plugin import (
 @fixed(
     "minibatches are processed in one process",
     num_learners=0,
-    num_parameter_servers=0,
 )
 @fixed("there are no rewards to learn from", normalize_rewards=False, clip_rewards=None)
 @fixed("observations are used unnormalized", normalize_observations=False)

@@ -43,6 +43,9 @@ class AlgorithmConfig(ConfigModel):
     of_logged_actions: ClassVar[LoggedActions] = "learn"
     """The most that the algorithm can do with actions that a client took instead of the policy's."""
 
+    learns_on_workers: ClassVar[bool] = False
+    """Whether remote rollout workers learn, and so divide the GPUs among themselves."""
+
     needed: ClassVar[Mapping[str, str]] = {}
     """Error messages for null values of required settings, by setting."""
 
@@ -71,12 +74,9 @@ class AlgorithmConfig(ConfigModel):
     num_learners: NonNegativeInt = 0
     """Data-parallel learner processes, each with an equal share of every minibatch; 0 learns in the trial's process.
     Ray reserves torch_threads CPUs and num_gpus / num_learners GPUs for each."""
-    num_parameter_servers: NonNegativeInt = 0
-    """Parameter server processes, each with a slice of the parameters and of the optimizer state, updated by the
-    learners' gradients; 0 for all-reduce among the learners. Servers reserve no CPUs, since they work while learners
-    wait."""
     num_gpus: NonNegativeFloat = 0.0
-    """Total number of GPUs of the learner or learners; above 0 they run on CUDA."""
+    """Total number of GPUs of the learner or learners; above 0 they run on CUDA. Of ddppo, the learners are the rollout
+    workers."""
     torch_threads: PositiveInt = 1
     """Number of torch and BLAS threads in the trial's process, and in each learner process."""
     precision: Literal["float32", "bfloat16"] = "float32"
@@ -121,14 +121,6 @@ class AlgorithmConfig(ConfigModel):
             raise ValueError(
                 f"num_gpus ({self.num_gpus:g}) must not exceed num_learners ({self.num_learners}), because "
                 "each learner uses one GPU"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _servers_have_learners(self) -> AlgorithmConfig:
-        if self.num_parameter_servers and not self.num_learners:
-            raise ValueError(
-                "num_parameter_servers needs num_learners: parameter servers apply the learners' gradients"
             )
         return self
 

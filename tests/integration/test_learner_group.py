@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 from stub_workers import actor_pids, shifted_values
 
-from rlrun import PPO, Training
+from rlrun import PPO, SAC, Training
 from rlrun.algorithms import ppo
 from rlrun.cli.main import cli
 from rlrun.engine.data.learning_rows import sequence_rows
@@ -23,7 +24,8 @@ from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.functional.schedules import values_at
 from rlrun.engine.learner.data_parallel.learner_group import LearnerGroup
 from rlrun.engine.learner.local_learner import LocalLearner
-from rlrun.engine.messages.errors import TrainingFailed
+from rlrun.engine.learner.objective import Loss
+from rlrun.engine.messages.errors import TrainingFailed, UsageError
 from rlrun.engine.training.assemble.learner_factory import AlgorithmLearnerFactory
 from tests.results import numbers
 from tests.rounding import rounding_error
@@ -40,7 +42,13 @@ PPO_CONFIG = {
 
 
 class PPOWithTarget(ppo.PPO):
+    """PPO whose learner also keeps a target network and returns replay priorities."""
+
     has_target_network = True
+
+    def loss(self, outputs: Any, batch: SampleBatch, scheduled: Mapping[str, Any]) -> Loss:
+        priorities = (outputs.values - batch["value_targets"]).abs().squeeze(-1)
+        return replace(super().loss(outputs, batch, scheduled), priorities=priorities)
 
 
 def scheduled_after(env_steps: int) -> dict[str, float]:
@@ -68,15 +76,13 @@ def half_valid_batch(rows: int, seed: int = 0) -> SampleBatch:
     ).zero_invalid()
 
 
-def group_of(num_learners: int, num_parameter_servers: int = 0, **config: Any) -> LearnerGroup:
+def group_of(num_learners: int, **config: Any) -> LearnerGroup:
     make = made_by(**config)
     alone: LocalLearner = make()
     return LearnerGroup(
         make,
         num_learners,
         policy=alone.policy,
-        num_parameter_servers=num_parameter_servers,
-        objectives=alone.objectives,
         num_cpus_per_learner=0.5,
         timeout_s=60,
     )
@@ -133,6 +139,49 @@ def test_two_learners_stay_one_over_epochs_of_minibatches_and_hold_the_same_bits
     assert {name: part.tobytes() for name, part in first.items()} == {n: part.tobytes() for n, part in second.items()}
     first, second = replicas(pair, "take_statistics")
     assert first == second
+
+
+def test_two_learners_take_halves_of_each_minibatch_and_return_priorities_in_order(pair: LearnerGroup) -> None:
+    alone = made_by()()
+    for number in (1, 3):
+        rows = half_valid_batch(24, seed=number)
+        expected, found = (
+            learner.step(rows, scheduled=scheduled_after(0), minibatches=number) for learner in (alone, pair)
+        )
+        assert len(found) == len(expected) == (24 if number == 1 else 0)
+        np.testing.assert_allclose(found, expected, atol=rounding_error(4 + 16))
+    assert (pair.sgd_steps, pair.weights_version) == (alone.sgd_steps, alone.weights_version) == (4, 4)
+    np.testing.assert_allclose(pair.flat(), alone.flat(), atol=rounding_error(24 + 4))
+    first, second = replicas(pair, "flat")
+    assert first.tobytes() == second.tobytes()
+    assert pair.take_statistics() == pytest.approx(alone.take_statistics(), abs=rounding_error(24 + 4))
+    with pytest.raises(UsageError, match="2 learners cannot divide a minibatch of 3 rows"):
+        pair.step(half_valid_batch(9), scheduled=scheduled_after(0), minibatches=3)
+
+
+@pytest.mark.regress
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_a_replay_run_of_two_learners_is_one_of_one_learner_and_each_continues_the_other(
+    num_workers: int, running_ray: None, tmp_path: Path
+) -> None:
+    env = {"id": "Pendulum-v1", "max_episode_steps": 25}
+    config = {
+        "model": {"hiddens": [16]},
+        "minibatch_size": 8,
+        "learning_starts": 60,
+        "replay": {"sampling": "prioritized"},
+        "min_env_steps_per_iteration": 40,
+        "num_workers": num_workers,
+    }
+    with Training(env, SAC(**config), seed=4) as local:
+        expected = [numbers(local.step()) for _ in range(4)]
+    with Training(env, SAC(**config, num_learners=2), seed=4) as remote:
+        found = [numbers(remote.step()) for _ in range(2)]
+        remote.save(tmp_path / "checkpoint")
+    with Training.restore(tmp_path / "checkpoint") as restored:
+        found += [numbers(restored.step()) for _ in range(2)]
+    for own, other in zip(found, expected, strict=True):
+        assert own == pytest.approx(other, rel=1e-3, abs=1e-3, nan_ok=True)
 
 
 def test_two_learners_share_minibatches_of_sequences(running_ray: None) -> None:
@@ -266,44 +315,6 @@ def test_a_learner_that_dies_fails_the_trial_by_its_name(running_ray: None) -> N
             match=r"^learner [01] died .*, and the others cannot continue without it; set failure\.max_re",
         ):
             training.step()
-
-
-@pytest.mark.chaos
-def test_two_learners_with_parameter_servers_are_one_until_a_server_dies(running_ray: None) -> None:
-    alone, before = made_by()(), set(actor_pids())
-    group = group_of(2, num_parameter_servers=2)
-    try:
-        for seed in range(2):
-            for learner in (alone, group):
-                learner.learn(
-                    half_valid_batch(60, seed), num_epochs=2, minibatch_size=24, scheduled=scheduled_after(300 * seed)
-                )
-        np.testing.assert_allclose(group.flat(), alone.flat(), atol=rounding_error(24 + 12))
-        first, second = replicas(group, "flat")
-        assert first.tobytes() == second.tobytes()
-        assert group.take_statistics() == pytest.approx(alone.take_statistics(), abs=rounding_error(24 + 12))
-
-        saved = group.flat(), group.optimizer_state(), group.state()
-        expected = alone.optimizer_state()
-        assert {name: part.shape for name, part in saved[1].items()} == {n: part.shape for n, part in expected.items()}
-        after = []
-        for _ in range(2):
-            group.load_flat(saved[0])
-            group.load_optimizer_state(saved[1])
-            group.load_state(saved[2])
-            group.learn(half_valid_batch(60, 9), num_epochs=1, minibatch_size=24, scheduled=scheduled_after(0))
-            after.append(group.flat())
-        np.testing.assert_array_equal(after[0], after[1])
-
-        with pytest.raises(RuntimeError, match="parameter servers apply only the gradients of their learners"):
-            group.apply_gradients(np.zeros(1, np.float32), {}, scheduled=scheduled_after(0))
-        os.kill(min(set(actor_pids()) - before), signal.SIGKILL)
-        with pytest.raises(
-            TrainingFailed, match=r"^(parameter server|learner) [01] died .*, and the others cannot continue"
-        ):
-            group.learn(half_valid_batch(60, 9), num_epochs=1, minibatch_size=24, scheduled=scheduled_after(0))
-    finally:
-        group.close()
 
 
 def test_train_with_two_learners_under_tune(tmp_path: Path) -> None:

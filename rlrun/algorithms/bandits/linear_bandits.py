@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @fixed("regressions predict the unscaled reward", normalize_rewards=False, clip_rewards=None)
 @fixed("regressions use the unnormalized context", normalize_observations=False)
 @fixed("the expected reward is linear in the observation", model={})
-@fixed("regressions are solved in the trial's process", num_learners=0, num_parameter_servers=0, num_gpus=0.0)
+@fixed("regressions are solved in the trial's process", num_learners=0, num_gpus=0.0)
 class LinearBanditConfig(AlgorithmConfig):
     """Settings of linear bandits.
 

@@ -24,8 +24,7 @@ from rlrun.engine.settings.registry import load_internal
 if TYPE_CHECKING:
     from rlrun.engine.flow.operators.recomputation import RecomputedAdvantages
     from rlrun.engine.flow.trainee import Trainee
-    from rlrun.engine.learner.data_parallel.all_reduce import AllReduce
-    from rlrun.engine.learner.data_parallel.reducer import Reducer
+    from rlrun.engine.learner.data_parallel.all_reduce import AllReduce, Backend
     from rlrun.engine.learner.learner import GradientLearner, LearnerFactory
     from rlrun.engine.policy.weights import LearningWeights, Weights
 
@@ -73,6 +72,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
             network, before each epoch but the first; None for advantages that stay.
         timeout_s: Timeout in seconds of waiting for other workers, in the rendezvous and in each step. The timeout of
             the driver may be shorter.
+        has_own_gpu: Whether each worker has its own GPU, so that gradients are summed without the CPU.
         member: Rank from 0 and rendezvous address of a worker; None on the driver, and for a worker that learns
             alone.
 
@@ -94,6 +94,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
         stop: tuple[str, float] | None = None,
         recompute: Callable[[SampleBatch], SampleBatch] | None = None,
         timeout_s: float,
+        has_own_gpu: bool = False,
         member: tuple[int, tuple[str, int]] | None = None,
     ) -> None:
         self.make_learner = make_learner
@@ -105,6 +106,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
         self.stop = stop
         self.recompute = recompute
         self.timeout_s = timeout_s
+        self.has_own_gpu = has_own_gpu
         self.member = member
         self._meeting: AllReduce | None = None
         self._reduce: AllReduce | None = None
@@ -141,6 +143,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
             stop=self.stop,
             recompute=self.recompute,
             timeout_s=self.timeout_s,
+            has_own_gpu=self.has_own_gpu,
             member=(worker - 1, self._address),
         )
 
@@ -220,17 +223,11 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
                 from rlrun.engine.learner.data_parallel.all_reduce import AllReduce
 
                 rank, address = self.member
-                self._reduce = AllReduce(rank, self.num_workers, timeout_s=self.timeout_s)
+                backend: Backend = "nccl" if self.has_own_gpu else "gloo"
+                self._reduce = AllReduce(rank, self.num_workers, backend=backend, timeout_s=self.timeout_s)
                 self._reduce.join(address)
-            self._learner = self.make_learner(reducer=self._reducer())
+            self._learner = self.make_learner(all_reduce=self._reduce)
         return self._learner
-
-    def _reducer(self) -> Reducer | None:
-        if self._reduce is None:
-            return None
-        from rlrun.engine.learner.data_parallel.reducer import GradientAllReduce
-
-        return GradientAllReduce(self._reduce)
 
     def _added_up(self, numbers: Iterable[float]) -> Doubles:
         """All-reduces numbers: their sums over all workers."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import model_validator
 from typing_extensions import override
@@ -23,15 +23,18 @@ MEETING_TIMEOUT_S = 300.0
 
 @fixed(WHO_HAS_CURIOSITY, curiosity=None)
 @fixed(WHO_HAS_CONSTRAINTS, constraint=None)
-@fixed("the rollout workers do the learning themselves, on CPUs", num_gpus=0.0, num_learners=0, num_parameter_servers=0)
+@fixed("the rollout workers do the learning themselves", num_learners=0)
 @fixed("the rollout workers learn in lockstep", asynchronous=False)
 @fixed("the driver adapts the penalty's weight, but the rollout workers learn; use ppo", kl_penalty=None)
 @fixed("the other workers cannot continue if one dies", max_worker_restarts=0)
 class DDPPOConfig(PPOConfig):
     """Settings of DD-PPO (Wijmans et al., arXiv:1911.00357).
 
-    Batches and minibatches are counted over all workers; each worker learns from its part of them.
+    Batches and minibatches are counted over all workers; each worker learns from its part of them. The workers share
+    `num_gpus` GPUs equally.
     """
+
+    learns_on_workers: ClassVar[bool] = True
 
     standardize_advantages: bool = True
     """Whether advantages are standardized (mean 0, standard deviation 1) over all workers' batches."""
@@ -43,6 +46,11 @@ class DDPPOConfig(PPOConfig):
             raise ValueError(
                 "each worker learns from one fragment at a time: leave out rollout_fragment_length, or set "
                 f"train_batch_size to {batch}"
+            )
+        if self.num_workers and self.num_gpus > self.num_workers:
+            raise ValueError(
+                f"num_gpus ({self.num_gpus:g}) must not exceed num_workers ({self.num_workers}), because each worker "
+                "learns on one GPU"
             )
         if self.minibatch_size < self.num_workers:
             raise ValueError(f"minibatch_size ({self.minibatch_size}) must be at least num_workers")
@@ -84,6 +92,7 @@ class DDPPO(PPO):
             stop=config.early_stop,
             recompute=compute if config.recompute_advantages else None,
             timeout_s=max(config.worker_timeout_s, MEETING_TIMEOUT_S),
+            has_own_gpu=0 < config.num_workers == config.num_gpus,
         )
         return compute, learn
 

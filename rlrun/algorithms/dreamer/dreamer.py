@@ -74,6 +74,7 @@ class DreamerReplayConfig(SequenceReplayConfig):
 @fixed("the horizon of imagination covers several steps", n_step=1)
 @fixed("the networks take and predict symlog-transformed vectors", normalize_observations=False)
 @fixed("small rewards would fall into a single bin", precision="float32")
+@fixed("its losses average over other steps than those that shares are weighted by", num_learners=0)
 class DreamerConfig(OffPolicyConfig):
     """Settings of DreamerV3.
 

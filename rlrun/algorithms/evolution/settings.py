@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     "there is no loss to differentiate", max_grad_norm=None, microbatch_size=None, compile=False, precision="float32"
 )
 @fixed("updating the parameters takes almost no time, so the trial's process does it", num_learners=0)
-@fixed("evolution strategies have no learner processes", num_parameter_servers=0, num_gpus=0.0)
+@fixed("evolution strategies have no learner processes", num_gpus=0.0)
 class EvolutionConfig(AlgorithmConfig):
     """Settings of algorithms that compare candidate parameters by the returns of complete episodes."""
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @fixed("adaptation uses only a few episodes of one task", normalize_observations=False, normalize_rewards=False)
 @fixed("each task is used as a whole", microbatch_size=None)
-@fixed("each batch is adapted by a single learner", num_learners=0, num_parameter_servers=0)
+@fixed("each batch is adapted by a single learner", num_learners=0)
 @defaults(num_envs_per_worker=20, rollout_fragment_length=100, lr=1e-3)
 class MAMLConfig(AlgorithmConfig):
     """Settings of MAML (Finn et al., arXiv:1703.03400).

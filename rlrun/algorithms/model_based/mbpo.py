@@ -45,6 +45,7 @@ class ModelBasedModelConfig(SoftModelConfig):
 @fixed("imagined transitions span single steps", n_step=1)
 @fixed("the ensemble normalizes observations itself", normalize_observations=False)
 @defaults(training_intensity=20.0)
+@fixed("the dynamics model is fitted in one process", num_learners=0)
 class MBPOConfig(SACConfig):
     """Settings of MBPO (Janner et al., arXiv:1906.08253): SAC's settings, the dynamics ensemble, the model rollouts."""
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 @fixed("each member gets its own reward at each step", n_step=1)
 @defaults(lr=1e-3, tau=0.01, gamma=0.95, max_grad_norm=0.5, training_intensity=0.25)
 @actor_critic_defaults
+@fixed("its losses average over the steps of each member, not over rows", num_learners=0)
 class MADDPGConfig(ActionNoiseSettings, ActorCriticSettings, OffPolicyConfig):
     """Settings of MADDPG (Lowe et al., arXiv:1706.02275); a transition is a step of the whole team.
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 @fixed("bcq has no actor", actor_objective="first", policy_delay=1)
 @defaults(huber=1.0, num_critics=1, critic_lr=3e-4, learning_starts=0)
 @actor_critic_defaults
+@fixed("minibatches of a data set are processed in one process", num_learners=0)
 class BCQConfig(HuberSettings, DataSettings, CriticEnsembleSettings, ActorCriticSettings, OffPolicyConfig):
     """Settings of BCQ for Discrete actions (Fujimoto et al., arXiv:1910.01708)."""
 

@@ -18,7 +18,7 @@ from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.datasets.input_config import DataSettings
 from rlrun.engine.functional.masked import masked_mean
 from rlrun.engine.learner.objective import Loss, Objective
-from rlrun.engine.settings.config import NonNegativeFloat, PositiveInt, defaults
+from rlrun.engine.settings.config import NonNegativeFloat, PositiveInt, defaults, fixed
 from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 
 @defaults(lr=1e-4, critic_lr=3e-4, alpha_lr=1e-4, learning_starts=0)
+@fixed("minibatches of a data set are processed in one process", num_learners=0)
 class CQLConfig(DataSettings, SACConfig):
     """Settings of CQL (Kumar et al., arXiv:2006.04779)."""
 

@@ -25,6 +25,7 @@ class RLPDModelConfig(SoftModelConfig):
     policy_delay=20,
     training_intensity=20.0,
 )
+@fixed("minibatches of a data set are processed in one process", num_learners=0)
 class RLPDConfig(DataSettings, SACConfig):
     """Settings of RLPD (Ball et al., arXiv:2302.02948), with defaults from the paper's table 2, or else SAC's."""
 

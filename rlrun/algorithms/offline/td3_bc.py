@@ -15,7 +15,7 @@ from rlrun.engine.datasets.input_config import DataSettings
 from rlrun.engine.functional.masked import masked_mean
 from rlrun.engine.learner.objective import Loss
 from rlrun.engine.nn.model_config import ActionValueModelConfig
-from rlrun.engine.settings.config import NonNegativeFloat, PositiveFloat, defaults
+from rlrun.engine.settings.config import NonNegativeFloat, PositiveFloat, defaults, fixed
 from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     target_update_interval=2,
     target_noise=0.2,
 )
+@fixed("minibatches of a data set are processed in one process", num_learners=0)
 class TD3BCConfig(DataSettings, DDPGConfig):
     """Settings of TD3+BC (Fujimoto and Gu, arXiv:2106.06860).
 

@@ -22,7 +22,7 @@ from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.datasets.input_config import DataSettings
 from rlrun.engine.functional.masked import masked_mean
 from rlrun.engine.learner.objective import Loss, Objective
-from rlrun.engine.settings.config import ImportPath, NonNegativeFloat, PositiveFloat, PositiveInt, defaults
+from rlrun.engine.settings.config import ImportPath, NonNegativeFloat, PositiveFloat, PositiveInt, defaults, fixed
 from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ TINY = 1e-30
 
 @defaults(critic_lr=3e-4, learning_starts=0)
 @actor_critic_defaults
+@fixed("minibatches of a data set are processed in one process", num_learners=0)
 class WeightedRegressionConfig(DataSettings, CriticEnsembleSettings, ActorCriticSettings, OffPolicyConfig):
     """Settings of an actor that imitates recorded actions, weighted by their advantages."""
 

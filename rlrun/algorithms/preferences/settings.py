@@ -100,7 +100,7 @@ class RLHFConfig(RewardModelSettings, PPOConfig):
 @fixed(WHO_HAS_CONSTRAINTS, constraint=None)
 @fixed("preferences depend on an episode's undiscounted return", gamma=1.0, normalize_rewards=False, clip_rewards=None)
 @fixed("the reference policy uses unnormalized observations", normalize_observations=False)
-@fixed(WHOLE_EPISODES, microbatch_size=None, num_learners=0, num_parameter_servers=0)
+@fixed(WHOLE_EPISODES, microbatch_size=None, num_learners=0)
 @defaults(lr=1e-3, num_envs_per_worker=16, num_epochs=2, minibatch_size=1024)
 class DPOConfig(RewardModelSettings, EpochsSettings, OnPolicyConfig):
     """Settings of online iterative DPO (Rafailov et al., arXiv:2305.18290)."""

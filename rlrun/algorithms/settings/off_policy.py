@@ -29,7 +29,6 @@ NoiseKind = Literal["gaussian", "repeated_gaussian", "ornstein_uhlenbeck"]
 
 
 @defaults(num_envs_per_worker=1, max_grad_norm=10.0)
-@fixed("minibatches from a replay buffer are processed in one process", num_learners=0, num_parameter_servers=0)
 @fixed("a minibatch from a replay buffer is used as a whole", microbatch_size=None)
 @fixed(
     "a replay buffer would mix rewards that were scaled at different times; use clip_rewards to bound them",
@@ -54,6 +53,15 @@ class OffPolicyConfig(AlgorithmConfig):
     """Minibatches between two updates of the target network."""
     tau: Fraction = 1.0
     """Polyak coefficient of the target network's updates; 1 copies the parameters."""
+
+    @model_validator(mode="after")
+    def _equal_shares(self) -> OffPolicyConfig:
+        if self.num_learners and self.minibatch_size % self.num_learners:
+            raise ValueError(
+                f"minibatch_size ({self.minibatch_size}) must be a multiple of num_learners ({self.num_learners}), "
+                "because all learners have equal shares of a minibatch"
+            )
+        return self
 
     @property
     @override

@@ -22,7 +22,7 @@ from rlrun.engine.settings.config import PositiveInt, fixed
     num_cpus_per_worker=1.0,
     max_worker_restarts=0,
 )
-@fixed("minibatches of a data set are processed in one process", num_learners=0, num_parameter_servers=0)
+@fixed("minibatches of a data set are processed in one process", num_learners=0)
 @fixed("a minibatch of a data set is used as a whole", microbatch_size=None)
 @fixed("rewards of a data set have a fixed scale; use clip_rewards to bound them", normalize_rewards=False)
 class OfflineConfig(DataSettings, AlgorithmConfig):

@@ -188,8 +188,6 @@ class PPOSettings(EpochsSettings):
             return self
         if self.early_stop_kl is not None:
             raise ValueError("early_stop_kl and lr.adaptive_kl both limit the KL divergence; leave out one of them")
-        if self.num_parameter_servers:
-            raise ValueError("lr.adaptive_kl does not support num_parameter_servers, which keep the optimizer's state")
         return self
 
     @model_validator(mode="after")
@@ -204,6 +202,4 @@ class PPOSettings(EpochsSettings):
             return self
         if self.model.shared_value is not False or self.model.module is not None:
             raise ValueError("separate_grad_norms needs model.shared_value: false, and no model.module")
-        if self.num_parameter_servers:
-            raise ValueError("separate_grad_norms does not support num_parameter_servers; leave out one of them")
         return self

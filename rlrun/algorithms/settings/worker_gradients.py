@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from typing_extensions import override
 
 from rlrun.engine.algorithm_config import AlgorithmConfig
 from rlrun.engine.settings.config import PositiveInt, fixed
 
 
-@fixed("gradients are computed on the workers' CPUs", num_gpus=0.0, num_learners=0, num_parameter_servers=0)
+@fixed("gradients are computed on the workers' CPUs", num_gpus=0.0, num_learners=0)
 class WorkerGradientConfig(AlgorithmConfig):
     """Settings of an algorithm whose rollout workers compute the gradients, which are applied as they arrive.
 
     List it last among the base classes, so that the defaults of the other bases take precedence.
     """
+
+    learns_on_workers: ClassVar[bool] = True
 
     gradients_in_flight: PositiveInt = 1
     """Gradients in flight per worker: with 1 a worker waits for new weights after each gradient, as in

@@ -18,7 +18,7 @@ class SeparateValueModelConfig(ModelConfig):
 
 
 @defaults(lr=1e-3)
-@fixed(ONE_PROCESS, num_learners=0, num_parameter_servers=0, microbatch_size=None)
+@fixed(ONE_PROCESS, num_learners=0, microbatch_size=None)
 @fixed(WHO_HAS_CURIOSITY, curiosity=None)
 @fixed(WHO_HAS_CONSTRAINTS, constraint=None)
 class TRPOConfig(OnPolicyConfig):

@@ -18,10 +18,12 @@ from rlrun.engine.learner.update import (
     gradient_of,
     num_assigned,
     shared_tensors,
-    sum_as_means,
     with_shared_tensors,
 )
 from rlrun.engine.policy.policy import Policy
+
+PRIORITIES = "priorities"
+"""Name of the replay priorities among the tensors that follow a gradient sum."""
 
 
 class GradientSum:
@@ -29,29 +31,26 @@ class GradientSum:
 
     Every loss is a mean over valid steps, so weighted gradients of microbatches or of learners' shares add up to the
     gradient of the whole minibatch. Statistics, and values that the loss assigns to parameters, are weighted likewise.
+    Replay priorities belong to single rows, and follow the sum as they are.
 
     Args:
         policy: Policy whose loss is differentiated.
         objective: Loss to differentiate, and its parameters.
         precision: Floating-point precision of the networks' forward and backward passes.
-        weighed: Whether to multiply by the number of valid steps; otherwise the result holds means over these steps,
-            followed by their number.
 
     Attributes:
         name: Name of the computation, unique in its learner.
         objectives: The one objective, as a list.
         statistics: Names of the statistics, in order; known after the first call.
-        carried: Names of the tensors passed to later losses; known after the first call.
+        carried: Names of the tensors passed to later losses, and `PRIORITIES` if the loss computes them; known after
+            the first call.
     """
 
-    def __init__(
-        self, policy: Policy, objective: Objective, precision: Precision = "float32", *, weighed: bool = True
-    ) -> None:
+    def __init__(self, policy: Policy, objective: Objective, precision: Precision = "float32") -> None:
         self.policy = policy
         self.name = f"gradient of {objective.name}"
         self.objectives: tuple[Objective, ...] = (objective,)
         self.precision = precision
-        self.weighed = weighed
         self.statistics: tuple[str, ...] = ()
         self.carried: tuple[str, ...] = ()
 
@@ -64,7 +63,7 @@ class GradientSum:
     ) -> list[Tensor]:
         """Computes the concatenated gradient, assigned values, statistics and 1, times the number of valid steps.
 
-        The result is this vector, followed by the tensors of `Loss.carry`.
+        The result is this vector, followed by the tensors of `Loss.carry`, and the rows' priorities if there are any.
 
         Args:
             parameters: Online and target parameters.
@@ -75,14 +74,14 @@ class GradientSum:
         (objective,) = self.objectives
         gradient, loss = gradient_of(self.policy, objective, parameters, batch, scheduled, self.precision)
         carried = shared_tensors(objective, loss)
+        if loss.priorities is not None:
+            carried[PRIORITIES] = loss.priorities.detach().float()
         self.statistics, self.carried = tuple(loss.statistics), tuple(carried)
         weight = batch["valid"].sum().float()
         parts = assigned_values(objective, loss)
         parts += [value.detach().float().reshape(1) for value in loss.statistics.values()]
         # A traced function must not return one of its arguments.
         handed_on = [tensor.clone() for tensor in carried.values()]
-        if not self.weighed:
-            return [torch.cat([gradient, *parts, weight.reshape(1)]), *handed_on]
         return [torch.cat([gradient, *parts, torch.ones_like(weight).reshape(1)]) * weight, *handed_on]
 
 
@@ -95,7 +94,6 @@ class GradientSums:
         precision: Floating-point precision of the networks' forward and backward passes.
         execution: Backend that computes the gradients.
         microbatch_size: Steps per microbatch (gradient accumulation, to save memory); None for the whole minibatch.
-        as_means: Whether to return means over the valid steps followed by their number, instead of sums.
     """
 
     def __init__(
@@ -106,18 +104,10 @@ class GradientSums:
         execution: Execution,
         *,
         microbatch_size: int | None,
-        as_means: bool,
     ) -> None:
         self._execution = execution
         self._microbatch_size = microbatch_size
-        # Means of a single part are computed directly: bit for bit the gradient of an update without parts.
-        weighed = not as_means or microbatch_size is not None
-        self._divides = as_means and weighed
-        self._sums = {
-            each.name: GradientSum(policy, each, precision, weighed=weighed)
-            for each in objectives
-            if each.loss is not None
-        }
+        self._sums = {each.name: GradientSum(policy, each, precision) for each in objectives if each.loss is not None}
 
     @property
     def statistics(self) -> dict[str, tuple[str, ...]]:
@@ -130,10 +120,11 @@ class GradientSums:
         batch: SampleBatch,
         parameters: Parameters,
         scheduled: Mapping[str, Tensor],
-    ) -> Iterator[tuple[Objective, Tensor]]:
-        """Yields each loss with its gradient on a minibatch; computes a gradient only when the caller iterates to it.
+    ) -> Iterator[tuple[Objective, Tensor, Tensor]]:
+        """Yields each loss with its gradient and replay priorities on a minibatch, computed when the caller gets there.
 
-        A gradient uses the parameters at that time, including updates by the losses before it.
+        A gradient uses the parameters at that time, including updates by the losses before it. Priorities are one per
+        row, or none if the loss computes none.
 
         Args:
             objectives: The losses to differentiate, in the order in which they are yielded.
@@ -146,13 +137,16 @@ class GradientSums:
         for objective in objectives:
             gradient_sum = self._sums[objective.name]
             total: Tensor | None = None
+            priorities = [parameters.flat[:0]]
             for part, tensors in zip(parts, carried, strict=True):
                 seen = with_shared_tensors(part, objective, tensors)
                 addend, *own = self._execution(gradient_sum, parameters, (), seen, scheduled)
-                tensors.update(zip(gradient_sum.carried, own, strict=True))
+                handed_on = dict(zip(gradient_sum.carried, own, strict=True))
+                priorities += [handed_on.pop(PRIORITIES)] if PRIORITIES in handed_on else []
+                tensors.update(handed_on)
                 total = addend if total is None else total.add_(addend)
             assert total is not None
-            yield objective, sum_as_means(total) if self._divides else total
+            yield objective, total, torch.cat(priorities)
 
     def _microbatches(self, batch: SampleBatch) -> list[SampleBatch]:
         if self._microbatch_size is None:

@@ -10,8 +10,8 @@ from rlrun.engine.data.sample_batch import SampleBatch
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from torch import Tensor
 
-    from rlrun.engine.learner.data_parallel.reducer import Reducer
     from rlrun.engine.policy.policy import Policy
 
 EvaluatedFunction = Callable[[Any, SampleBatch], Any]
@@ -19,6 +19,10 @@ EvaluatedFunction = Callable[[Any, SampleBatch], Any]
 
 Recompute = Callable[[Callable[[EvaluatedFunction, SampleBatch], Any]], SampleBatch]
 """Type of a picklable function that takes `Learner.evaluate` and returns new columns for rows of experience [S, L]."""
+
+
+AllReduceTensor = Callable[["Tensor"], "Tensor"]
+"""Type of a function that sums a tensor over all data-parallel learners, in place, and returns the tensor."""
 
 
 class Learner(Protocol):
@@ -123,8 +127,10 @@ class GradientLearner(Learner, Protocol):
 class LearnerFactory(Protocol):
     """Picklable function that creates a freshly initialized learner."""
 
-    def __call__(self, *, reducer: Reducer | None = None, share: tuple[int, int] = (0, 1)) -> GradientLearner:
-        """Creates a data-parallel learner for one share of each minibatch, synchronized by a reducer."""
+    def __call__(
+        self, *, all_reduce: AllReduceTensor | None = None, share: tuple[int, int] = (0, 1)
+    ) -> GradientLearner:
+        """Creates a learner; a data-parallel one computes its share of each minibatch, and all-reduces gradients."""
 
 
 def load_update(learner: Learner, flat: NDArray[np.float32]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor
 from rlrun.engine.data.sample_batch import SampleBatch, network_columns
 from rlrun.engine.functional.saved_numbers import as_count, load_generator
 from rlrun.engine.learner.executors.update_executor import UpdateExecutor
-from rlrun.engine.learner.learner import EvaluatedFunction, Recompute
+from rlrun.engine.learner.learner import AllReduceTensor, EvaluatedFunction, Recompute
 from rlrun.engine.learner.minibatch_updates import NO_PRIORITIES, MinibatchUpdates
 from rlrun.engine.learner.minibatches import Passes, Selection, minibatches
 from rlrun.engine.learner.objective import Objective, check_objectives
@@ -22,9 +22,10 @@ from rlrun.engine.learner.output_functions import require_picklable
 from rlrun.engine.learner.staging import Staging, over_memory
 from rlrun.engine.learner.update import Parameters, Precision
 from rlrun.engine.policy.policy import Policy
+from rlrun.engine.settings.registry import load_internal
 
-if TYPE_CHECKING:
-    from rlrun.engine.learner.data_parallel.reducer import Reducer
+SHARE_STATISTICS = "rlrun.engine.nn.batch_norm:share_statistics"
+"""Import path of what only data-parallel learners need."""
 
 
 class LocalLearner:
@@ -38,7 +39,7 @@ class LocalLearner:
         runs_own_code: Whether updates run users' code, such as a custom network.
         seed: Seed of the minibatch shuffling.
         microbatch_size: Steps per microbatch, to save memory; None for a whole minibatch.
-        reducer: Combines the gradients of data-parallel learners; None for a single learner.
+        all_reduce: Sums gradients over data-parallel learners; None for a single learner.
         share: (i, n): in data-parallel training, the learner computes part i (from 0) of n equal parts of a minibatch.
         precision: Floating-point precision of the networks' forward and backward passes.
         has_target: Whether the learner keeps a target network.
@@ -67,7 +68,7 @@ class LocalLearner:
         runs_own_code: bool = True,
         seed: int,
         microbatch_size: int | None = None,
-        reducer: Reducer | None = None,
+        all_reduce: AllReduceTensor | None = None,
         share: tuple[int, int] = (0, 1),
         precision: Precision = "float32",
         has_target: bool = False,
@@ -83,6 +84,8 @@ class LocalLearner:
         self._generator = np.random.Generator(np.random.Philox(seed))
         flat = policy.parameters.gather(policy.module).to(self.device)
         policy.module.to(self.device)
+        if all_reduce is not None and load_internal(SHARE_STATISTICS)(policy.module, all_reduce):
+            update_executor = "eager"  # traced updates cannot wait for other processes
         self._parameters = Parameters(flat, flat.clone() if has_target else None)
         self.updates = MinibatchUpdates(
             policy,
@@ -91,7 +94,7 @@ class LocalLearner:
             update_executor=update_executor,
             runs_own_code=runs_own_code,
             microbatch_size=microbatch_size,
-            reducer=reducer,
+            all_reduce=all_reduce,
             precision=precision,
             announce=announce,
         )
@@ -159,15 +162,18 @@ class LocalLearner:
     ) -> NDArray[np.float32]:
         """Trains on one or more minibatches in turn; on each, every loss that is due makes one update.
 
+        A data-parallel learner takes its share of each minibatch, and of the random numbers drawn for it.
+
         Args:
-            batch: Rows of experience [sequences, steps, ...].
+            batch: Rows of experience [sequences, steps, ...]; all learners receive the same.
             scheduled: Current values of scheduled settings by name, including learning rates.
             objectives: Names of the objectives to run; None for all. An objective's period
                 `Objective.every` counts only the minibatches on which it was requested.
             minibatches: Number of minibatches into which the batch is split, each of consecutive rows.
 
         Returns:
-            New replay priorities, one per sequence; empty if the loss computes none, or with several minibatches.
+            New replay priorities, one per sequence of the learner's share; empty if the loss computes none, or with
+            several minibatches.
         """
         self.last_batch = batch
         self.updates.totals.begin_update()
@@ -181,8 +187,13 @@ class LocalLearner:
         if self.updates.takes_rows and minibatches > 1 and not noise[0]:
             self.updates.step_through(Selection(batch, np.arange(rows).reshape(-1, size)), settings, objectives)
             return NO_PRIORITIES
+        part, parts = self._share
+        own_size = size // parts
         for number, drawn in enumerate(noise):
-            own = batch if minibatches == 1 else batch.map(itemgetter(slice(number * size, (number + 1) * size)))
+            start = number * size + part * own_size
+            own = batch if own_size == rows else batch.map(itemgetter(slice(start, start + own_size)))
+            if parts > 1:
+                drawn = rows_of_share(drawn, slice(part * own_size, (part + 1) * own_size))
             columns = SampleBatch(own, **drawn)
             if self.updates.takes_rows:
                 priorities = self.updates.step_through(Selection(columns), settings, objectives)
@@ -327,3 +338,8 @@ class LocalLearner:
 
     def close(self) -> None:
         """Does nothing: this learner started no processes."""
+
+
+def rows_of_share(drawn: Mapping[str, NDArray[np.float32]], own: slice) -> dict[str, NDArray[np.float32]]:
+    """Selects a learner's rows of the columns drawn for a minibatch; a single row belongs to the whole minibatch."""
+    return {name: column if len(column) == 1 else column[own] for name, column in drawn.items()}

@@ -22,15 +22,13 @@ from rlrun.engine.learner.optimizers import OptimizerState
 from rlrun.engine.learner.output_functions import evaluated, network_outputs
 from rlrun.engine.learner.statistic_totals import StatisticTotals
 from rlrun.engine.learner.update import Parameters, Precision, Update, apply_sum, fresh_state, measured_by
-from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.policy.policy import Policy
 from rlrun.engine.settings.registry import load_internal
 
 if TYPE_CHECKING:
     from rlrun.engine.learner.adaptive_rates import AdaptiveRates
-    from rlrun.engine.learner.data_parallel.reducer import Reducer
     from rlrun.engine.learner.gradient_sums import GradientSums
-    from rlrun.engine.learner.learner import EvaluatedFunction
+    from rlrun.engine.learner.learner import AllReduceTensor, EvaluatedFunction
 
 
 NO_PRIORITIES = np.zeros(0, np.float32)
@@ -54,12 +52,9 @@ class MinibatchUpdates:
         update_executor: Backend of the updates.
         runs_own_code: Whether updates run users' code, such as a custom network.
         microbatch_size: Steps per microbatch; None for a whole minibatch.
-        reducer: Combines the gradients of data-parallel learners; None for a single learner.
+        all_reduce: Sums gradients over data-parallel learners; None for a single learner.
         precision: Floating-point precision of the networks' forward and backward passes.
         announce: Callback for a message before a slow operation, such as compilation.
-
-    Raises:
-        UsageError: Parameter servers would have to project parameters, of which each server holds only a slice.
 
     Attributes:
         counts: Number of minibatches that each objective has seen.
@@ -77,7 +72,7 @@ class MinibatchUpdates:
         update_executor: UpdateExecutor,
         runs_own_code: bool,
         microbatch_size: int | None,
-        reducer: Reducer | None,
+        all_reduce: AllReduceTensor | None,
         precision: Precision,
         announce: Callable[[str], None],
     ) -> None:
@@ -86,25 +81,17 @@ class MinibatchUpdates:
         self._policy = policy
         self._objectives = objectives
         self._parameters = parameters
-        self._reducer = reducer
+        self._all_reduce = all_reduce
         self._precision = precision
-        optimizer_is_here = reducer is None or not reducer.owns_optimizer
-        self._states: dict[str, OptimizerState] = {each.name: {} for each in objectives}
-        if optimizer_is_here:
-            for each in objectives:
-                _, size = each.range_in(policy.parameters)
-                self._states[each.name] = fresh_state(each.optimizer, size, parameters.flat.device)
-        elif projecting := [each.name for each in objectives if each.projects]:
-            raise UsageError(
-                f"objective {projecting[0]} projects parameters, but parameter servers hold only slices of them; set "
-                "num_parameter_servers: 0"
-            )
+        self._states: dict[str, OptimizerState] = {}
+        for each in objectives:
+            _, size = each.range_in(policy.parameters)
+            self._states[each.name] = fresh_state(each.optimizer, size, parameters.flat.device)
         self._execution = Execution(update_executor, announce, runs_own_code=runs_own_code)
         self._updates: dict[tuple[str, ...], Update] = {}
         self._has_evaluated = False
         self._microbatch_size = microbatch_size
-        self._as_means = not optimizer_is_here
-        self._in_parts = reducer is not None or microbatch_size is not None
+        self._in_parts = all_reduce is not None or microbatch_size is not None
         self.takes_rows = update_executor in ("numpy", "c") and not self._in_parts
         self._rates: AdaptiveRates | None = None
         if any(each.adaptive_lr is not None for each in objectives):
@@ -119,7 +106,6 @@ class MinibatchUpdates:
             self._precision,
             self._execution,
             microbatch_size=self._microbatch_size,
-            as_means=self._as_means,
         )
         return made
 
@@ -158,10 +144,12 @@ class MinibatchUpdates:
         due = self.counts.due(objectives)
         settings = settings if self._rates is None else self._rates.applied(settings)
         if self._in_parts:
-            for objective, total in self._sums.over(due, batch, self._parameters, settings):
+            priorities = self._parameters.flat[:0]
+            for objective, total, found in self._sums.over(due, batch, self._parameters, settings):
                 self._apply(objective, total, self._sums.statistics[objective.name], settings)
+                priorities = found if len(found) else priorities
             self._adapt()
-            return self._parameters.flat[:0]
+            return priorities
         if not due:
             return self._parameters.flat[:0]
         update, states = self._update_of(due)
@@ -239,7 +227,7 @@ class MinibatchUpdates:
             settings: Current values of scheduled settings by name, each a scalar.
         """
         learned = [objective for objective in self._objectives if objective.loss is not None]
-        return torch.cat([total for _, total in self._sums.over(learned, batch, self._parameters, settings)])
+        return torch.cat([total for _, total, _ in self._sums.over(learned, batch, self._parameters, settings)])
 
     @property
     def statistics_of_gradients(self) -> dict[str, tuple[str, ...]]:
@@ -292,8 +280,10 @@ class MinibatchUpdates:
         self, objective: Objective, total: Tensor, statistics: tuple[str, ...], settings: Mapping[str, Tensor]
     ) -> None:
         """Updates an objective's parameters with a gradient sum, and accumulates the objective's statistics."""
-        move = apply_sum if self._reducer is None else self._reducer
-        measured = move(self._policy, objective, self._parameters.flat, self._states[objective.name], total, settings)
+        if self._all_reduce is not None:
+            total = self._all_reduce(total)
+        state = self._states[objective.name]
+        measured = apply_sum(self._policy, objective, self._parameters.flat, state, total, settings)
         is_alone = len(self._objectives) == 1
         self.totals.add(
             tuple(objective.statistic(name, is_alone=is_alone) for name in measured_by(objective, statistics)), measured

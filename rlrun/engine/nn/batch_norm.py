@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +12,9 @@ from typing_extensions import override
 
 from rlrun.engine.nn.dense_net import BATCH_NORM_EPSILON
 from rlrun.engine.nn.torch_network import TorchNetwork
+
+AllReduceTensor = Callable[[Tensor], Tensor]
+"""Type of a function that sums a tensor over all data-parallel learners."""
 
 MOMENTUM = 0.01
 """Part by which running statistics move to a minibatch's."""
@@ -25,6 +29,28 @@ LARGEST_SHIFT = 5.0
 """Largest distance of a minibatch's mean and the running one, in running standard deviations."""
 
 
+class SumOverLearners(torch.autograd.Function):
+    """Differentiable all-reduce: sums a tensor over the learners, and in the backward pass the sum's gradients.
+
+    A learner's loss depends on the other learners' rows through the sum, so each row receives the gradients of all
+    learners' losses. All learners must compute the same sequence of sums. They count equally: shares must have equal
+    numbers of valid steps.
+    """
+
+    @staticmethod
+    @override
+    def forward(ctx: Any, x: Tensor, all_reduce: AllReduceTensor) -> Tensor:
+        """Returns the sum over all learners."""
+        ctx.all_reduce = all_reduce
+        return all_reduce(x.clone())
+
+    @staticmethod
+    @override
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        """Returns the sum of the gradients of all learners' losses with respect to the sum."""
+        return ctx.all_reduce(grads[0].clone()), None
+
+
 class BatchNorm(nn.Module):
     """Batch normalization (Ioffe and Szegedy, arXiv:1502.03167, algorithm 1).
 
@@ -37,9 +63,12 @@ class BatchNorm(nn.Module):
 
     Attributes:
         moved: Within `batch_statistics`, the running statistics updated by the minibatch, by name; else None.
+        all_reduce: Sums over data-parallel learners, whose shares then have the statistics of the whole minibatch; None
+            for a single learner.
     """
 
     moved: dict[str, Tensor] | None
+    all_reduce: AllReduceTensor | None
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -48,6 +77,7 @@ class BatchNorm(nn.Module):
         self.mean = nn.Parameter(torch.zeros(width))
         self.variance = nn.Parameter(torch.ones(width))
         self.moved = None
+        self.all_reduce = None
 
     @override
     def forward(self, x: Tensor) -> Tensor:
@@ -55,14 +85,21 @@ class BatchNorm(nn.Module):
         mean, variance = self.mean.detach(), self.variance.detach()
         if self.moved is None:
             return (x - mean) / (variance + BATCH_NORM_EPSILON).sqrt() * self.weight + self.bias
-        own_mean = x.mean(0)
+        own_mean = self._mean(x)
         centered = x - own_mean
-        own_variance = centered.square().mean(0)
+        own_variance = self._mean(centered.square())
         own_deviation = (own_variance + BATCH_NORM_EPSILON).sqrt()
         normalized = self._corrected(centered / own_deviation, own_mean.detach(), own_deviation.detach())
         self.moved["mean"] = mean + MOMENTUM * (own_mean.detach() - mean)
         self.moved["variance"] = variance + MOMENTUM * (own_variance.detach() - variance)
         return normalized * self.weight + self.bias
+
+    def _mean(self, x: Tensor) -> Tensor:
+        """Means [D] over the minibatch's feature vectors [N, D], those of other learners' shares included."""
+        if self.all_reduce is None:
+            return x.mean(0)
+        total: Tensor = SumOverLearners.apply(torch.cat([x.sum(0), x.new_full((1,), len(x))]), self.all_reduce)
+        return total[:-1] / total[-1].detach()
 
     def _corrected(self, normalized: Tensor, mean: Tensor, deviation: Tensor) -> Tensor:
         """Features normalized by the statistics of their minibatch, possibly corrected by the running ones."""
@@ -154,3 +191,15 @@ def batch_statistics(*networks: TorchNetwork) -> Iterator[dict[str, Tensor]]:
     finally:
         for layer in layers.values():
             layer.moved = None
+
+
+def share_statistics(module: nn.Module, all_reduce: AllReduceTensor) -> bool:
+    """Makes batch (re)normalization use the statistics of all data-parallel learners' shares of a minibatch.
+
+    Returns:
+        Whether the module has such layers.
+    """
+    layers = [layer for layer in module.modules() if isinstance(layer, BatchNorm)]
+    for layer in layers:
+        layer.all_reduce = all_reduce
+    return bool(layers)

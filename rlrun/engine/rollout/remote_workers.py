@@ -36,6 +36,7 @@ class RemoteWorkers:
         marks: Directory of the files in which workers note the env being stepped, for messages after a crash; None to
             write none.
         num_cpus: CPUs that Ray reserves for each worker.
+        num_gpus: GPUs that Ray reserves for each worker.
         timeout_s: Seconds to wait for a fragment before its worker is restarted.
         max_restarts: Maximum number of restarts of all workers together, before the trial fails.
 
@@ -54,6 +55,7 @@ class RemoteWorkers:
         tell_places: bool,
         marks: StepMarkLocation | None,
         num_cpus: float,
+        num_gpus: float,
         timeout_s: float,
         max_restarts: int,
     ) -> None:
@@ -71,6 +73,7 @@ class RemoteWorkers:
             indices,
             what="rollout worker",
             num_cpus=num_cpus,
+            num_gpus=num_gpus,
             timeout_s=timeout_s,
             max_restarts=max_restarts,
             ended_in=self._ended_in,

@@ -86,6 +86,7 @@ class WorkerSet:
         config: Config that all workers share, except for the worker's index.
         num_workers: Number of remote workers; 0 for the local worker alone.
         num_cpus_per_worker: CPUs that Ray reserves for each remote worker.
+        num_gpus_per_worker: GPUs that Ray reserves for each remote worker.
         worker_timeout_s: Seconds to wait for a fragment before its remote worker is restarted.
         max_worker_restarts: Maximum number of restarts of all remote workers together, before the trial fails.
         factory: `module:Name` of a `Worker` class, instantiated with its config.
@@ -105,6 +106,7 @@ class WorkerSet:
         num_workers: int,
         *,
         num_cpus_per_worker: float = 1.0,
+        num_gpus_per_worker: float = 0.0,
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 10,
         factory: str = ROLLOUT_WORKER,
@@ -117,7 +119,7 @@ class WorkerSet:
         self.fragments_per_round = math.ceil(min_share_of_fragments * len(self.indices) - 1e-9)
         self.counts = RolloutCounts()
         self._factory = factory
-        self._num_cpus = num_cpus_per_worker
+        self._num_cpus, self._num_gpus = num_cpus_per_worker, num_gpus_per_worker
         self._timeout_s = worker_timeout_s
         self._max_restarts = max_worker_restarts
         self._operators: dict[str, Postprocessing] = {}
@@ -282,6 +284,7 @@ class WorkerSet:
             tell_places=self._keeps_states,
             marks=step_mark_location(),
             num_cpus=self._num_cpus,
+            num_gpus=self._num_gpus,
             timeout_s=self._timeout_s,
             max_restarts=self._max_restarts,
         )

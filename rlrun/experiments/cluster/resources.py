@@ -23,6 +23,7 @@ class TrialResources:
         gpus: GPUs of the trial's own process.
         num_workers: Number of remote rollout workers.
         cpus_per_worker: CPUs of each rollout worker.
+        gpus_per_worker: GPUs of each rollout worker; 0 unless workers learn.
         num_learners: Number of remote learners of all policies.
         cpus_per_learner: CPUs of each learner; the maximum over policies.
         gpus_per_learner: GPUs of each learner; the maximum over policies.
@@ -32,6 +33,7 @@ class TrialResources:
     gpus: float
     num_workers: int
     cpus_per_worker: float
+    gpus_per_worker: float
     num_learners: int
     cpus_per_learner: float
     gpus_per_learner: float
@@ -41,11 +43,14 @@ class TrialResources:
         """Computes the resource requirements of a trial."""
         sampling, settings = trial.config, list(trial.settings.values())
         elsewhere = [config for config in settings if config.num_learners]
+        on_workers = [config for config in settings if config.learns_on_workers and sampling.num_workers]
+        in_process = [config for config in settings if config not in elsewhere + on_workers]
         return cls(
             cpus=trial.resources.cpus,
-            gpus=sum(config.num_gpus for config in settings if not config.num_learners),
+            gpus=sum(config.num_gpus for config in in_process),
             num_workers=sampling.num_workers,
             cpus_per_worker=sampling.num_cpus_per_worker,
+            gpus_per_worker=sum(config.num_gpus for config in on_workers) / max(sampling.num_workers, 1),
             num_learners=sum(config.num_learners for config in elsewhere),
             cpus_per_learner=max(config.cpus_per_learner for config in elsewhere or settings),
             gpus_per_learner=max((config.gpus_per_learner for config in elsewhere), default=0.0),
@@ -58,15 +63,15 @@ class TrialResources:
 
     @property
     def total_gpus(self) -> float:
-        """Total GPUs of the trial's process and learners."""
-        return self.gpus + self.num_learners * self.gpus_per_learner
+        """Total GPUs of the trial's process, rollout workers and learners."""
+        return self.gpus + self.num_workers * self.gpus_per_worker + self.num_learners * self.gpus_per_learner
 
     def bundles(self) -> list[dict[str, float]]:
         """Bundles of Ray's placement group: the trial's process, then each learner, then each rollout worker."""
         return [
             _bundle(self.cpus, self.gpus),
             *([_bundle(self.cpus_per_learner, self.gpus_per_learner)] * self.num_learners),
-            *([_bundle(self.cpus_per_worker, 0.0)] * self.num_workers),
+            *([_bundle(self.cpus_per_worker, self.gpus_per_worker)] * self.num_workers),
         ]
 
     @override
@@ -140,18 +145,21 @@ class Capacity:
         -1 if even these do not fit.
         """
         room = -1.0
-        each = needs.cpus_per_worker
-        for left in self._cpus_left(needs, needs.num_learners):
-            room = max(room, sum(math.floor(free / each + 1e-9) for free in left) if each else math.inf)
+        each, gpus_each = needs.cpus_per_worker, needs.gpus_per_worker
+        for cpus, gpus in self._left(needs, needs.num_learners):
+            fitting = [_number_of(each, free) for free in cpus]
+            if gpus_each:
+                fitting = [min(number, _number_of(gpus_each, free)) for number, free in zip(fitting, gpus, strict=True)]
+            room = max(room, sum(fitting))
         return room
 
     def room_for_learners(self, needs: TrialResources) -> int:
         """Maximum number of learners that fit next to a trial's own process; -1 if even the process does not fit."""
-        fitting = [number for number in range(needs.num_learners + 1) if any(self._cpus_left(needs, number))]
+        fitting = [number for number in range(needs.num_learners + 1) if any(self._left(needs, number))]
         return max(fitting, default=-1)
 
-    def _cpus_left(self, needs: TrialResources, num_learners: int) -> Iterator[list[float]]:
-        """Yields the remaining CPUs of each node for workers, for each possible node of the trial's process."""
+    def _left(self, needs: TrialResources, num_learners: int) -> Iterator[tuple[list[float], list[float]]]:
+        """Yields each node's remaining CPUs and GPUs for workers, for each possible node of the trial's process."""
         for node, (cpus, gpus) in enumerate(zip(self.cpus, self.gpus, strict=True)):
             if needs.cpus > cpus or needs.gpus > gpus:
                 continue
@@ -159,7 +167,12 @@ class Capacity:
             left[node] -= 0 if self.shares_trial_cpu else needs.cpus
             left_gpus[node] -= needs.gpus
             if all(_take_place(needs, left, left_gpus) for _ in range(num_learners)):
-                yield left
+                yield left, left_gpus
+
+
+def _number_of(each: float, free: float) -> float:
+    """Number of processes that fit into a node's free CPUs or GPUs."""
+    return math.floor(free / each + 1e-9) if each else math.inf
 
 
 def _take_place(needs: TrialResources, cpus: list[float], gpus: list[float]) -> bool:

@@ -16,7 +16,6 @@ SETTINGS = (
     "num_envs_per_worker",
     "num_cpus_per_worker",
     "num_learners",
-    "num_parameter_servers",
     "num_gpus",
     "torch_threads",
     "worker_timeout_s",

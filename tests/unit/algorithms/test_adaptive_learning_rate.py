@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Barrier
 from typing import Any
 
 import numpy as np
@@ -12,14 +11,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor, nn
+from torch import nn
 from typing_extensions import override
 
 import rlrun
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.functional.masked import masked_mean
 from rlrun.engine.learner.adaptive_rates import AdaptiveRates
-from rlrun.engine.learner.data_parallel.reducer import GradientAllReduce
 from rlrun.engine.learner.executors.cuda_graph import OnTheGpu
 from rlrun.engine.learner.local_learner import LocalLearner
 from rlrun.engine.learner.objective import Loss, Objective
@@ -31,6 +29,7 @@ from rlrun.engine.policy.policy import Policy
 from rlrun.engine.settings.config import AdaptiveRate
 from rlrun.engine.training.training import Training
 from rlrun.experiments.spec.load import parse_experiments
+from tests.sum_of_two import SumOfTwo
 
 SMALL: dict[str, Any] = {
     "num_envs_per_worker": 4,
@@ -125,19 +124,8 @@ def test_a_step_takes_the_rate_after_the_divergence_before_it_and_the_last_one_i
 
 
 def test_two_learners_go_by_the_mean_over_both() -> None:
-    barrier, sums = Barrier(2, timeout=600), {}
-
-    def member(rank: int) -> Any:
-        def add_up(vector: Tensor) -> Tensor:
-            sums[rank] = vector.clone()
-            barrier.wait()
-            total: Tensor = sums[0] + sums[1]
-            barrier.wait()
-            return total
-
-        return add_up
-
-    pair = [learner_of(share=(rank, 2), reducer=GradientAllReduce(member(rank))) for rank in range(2)]
+    sums = SumOfTwo()
+    pair = [learner_of(share=(rank, 2), all_reduce=sums.of(rank)) for rank in range(2)]
 
     def learned(learner: LocalLearner) -> float:
         learner.learn(rows_of(0.0, 0.03, 0.0, 0.03), num_epochs=3, minibatch_size=4, scheduled={"lr": 5.0})
@@ -169,7 +157,6 @@ def test_a_run_goes_on_with_its_rate_bit_for_bit(every: str, tmp_path: Path) -> 
         {"lr": {"grid_search": [1e-3, {"adaptive_kl": 0.01}]}},
         {"lr": {"adaptive_kl": {"uniform": [0.01, 0.02]}}},
         {"lr": {"adaptive_kl": 0.01}, "early_stop_kl": 0.01},
-        {"lr": {"adaptive_kl": 0.01}, "num_learners": 1, "num_parameter_servers": 1},
         {"lr": {"adaptive_kl": 0.01, "initial": 0.1}},
     ],
 )

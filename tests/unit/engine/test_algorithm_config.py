@@ -15,7 +15,6 @@ from rlrun.engine.settings.registry import BUILT_IN, algorithm_class
             {"num_learners": 2, "num_gpus": 3},
             r"num_gpus \(3\) must not exceed num_learners \(2\), because each learner uses one GPU",
         ),
-        ({"num_parameter_servers": 1}, "num_parameter_servers needs num_learners"),
         ({"num_learners": -1}, "num_learners"),
         ({"precision": "float16"}, "precision"),
         ({"num_envs_per_worker": 100_000_000}, "num_envs_per_worker.*1000000"),

@@ -120,8 +120,8 @@ class AllReduce:
         """
         if self._group is None:
             raise PeerLost("this process has lost the connection to the other learner processes")
-        # gloo sums on the CPU; of a tensor that is there already, `cpu` returns the tensor itself.
-        own = tensor if self._backend == "nccl" else tensor.cpu()
+        # NCCL sums on the GPU, and gloo on the CPU; a tensor that is there already is not copied.
+        own = tensor.cuda() if self._backend == "nccl" else tensor.cpu()
         try:
             self._group.allreduce([own]).wait()
         except RuntimeError as error:

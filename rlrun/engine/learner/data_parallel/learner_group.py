@@ -16,16 +16,10 @@ from rlrun.engine.actors.actor_place import Call
 from rlrun.engine.actors.supervised_actors import SupervisedActors
 from rlrun.engine.data.sample_batch import SampleBatch, network_columns
 from rlrun.engine.learner.data_parallel.all_reduce import AllReduce, PeerLost
-from rlrun.engine.learner.data_parallel.parameter_server import (
-    ParameterShard,
-    ShardConfig,
-    full_optimizer_state,
-    shard_configs,
-)
 from rlrun.engine.learner.data_parallel.replica import Replica, ReplicaConfig
 from rlrun.engine.learner.learner import EvaluatedFunction, LearnerFactory, Recompute
-from rlrun.engine.learner.objective import Objective
 from rlrun.engine.learner.output_functions import require_picklable
+from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.policy.policy import Policy
 
 WITHOUT_IT = (
@@ -36,13 +30,10 @@ WITHOUT_IT = (
 class LearnerGroup:
     """Synchronous data-parallel SGD: several replicas of a learner divide each minibatch among themselves.
 
-    All replicas hold bit-identical parameters and optimizer states. Each replica shuffles rows identically, computes
-    the gradient of a share of the minibatch, and applies the sum of all gradients. Results equal those of one
-    `LocalLearner` up to rounding, and bit for bit with one replica. Checkpoints do not depend on the number of
-    replicas.
-
-    Parameter servers, if any, hold the optimizer and sum the gradients, see
-    `rlrun.engine.learner.data_parallel.parameter_server`.
+    All replicas hold bit-identical parameters and optimizer states. Each replica shuffles rows and draws random numbers
+    identically, computes the gradient of a share of the minibatch, and applies the sum of all gradients. Results equal
+    those of one `LocalLearner` up to rounding, and bit for bit with one replica. Checkpoints do not depend on the
+    number of replicas.
 
     A batch is put into Ray's object store once, and read there by all replicas of a machine. If a replica dies or
     hangs, the trial fails, and may restart from its newest checkpoint.
@@ -53,8 +44,6 @@ class LearnerGroup:
         make_learner: Picklable learner factory.
         num_learners: Number of replicas.
         policy: Policy to train.
-        num_parameter_servers: Number of parameter server shards; 0 for all-reduce among the replicas.
-        objectives: Losses and optimizers of the learners, to configure the parameter servers.
         num_cpus_per_learner: CPUs that Ray reserves per replica.
         num_gpus_per_learner: GPUs that Ray reserves per replica.
         timeout_s: Timeout of a replica's call, in seconds.
@@ -74,8 +63,6 @@ class LearnerGroup:
         num_learners: int,
         *,
         policy: Policy,
-        num_parameter_servers: int = 0,
-        objectives: Sequence[Objective] = (),
         num_cpus_per_learner: float = 1.0,
         num_gpus_per_learner: float = 0.0,
         timeout_s: float = 300.0,
@@ -88,18 +75,12 @@ class LearnerGroup:
         self._ranks = range(num_learners)
         needed = math.ceil(num_learners * num_cpus_per_learner + cpus_of_others)
         self._owns_ray = private_ray.start_unless_running(max(needed, os.cpu_count() or 1))
-        shards: tuple[ShardConfig, ...] = ()
-        if num_parameter_servers:
-            shards = shard_configs(policy, objectives, num_parameter_servers, num_learners, timeout_s)
         self._meeting = AllReduce(0, num_learners, timeout_s=timeout_s)
-        address = None if shards else self._meeting.offer()
-        self._servers = self._started_servers(shards, num_learners, timeout_s) if shards else None
+        address = self._meeting.offer()
         self._actors = SupervisedActors(
             lambda rank: partial(
                 Replica,
-                ReplicaConfig(
-                    make_learner, rank, num_learners, address, num_gpus_per_learner == 1.0, shards, timeout_s
-                ),
+                ReplicaConfig(make_learner, rank, num_learners, address, num_gpus_per_learner == 1.0, timeout_s),
             ),
             self._ranks,
             what="learner",
@@ -110,24 +91,10 @@ class LearnerGroup:
             without_it=WITHOUT_IT,
         )
         try:
-            self._ask_all("meet", self._servers.shells() if self._servers else [])
-            if self._servers:
-                self.load_flat(self.flat())
+            self._ask_all("meet")
         except BaseException:
             self.close()
             raise
-
-    def _started_servers(self, shards: Sequence[ShardConfig], num_learners: int, timeout_s: float) -> SupervisedActors:
-        return SupervisedActors(
-            lambda index: partial(ParameterShard, shards[index]),
-            range(len(shards)),
-            what="parameter server",
-            num_cpus=0.0,
-            max_concurrency=num_learners + 1,  # learners wait for each other in its calls
-            timeout_s=timeout_s,
-            max_restarts=0,
-            without_it=WITHOUT_IT,
-        )
 
     def learn(
         self,
@@ -168,12 +135,30 @@ class LearnerGroup:
         objectives: Collection[str] | None = None,
         minibatches: int = 1,
     ) -> NDArray[np.float32]:
-        """Always raises an error: only a `LocalLearner` can train on single minibatches, as off-policy algorithms do.
+        """Trains on one or more minibatches in turn, each divided into equal shares of consecutive rows.
+
+        Args:
+            batch: Rows of experience [sequences, steps, ...]; the number of replicas divides those of each minibatch.
+            scheduled: Current values of scheduled settings by name, including learning rates.
+            objectives: Names of the objectives to run; None for all.
+            minibatches: Number of minibatches into which the batch is split, each of consecutive rows.
+
+        Returns:
+            New replay priorities, one per sequence; empty if the loss computes none, or with several minibatches.
 
         Raises:
-            RuntimeError: Always.
+            UsageError: The rows of a minibatch cannot be divided into equal shares.
         """
-        raise RuntimeError("separate learner processes learn from batches, not from minibatches of a replay buffer")
+        import ray
+
+        if (size := len(batch["valid"]) // minibatches) % len(self._ranks):
+            raise UsageError(f"{len(self._ranks)} learners cannot divide a minibatch of {size} rows into equal shares")
+        self.last_batch = batch
+        names = None if objectives is None else tuple(objectives)
+        shares = self._ask_all("step", ray.put(batch), dict(scheduled), names, minibatches)
+        self.weights_version += minibatches
+        self.sgd_steps += minibatches
+        return np.concatenate(shares)
 
     def apply_gradients(
         self, gradients: NDArray[np.float32], statistics: Mapping[str, Sequence[str]], *, scheduled: Mapping[str, float]
@@ -184,12 +169,7 @@ class LearnerGroup:
             gradients: Concatenated gradient sums of the objectives.
             statistics: Names of each loss's statistics: `statistics_of_gradients` of the other learner.
             scheduled: Current values of scheduled settings by name, including learning rates.
-
-        Raises:
-            RuntimeError: There are parameter servers, which apply only their own learners' gradients.
         """
-        if self._servers:
-            raise RuntimeError("parameter servers apply only the gradients of their learners")
         self.sgd_steps = self._ask_all("apply_gradients", gradients, dict(statistics), dict(scheduled))[0]
         self.weights_version += 1
 
@@ -229,7 +209,6 @@ class LearnerGroup:
     def load_flat(self, flat: NDArray[np.float32]) -> None:
         """Replaces all of the policy's parameters by those in a flat vector."""
         self._call_all("load_flat", flat)
-        self._ask_servers("load_flat", flat)
 
     def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32]:
         """Computes the target network's outputs [S, L, K] for S sequences of L steps, divided among the replicas."""
@@ -254,17 +233,12 @@ class LearnerGroup:
 
     def optimizer_state(self) -> dict[str, NDArray[np.float32]]:
         """Returns the state of the optimizers for a checkpoint, as tensors by name."""
-        if self._servers:
-            return full_optimizer_state(self._ask_servers("optimizer_state"))
         named: dict[str, NDArray[np.float32]] = self._call_first("optimizer_state")
         return named
 
     def load_optimizer_state(self, named: Mapping[str, NDArray[np.float32]]) -> None:
         """Restores the optimizers from the dict that `optimizer_state()` returned."""
-        if self._servers:
-            self._ask_servers("load_optimizer_state", dict(named))
-        else:
-            self._call_all("load_optimizer_state", dict(named))
+        self._call_all("load_optimizer_state", dict(named))
 
     def state(self) -> dict[str, Any]:
         """Returns counters and the random state of minibatch shuffling for a checkpoint, as `LocalLearner` does."""
@@ -285,8 +259,6 @@ class LearnerGroup:
     def close(self) -> None:
         """Terminates the replicas, and shuts down Ray if this group started Ray."""
         self._actors.close()
-        if self._servers:
-            self._servers.close()
         self._meeting.close()
         if self._owns_ray:
             private_ray.stop()
@@ -303,13 +275,6 @@ class LearnerGroup:
     def _ask_all(self, method: str, *arguments: Any) -> list[Any]:
         return self._answers([self._actors.ask(rank, method, *arguments) for rank in self._ranks])
 
-    def _ask_servers(self, method: str, *arguments: Any) -> list[Any]:
-        """Calls a method on all parameter servers; returns the results in order, empty without servers."""
-        if self._servers is None:
-            return []
-        calls = [self._servers.ask(index, method, *arguments) for index in self._servers.indices]
-        return self._servers.answers(calls)
-
     def _answers(self, calls: Sequence[Call]) -> list[Any]:
         """Waits for the results of replicas' calls.
 
@@ -321,6 +286,5 @@ class LearnerGroup:
             return self._actors.answers(calls)
         except PeerLost:  # raised by a survivor; the ping finds the learner that died
             self._actors.forget()
-            self._ask_servers("ping")
             self._actors.answers([self._actors.ask(rank, "ping") for rank in self._ranks])
             raise

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.engine.actors.actor_shell import Failure
 from rlrun.engine.data.sample_batch import SampleBatch
-from rlrun.engine.learner.data_parallel.all_reduce import AllReduce, PeerLost
-from rlrun.engine.learner.data_parallel.parameter_server import ParameterServers, ShardConfig
-from rlrun.engine.learner.data_parallel.reducer import GradientAllReduce, Reducer
+from rlrun.engine.learner.data_parallel.all_reduce import AllReduce
 from rlrun.engine.learner.learner import LearnerFactory, Recompute
 
 
@@ -25,18 +22,16 @@ class ReplicaConfig:
         make_learner: Picklable learner factory.
         rank: Rank of the replica, from 0.
         num_learners: Number of replicas.
-        address: Address at which the replicas meet for all-reduce; None with parameter servers.
+        address: Address at which the replicas meet for all-reduce.
         has_own_gpu: Whether each replica has its own GPU, so that gradients are reduced without the CPU.
-        shards: Settings of the parameter servers; empty for all-reduce.
         timeout_s: Seconds to wait for the other processes.
     """
 
     make_learner: LearnerFactory
     rank: int
     num_learners: int
-    address: tuple[str, int] | None
+    address: tuple[str, int]
     has_own_gpu: bool
-    shards: tuple[ShardConfig, ...]
     timeout_s: float
 
 
@@ -47,47 +42,16 @@ class Replica:
         self._config = config
         self._share = (config.rank, config.num_learners)
         self._all_reduce: AllReduce | None = None
-        self._shells: list[Any] = []
-        if config.address is not None and config.num_learners > 1:
+        if config.num_learners > 1:
             self._all_reduce = AllReduce(
                 *self._share, backend="nccl" if config.has_own_gpu else "gloo", timeout_s=config.timeout_s
             )
-        # A single learner without servers needs no reducer.
-        reducer: Reducer | None = None
-        if config.shards:
-            reducer = ParameterServers(config.shards, config.rank, self._ask_servers)
-        elif self._all_reduce is not None:
-            reducer = GradientAllReduce(self._all_reduce)
-        self._learner = config.make_learner(reducer=reducer, share=self._share)
+        self._learner = config.make_learner(all_reduce=self._all_reduce, share=self._share)
 
-    def meet(self, shells: list[Any]) -> None:
-        """Joins the group of replicas; blocks until all replicas have joined.
-
-        Args:
-            shells: Ray handles of the parameter servers.
-        """
-        self._shells = shells
-        if self._all_reduce is not None and self._config.address is not None:
+    def meet(self) -> None:
+        """Joins the group of replicas; blocks until all replicas have joined."""
+        if self._all_reduce is not None:
             self._all_reduce.join(self._config.address)
-
-    def _ask_servers(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> dict[int, Any]:
-        """Calls a method on several parameter servers in parallel.
-
-        Raises:
-            PeerLost: A server has died, or timed out waiting for another learner.
-        """
-        import ray
-        from ray.exceptions import RayError
-
-        asked = [self._shells[index].ask.remote(method, *own) for index, own in arguments.items()]
-        try:
-            answers = ray.get(asked, timeout=self._config.timeout_s)
-        except RayError as error:
-            raise PeerLost(f"learner {self._share[0]} lost a parameter server ({type(error).__name__})") from error
-        for index, answer in zip(arguments, answers, strict=True):
-            if isinstance(answer, Failure):
-                raise answer.error(f"parameter server {index}")
-        return dict(zip(arguments, answers, strict=True))
 
     def learn(
         self,
@@ -110,6 +74,16 @@ class Replica:
             recompute=recompute,
         )
         return self._learner.sgd_steps
+
+    def step(
+        self,
+        batch: SampleBatch,
+        scheduled: dict[str, float],
+        objectives: tuple[str, ...] | None,
+        minibatches: int,
+    ) -> NDArray[np.float32]:
+        """Trains on this replica's share of each minibatch; returns new replay priorities of the share's rows."""
+        return self._learner.step(batch, scheduled=scheduled, objectives=objectives, minibatches=minibatches)
 
     def apply_gradients(
         self,

@@ -285,7 +285,8 @@ def _workers(worker: WorkerConfig, policies: Policies, algorithms: Mapping[str, 
     if worker.env.tensors is not None:
         return _worker_set(worker, policies.sampling, TENSOR_WORKER, policies.sampling.worker_timeout_s)
     timeout_s = policies.sampling.worker_timeout_s if worker.env.external is None else math.inf  # it waits for clients
-    return _worker_set(worker, policies.sampling, ROLLOUT_WORKER, timeout_s)
+    gpus = sum(algorithm.config.num_gpus for algorithm in algorithms.values() if algorithm.config.learns_on_workers)
+    return _worker_set(worker, policies.sampling, ROLLOUT_WORKER, timeout_s, gpus)
 
 
 def _worker_factory(algorithm: Algorithm[Any]) -> str:
@@ -415,12 +416,15 @@ def _announce_compilation(
         announce(COMPILED_ELSEWHERE)
 
 
-def _worker_set(worker: Any, sampling: AlgorithmConfig, factory: str, timeout_s: float) -> WorkerSet:
-    """Creates a set of workers, whose processes start on first use."""
+def _worker_set(
+    worker: Any, sampling: AlgorithmConfig, factory: str, timeout_s: float, num_gpus: float = 0.0
+) -> WorkerSet:
+    """Creates a set of workers, whose processes start on first use and share GPUs equally."""
     return WorkerSet(
         worker,
         sampling.num_workers,
         num_cpus_per_worker=sampling.num_cpus_per_worker,
+        num_gpus_per_worker=num_gpus / max(sampling.num_workers, 1),
         worker_timeout_s=timeout_s,
         max_worker_restarts=sampling.max_worker_restarts,
         factory=factory,

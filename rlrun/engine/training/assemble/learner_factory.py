@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +17,8 @@ from rlrun.engine.training.assemble.plugin_results import objectives_of, require
 if TYPE_CHECKING:
     from rlrun.engine.algorithm import Algorithm
     from rlrun.engine.envs.env_config import EnvConfig
-    from rlrun.engine.learner.data_parallel.reducer import Reducer
     from rlrun.engine.learner.executors.update_executor import UpdateExecutor
-    from rlrun.engine.learner.learner import Learner
+    from rlrun.engine.learner.learner import AllReduceTensor, Learner
     from rlrun.engine.learner.local_learner import LocalLearner
     from rlrun.engine.learner.objective import Objective
     from rlrun.engine.policy.policy import Policy
@@ -127,14 +126,14 @@ class AlgorithmLearnerFactory:
     def __call__(
         self,
         *,
-        reducer: Reducer | None = None,
+        all_reduce: AllReduceTensor | None = None,
         share: tuple[int, int] = (0, 1),
         announce: Callable[[str], None] = silent,
     ) -> LocalLearner:
         """Creates a learner in its initial state.
 
         Args:
-            reducer: Reducer of gradients over data-parallel learners; None for a single learner.
+            all_reduce: Sums gradients over data-parallel learners; None for a single learner.
             share: (i, n) for data parallelism: the learner trains on part i (from 0) of n equal parts of a minibatch.
             announce: Callback with a message before a slow operation.
         """
@@ -149,7 +148,7 @@ class AlgorithmLearnerFactory:
             runs_own_code=runs_own_code(algorithm),
             seed=child_seed(self.seed, "minibatches"),
             microbatch_size=config.microbatch_size,
-            reducer=reducer,
+            all_reduce=all_reduce,
             share=share,
             precision=config.precision,
             has_target=algorithm.has_target_network,
@@ -168,7 +167,10 @@ def started_learner(
         announce: Callback for a message before a slow operation.
         cpus_of_others: Number of CPUs needed for learner processes of other policies.
     """
-    config = factory.algorithm.config
+    algorithm, config = factory.algorithm, factory.algorithm.config
+    if config.learns_on_workers and config.num_workers and config.num_gpus:
+        # The workers have the GPUs, and this learner only mirrors theirs.
+        factory = replace(factory, algorithm=type(algorithm)(config.replace(num_gpus=0.0)))
     if not config.num_learners:
         return factory(announce=announce)
     load_internal(PARTS["limit of threads"])(config.torch_threads)
@@ -177,8 +179,6 @@ def started_learner(
         factory,
         config.num_learners,
         policy=policy,
-        num_parameter_servers=config.num_parameter_servers,
-        objectives=all_objectives(factory.algorithm, policy),
         num_cpus_per_learner=config.cpus_per_learner,
         num_gpus_per_learner=config.gpus_per_learner,
         timeout_s=config.worker_timeout_s,

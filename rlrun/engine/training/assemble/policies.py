@@ -285,9 +285,8 @@ class Policies:
 
 def _learning_in_process(algorithm: Algorithm[Any]) -> Algorithm[Any]:
     config = algorithm.config
-    if not config.num_learners and not config.num_gpus:
-        return algorithm  # which may have fixed these settings
-    return type(algorithm)(config.replace(num_learners=0, num_parameter_servers=0, num_gpus=0.0))
+    elsewhere = {name: 0 for name in ("num_learners", "num_gpus") if getattr(config, name)}
+    return type(algorithm)(config.replace(**elsewhere)) if elsewhere else algorithm
 
 
 def schedules_of(config: AlgorithmConfig) -> dict[str, Any]:

@@ -102,11 +102,8 @@ def test_a_change_of_schedules_reaches_the_learner_beside_the_worker():
     ("settings", "message"),
     [
         ({"asynchronous": True}, "cannot be set here, because the rollout workers learn in lockstep"),
-        ({"num_gpus": 1}, "cannot be set here, because the rollout workers do the learning themselves, on CPUs"),
-        (
-            {"num_learners": 2},
-            "cannot be set here, because the rollout workers do the learning themselves, on CPUs",
-        ),
+        ({"num_gpus": 3, "num_workers": 2}, r"num_gpus \(3\) must not exceed num_workers \(2\)"),
+        ({"num_learners": 2}, "cannot be set here, because the rollout workers do the learning themselves"),
         (
             {"max_worker_restarts": 1},
             ("cannot be set here, because the other workers cannot continue if one dies"),

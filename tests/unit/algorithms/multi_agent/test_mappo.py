@@ -1,7 +1,5 @@
 """MAPPO and IPPO: what the value sees, how it is normalised, and what its errors cost."""
 
-import threading
-from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -22,14 +20,13 @@ from rlrun.algorithms.multi_agent.value_norm import DECAY, normalized, updated
 from rlrun.engine.data.sample_batch import WORLD_STATE, SampleBatch
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.spaces import Spaces
-from rlrun.engine.learner.data_parallel.parameter_server import ParameterServers, ParameterShard, shard_configs
-from rlrun.engine.learner.data_parallel.reducer import GradientAllReduce
 from rlrun.engine.learner.local_learner import LocalLearner
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.policy.weights import Weights
 from rlrun.engine.training.training import Training
 from rlrun.engine.worlds.world_view import WorldView
 from tests.rounding import rounding_error
+from tests.sum_of_two import SumOfTwo
 
 SPACES = Spaces(Box(-1, 1, (2,)), Discrete(3))
 MASKED = Spaces(Dict({"action_mask": MultiBinary(3), "seen": Box(-1, 1, (2,))}), Discrete(3))
@@ -166,24 +163,6 @@ def learned_parameters(learner: LocalLearner) -> tuple[np.ndarray, dict[str, flo
     return learner.flat(), learner.take_statistics()
 
 
-class SumOfTwo:
-    """Adds tensors of two threads up, in the order of their ranks, as an all-reduce does those of two processes."""
-
-    def __init__(self) -> None:
-        self._given: dict[int, torch.Tensor] = {}
-        self._meeting = threading.Barrier(2, timeout=60)
-
-    def of(self, rank: int) -> Callable[[torch.Tensor], torch.Tensor]:
-        def add_up(tensor: torch.Tensor) -> torch.Tensor:
-            self._given[rank] = tensor
-            self._meeting.wait()
-            total = self._given[0] + self._given[1]
-            self._meeting.wait()
-            return total
-
-        return add_up
-
-
 def assert_alike(found: tuple[np.ndarray, dict[str, float]], expected: tuple[np.ndarray, dict[str, float]]) -> None:
     np.testing.assert_allclose(found[0], expected[0], atol=2e-6)
     assert found[1] == pytest.approx(expected[1], rel=1e-4, abs=1e-5)
@@ -191,7 +170,7 @@ def assert_alike(found: tuple[np.ndarray, dict[str, float]], expected: tuple[np.
 
 def test_two_learners_normalise_values_by_the_targets_of_both_and_are_one_on_the_whole() -> None:
     sums = SumOfTwo()
-    pair = [learner_of(share=(rank, 2), reducer=GradientAllReduce(sums.of(rank))) for rank in range(2)]
+    pair = [learner_of(share=(rank, 2), all_reduce=sums.of(rank)) for rank in range(2)]
     with ThreadPoolExecutor(2) as threads:
         first, second = threads.map(learned_parameters, pair)
     np.testing.assert_array_equal(first[0], second[0])
@@ -202,25 +181,6 @@ def test_two_learners_normalise_values_by_the_targets_of_both_and_are_one_on_the
 
 def test_microbatches_are_normalised_by_the_targets_of_whole_minibatches() -> None:
     assert_alike(learned_parameters(learner_of(microbatch_size=5)), learned_parameters(learner_of()))
-
-
-def test_parameter_servers_average_the_moments_of_all_learners() -> None:
-    alone, learners = learner_of(), range(2)
-    configs = shard_configs(alone.policy, alone.objectives, 2, 2, 60.0)
-    shards = [ParameterShard(config) for config in configs]
-    for shard in shards:
-        shard.load_flat(alone.flat())
-
-    def ask(method: str, arguments: Mapping[int, tuple[Any, ...]]) -> dict[int, Any]:
-        with ThreadPoolExecutor(len(arguments)) as threads:
-            calls = {index: threads.submit(getattr(shards[index], method), *own) for index, own in arguments.items()}
-            return {index: call.result() for index, call in calls.items()}
-
-    pair = [learner_of(share=(rank, 2), reducer=ParameterServers(configs, rank, ask)) for rank in learners]
-    with ThreadPoolExecutor(2) as threads:
-        first, second = threads.map(learned_parameters, pair)
-    np.testing.assert_array_equal(first[0], second[0])
-    assert_alike(first, learned_parameters(alone))
 
 
 GAME = EnvConfig(world="rlrun.toys:TwoStepGame")

@@ -4,7 +4,6 @@ import pytest
 
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.functional.masked import masked_mean
-from rlrun.engine.learner.data_parallel.reducer import GradientAllReduce
 from rlrun.engine.learner.local_learner import LocalLearner
 from rlrun.engine.learner.objective import Loss, Objective
 from rlrun.engine.nn.model_config import ModelConfig
@@ -93,7 +92,7 @@ def test_shares_of_every_minibatch_are_disjoint_and_complete():
             minibatches.append(sorted(rows["number"][rows["valid"]].tolist()))
             return loss(outputs, rows, scheduled)
 
-        learn(learner_for(spy, share=share, reducer=GradientAllReduce(lambda total: total)), batch)
+        learn(learner_for(spy, share=share, all_reduce=lambda total: total), batch)
         seen.append(minibatches)
     order = np.random.Generator(np.random.Philox(3))
     for first, second in zip(*seen, strict=True):

@@ -33,7 +33,7 @@ def updates_and_parameters(*, every: int = 1) -> tuple[MinibatchUpdates, torch.T
         update_executor="eager",
         runs_own_code=True,
         microbatch_size=None,
-        reducer=None,
+        all_reduce=None,
         precision="float32",
         announce=print,
     )

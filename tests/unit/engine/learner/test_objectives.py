@@ -3,7 +3,6 @@
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from threading import Barrier
 
 import numpy as np
 import pytest
@@ -12,22 +11,15 @@ from torch import nn
 
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.functional.masked import masked_mean
-from rlrun.engine.learner.data_parallel.parameter_server import (
-    ParameterServers,
-    ParameterShard,
-    full_optimizer_state,
-    shard_configs,
-)
-from rlrun.engine.learner.data_parallel.reducer import GradientAllReduce
 from rlrun.engine.learner.executors.compilation import compiler
 from rlrun.engine.learner.local_learner import LocalLearner
 from rlrun.engine.learner.objective import Loss, Objective
 from rlrun.engine.learner.optimizers import SGD, Adam, AdamW, RMSProp
 from rlrun.engine.learner.projection import Projection, project
-from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.policy.flat_parameters import FlatParameters
 from rlrun.engine.policy.policy import Policy
 from tests.rounding import rounding_error
+from tests.sum_of_two import SumOfTwo
 
 
 class Numbers(nn.Module):
@@ -127,66 +119,13 @@ def test_a_minibatch_without_a_valid_step_assigns_nothing():
         assert step(learner, valid=(0, 0, 0))[2:] == [10.0, 20.0]
 
 
-class SumOfTwo:
-    """Adds up over two threads."""
-
-    def __init__(self):
-        self.barrier, self.given = Barrier(2, timeout=600), {}
-
-    def member(self, rank):
-        def add_up(vector):
-            self.given[rank] = vector.clone()
-            self.barrier.wait()
-            total = self.given[0] + self.given[1]
-            self.barrier.wait()
-            return total
-
-        return add_up
-
-
 def test_two_learners_assign_the_mean_over_both_and_move_as_one():
     together = SumOfTwo()
-    pair = [learner_for(reducer=GradientAllReduce(together.member(rank))) for rank in range(2)]
+    pair = [learner_for(all_reduce=together.of(rank)) for rank in range(2)]
     with ThreadPoolExecutor(2) as threads:
         found = list(threads.map(step, pair, [(1.0,), (2.0, 6.0)]))
     assert found[0] == found[1]
     np.testing.assert_allclose(found[0], AFTER_ONE_STEP, rtol=rounding_error(3))
-
-
-def served(given, rank=0, num_learners=1, shards=None):
-    configs = shard_configs(NumbersPolicy(), given, 1, num_learners, 30.0)
-    shards = shards or [ParameterShard(config) for config in configs]
-    shards[0].load_flat(learner_for(given).flat())
-
-    def ask(method, arguments):
-        return {index: getattr(shards[index], method)(*own) for index, own in arguments.items()}
-
-    return learner_for(given, reducer=ParameterServers(configs, rank, ask)), shards
-
-
-def test_two_learners_with_servers_assign_the_mean_over_both():
-    first, shards = served(objectives(), 0, 2)
-    second, _ = served(objectives(), 1, 2, shards)
-    with ThreadPoolExecutor(2) as threads:
-        found = list(threads.map(step, (first, second), [(1.0,), (2.0, 6.0)]))
-        np.testing.assert_allclose(found, [AFTER_ONE_STEP] * 2, rtol=rounding_error(3))
-        found = list(threads.map(step, (first, second), [(1.0,), (2.0,)], [(0,), (0,)]))
-    np.testing.assert_allclose([flat[2:] for flat in found], [AFTER_ONE_STEP[2:]] * 2, rtol=rounding_error(3))
-
-
-@pytest.mark.parametrize("optimizer", [SGD(0.9), RMSProp(centered=True), AdamW()])
-def test_servers_shard_any_optimizer(optimizer):
-    given = [Objective("model", loss_of_model, parameters="model", optimizer=optimizer)]
-    alone, (remote, shards) = learner_for(given), served(given)
-    for seed in range(3):
-        assert step(remote, (1.0 + seed, 4.0)) == step(alone, (1.0 + seed, 4.0))
-    state, expected = full_optimizer_state([shard.optimizer_state() for shard in shards]), alone.optimizer_state()
-    assert list(state) == list(expected) != []
-    fresh, (shard,) = served(given)
-    shard.load_flat(alone.flat())
-    shard.load_optimizer_state(expected)
-    fresh.load_flat(alone.flat())
-    assert step(fresh) == step(alone)
 
 
 def loss_of_actor(outputs, batch, scheduled):
@@ -469,13 +408,6 @@ def test_weights_of_zero_stay_zero_when_they_are_scaled():
     flat = policy.parameters.gather(policy.module)
     project(policy.parameters, PROJECTIONS[:1], flat)
     np.testing.assert_allclose(flat[:6].tolist(), [0.6, 0, 0.8, 0, 0, 0], rtol=1e-6)
-
-
-def test_parameter_servers_refuse_projections_because_each_has_only_a_slice(wording):
-    given = [Objective("all", sum_of_parameters, optimizer=SGD(), projects=PROJECTIONS)]
-    servers = ParameterServers(shard_configs(LayerPolicy(), given, 1, 1, 30.0), 0, lambda method, given: [])
-    with wording.raised(UsageError, "num_parameter_servers"):
-        LocalLearner(LayerPolicy(), given, device="cpu", update_executor="eager", seed=0, reducer=servers)
 
 
 def both_loss(outputs, batch, scheduled):

@@ -128,7 +128,7 @@ class ActorsHere:
 def test_a_lost_worker_goes_on_from_the_place_of_its_last_delivered_fragment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote_workers, "SupervisedActors", ActorsHere)
     make, orders = sampler_and_orders(ALGORITHMS["recurrent PPO"], "CartPole-v1", 3)
-    limits: dict[str, Any] = {"marks": None, "num_cpus": 1.0, "timeout_s": 1.0, "max_restarts": 9}
+    limits: dict[str, Any] = {"marks": None, "num_cpus": 1.0, "num_gpus": 0.0, "timeout_s": 1.0, "max_restarts": 9}
     workers = RemoteWorkers(*make.args[1:], (1, 2), due={}, tell_places=True, **limits)
     actors: Any = workers._actors
     workers.order(orders)

@@ -80,7 +80,7 @@ def test_a_policy_restored_for_acting_steps_no_env_and_is_evaluated_as_before(
     assert action in (0, 1)
 
 
-@pytest.mark.parametrize("place", [{"num_gpus": 1}, {"num_learners": 2, "num_parameter_servers": 1}])
+@pytest.mark.parametrize("place", [{"num_gpus": 1}, {"num_learners": 2}])
 def test_what_learned_on_gpus_or_in_processes_acts_where_there_are_none(
     saved: Path, tmp_path: Path, place: dict[str, int]
 ) -> None:

@@ -11,9 +11,9 @@ from rlrun.experiments.spec.experiment import TrialSpec
 from rlrun.experiments.spec.load import parse_experiments
 
 
-def trial(cpus: float = 1.0, **config: float) -> TrialSpec:
+def trial(cpus: float = 1.0, algorithm: str = "ppo", **config: float) -> TrialSpec:
     data = {
-        "algorithm": "ppo",
+        "algorithm": algorithm,
         "env": "CartPole-v1",
         "stop": {"iteration": 1},
         "config": config,
@@ -44,6 +44,19 @@ def test_each_learner_has_a_bundle_with_its_share_of_the_gpus_and_the_trial_none
     needs = TrialResources.of(trial(num_learners=2, num_gpus=1, num_workers=1, torch_threads=3))
     assert needs.bundles() == [{"CPU": 1.0}, {"CPU": 3.0, "GPU": 0.5}, {"CPU": 3.0, "GPU": 0.5}, {"CPU": 1.0}]
     assert (needs.total_cpus, needs.total_gpus) == (8, 1)
+
+
+def test_workers_that_learn_divide_the_gpus_and_each_must_find_its_share_on_one_node() -> None:
+    two = trial(algorithm="ddppo", num_workers=2, num_gpus=1)
+    assert TrialResources.of(two).bundles() == [{"CPU": 1.0}, {"CPU": 1.0, "GPU": 0.5}, {"CPU": 1.0, "GPU": 0.5}]
+    alone = TrialResources.of(trial(algorithm="ddppo", num_gpus=1))
+    assert (alone.bundles(), alone.total_gpus) == ([{"CPU": 1.0, "GPU": 1.0}], 1.0)
+    four = TrialResources.of(trial(algorithm="ddppo", num_workers=4, num_gpus=2))
+    assert machine(4, gpus=2).fits(four)
+    assert not machine(4, gpus=1).fits(four)
+    apart = Capacity(cpus=(4, 4), gpus=(0, 2), place="the cluster", shares_trial_cpu=False)
+    assert apart.room_for_workers(four) == 4
+    assert apart.room_for_workers(TrialResources.of(trial(algorithm="ddppo", num_workers=4, num_gpus=4))) == 2
 
 
 def test_learners_take_the_places_of_workers() -> None:

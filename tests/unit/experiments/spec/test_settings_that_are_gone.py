@@ -15,17 +15,17 @@ OFF_POLICY = ("apex", "apex_ddpg", "ddpg", "dqn", "dreamer", "gorila", "mbpo", "
 GRADIENT_WORKERS = ("a3c", "async_dqn", "gorila")
 
 REFUSED = [
-    *(
-        (name, "num_learners: 2", "minibatches from a replay buffer are processed in one process")
-        for name in OFF_POLICY
-    ),
+    ("dreamer", "num_learners: 2", "its losses average over other steps than those that shares are weighted by"),
+    ("gorila", "num_learners: 2", "gradients are computed on the workers' CPUs"),
+    ("iql", "num_learners: 2", "minibatches of a data set are processed in one process"),
+    ("maddpg", "num_learners: 2", "its losses average over the steps of each member, not over rows"),
+    ("mbpo", "num_learners: 2", "the dynamics model is fitted in one process"),
     *((name, "microbatch_size: 8", "a minibatch from a replay buffer is used as a whole") for name in OFF_POLICY),
     *((name, "num_gpus: 1", "gradients are computed on the workers' CPUs") for name in GRADIENT_WORKERS),
-    ("a3c", "num_parameter_servers: 1", "gradients are computed on the workers' CPUs"),
     ("async_dqn", "normalize_observations: true", "workers learn from unnormalized observations"),
     ("async_dqn", "train_batch_size: 8", "each fragment yields one gradient; set rollout_fragment_length"),
     ("gorila", "noisy: true", "workers compute gradients without parameter noise"),
-    ("ddppo", "num_learners: 2", "the rollout workers do the learning themselves, on CPUs"),
+    ("ddppo", "num_learners: 2", "the rollout workers do the learning themselves"),
     ("ddppo", "asynchronous: true", "the rollout workers learn in lockstep"),
     ("impala", "seq_len: 8", "gradients flow through whole fragments; set rollout_fragment_length"),
     ("ddppo", "max_worker_restarts: 3", "the other workers cannot continue if one dies"),

@@ -182,7 +182,6 @@ class A2C(_A2C):
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
         microbatch_size: int | None = None,
         num_learners: int = 0,
-        num_parameter_servers: int = 0,
         num_gpus: float = 0.0,
         torch_threads: int = 1,
         precision: Literal["float32", "bfloat16"] = "float32",
@@ -221,8 +220,6 @@ class A2C(_A2C):
             microbatch_size: Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed,
                 which saves memory and gives the same update.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_parameter_servers: Parameter server processes, each with a slice of the parameters and of the optimizer
-                state, updated by the learners' gradients.
             num_gpus: Total number of GPUs of the learner or learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Floating-point precision of the network's forward and backward passes.
@@ -336,7 +333,6 @@ class APPO(_APPO):
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
         microbatch_size: int | None = None,
         num_learners: int = 0,
-        num_parameter_servers: int = 0,
         num_gpus: float = 0.0,
         torch_threads: int = 1,
         precision: Literal["float32", "bfloat16"] = "float32",
@@ -384,8 +380,6 @@ class APPO(_APPO):
             microbatch_size: Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed,
                 which saves memory and gives the same update.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_parameter_servers: Parameter server processes, each with a slice of the parameters and of the optimizer
-                state, updated by the learners' gradients.
             num_gpus: Total number of GPUs of the learner or learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Floating-point precision of the network's forward and backward passes.
@@ -568,6 +562,7 @@ class AlphaZero(_AlphaZero):
         max_grad_norm: float | None = None,
         model: SearchModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
+        num_learners: int = 0,
         num_gpus: float = 0.0,
         torch_threads: int = 1,
         precision: Literal["float32", "bfloat16"] = "float32",
@@ -607,6 +602,7 @@ class AlphaZero(_AlphaZero):
             model: Network architecture.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
                 package.module:Class, or {package.module:Class: SETTINGS}.
+            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
             num_gpus: Total number of GPUs of the learner or learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Floating-point precision of the network's forward and backward passes.
@@ -655,6 +651,7 @@ class Apex(_Apex):
         clip_rewards: float | None = None,
         model: QModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
+        num_learners: int = 0,
         num_gpus: float = 0.0,
         torch_threads: int = 1,
         precision: Literal["float32", "bfloat16"] = "float32",
@@ -705,6 +702,7 @@ class Apex(_Apex):
             model: Network architecture.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
                 package.module:Class, or {package.module:Class: SETTINGS}.
+            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
             num_gpus: Total number of GPUs of the learner or learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Floating-point precision of the network's forward and backward passes.
@@ -764,6 +762,7 @@ class ApexDDPG(_ApexDDPG):
         clip_rewards: float | None = None,
         model: ActionValueModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
+        num_learners: int = 0,
         num_gpus: float = 0.0,
         torch_threads: int = 1,
         precision: Literal["float32", "bfloat16"] = "float32",
@@ -807,6 +806,7 @@ class ApexDDPG(_ApexDDPG):
             model: Network architecture of the actor and of the critic.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
                 package.module:Class, or {package.module:Class: SETTINGS}.
+            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
             num_gpus: Total number of GPUs of the learner or learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Floating-point precision of the network's forward and backward passes.
@@ -1434,6 +1434,7 @@ class CrossQ(_ExtendedSAC):
         clip_rewards: float | None = None,
         model: ExtendedModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
+        num_learners: int = 0,
         num_gpus: float = 0.0,
         torch_threads: int = 1,
         precision: Literal["float32", "bfloat16"] = "float32",
@@ -1485,6 +1486,7 @@ class CrossQ(_ExtendedSAC):
             model: Network architecture of the actor and of each critic.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
                 package.module:Class, or {package.module:Class: SETTINGS}.
+            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
             num_gpus: Total number of GPUs of the learner or learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Floating-point precision of the network's forward and backward passes.
@@ -1548,6 +1550,7 @@ class DAgger(_DAgger):
         normalize_observations: bool = False,
         model: DAggerModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
+        num_learners: int = 0,
         num_gpus: float = 0.0,
         torch_threads: int = 1,
         precision: Literal["float32", "bfloat16"] = "float32",
@@ -1577,6 +1580,7 @@ class DAgger(_DAgger):
             model: Network architecture.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
                 package.module:Class, or {package.module:Class: SETTINGS}.
+            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
             num_gpus: Total number of GPUs of the learner or learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Floating-point precision of the network's forward and backward passes.
@@ -1611,6 +1615,7 @@ class DDPG(_DDPG):
         clip_rewards: float | None = None,
         model: ActorQModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
+        num_learners: int = 0,
         num_gpus: float = 0.0,
         torch_threads: int = 1,
         precision: Literal["float32", "bfloat16"] = "float32",
@@ -1653,6 +1658,7 @@ class DDPG(_DDPG):
             model: Network architecture of the actor and of each critic.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
                 package.module:Class, or {package.module:Class: SETTINGS}.
+            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
             num_gpus: Total number of GPUs of the learner or learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Floating-point precision of the network's forward and backward passes.
@@ -1705,6 +1711,7 @@ class DDPPO(_DDPPO):
         model: ModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
         microbatch_size: int | None = None,
+        num_gpus: float = 0.0,
         torch_threads: int = 1,
         precision: Literal["float32", "bfloat16"] = "float32",
         compile: Literal["auto"] | bool = "auto",
@@ -1745,6 +1752,7 @@ class DDPPO(_DDPPO):
                 package.module:Class, or {package.module:Class: SETTINGS}.
             microbatch_size: Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed,
                 which saves memory and gives the same update.
+            num_gpus: Total number of GPUs of the learner or learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Floating-point precision of the network's forward and backward passes.
             compile: Execution of the learner's update as machine code.
@@ -1854,6 +1862,7 @@ class DQN(_DQN):
         clip_rewards: float | None = None,
         model: QModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
+        num_learners: int = 0,
         num_gpus: float = 0.0,
         torch_threads: int = 1,
         precision: Literal["float32", "bfloat16"] = "float32",
@@ -1902,6 +1911,7 @@ class DQN(_DQN):
             model: Network architecture.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
                 package.module:Class, or {package.module:Class: SETTINGS}.
+            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
             num_gpus: Total number of GPUs of the learner or learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Floating-point precision of the network's forward and backward passes.
@@ -2016,7 +2026,6 @@ class Distill(_Distill):
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
         microbatch_size: int | None = None,
         num_learners: int = 0,
-        num_parameter_servers: int = 0,
         num_gpus: float = 0.0,
         torch_threads: int = 1,
         precision: Literal["float32", "bfloat16"] = "float32",
@@ -2049,8 +2058,6 @@ class Distill(_Distill):
             microbatch_size: Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed,
                 which saves memory and gives the same update.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_parameter_servers: Parameter server processes, each with a slice of the parameters and of the optimizer
-                state, updated by the learners' gradients.
             num_gpus: Total number of GPUs of the learner or learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Floating-point precision of the network's forward and backward passes.
@@ -2166,6 +2173,7 @@ class DroQ(_ExtendedSAC):
         clip_rewards: float | None = None,
         model: ExtendedModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
+        num_learners: int = 0,
         num_gpus: float = 0.0,
         torch_threads: int = 1,
         precision: Literal["float32", "bfloat16"] = "float32",
@@ -2220,6 +2228,7 @@ class DroQ(_ExtendedSAC):
             model: Network architecture of the actor and of each critic.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
                 package.module:Class, or {package.module:Class: SETTINGS}.
+            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
             num_gpus: Total number of GPUs of the learner or learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Floating-point precision of the network's forward and backward passes.
@@ -2339,7 +2348,6 @@ class FilteredBC(_FilteredBC):
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
         microbatch_size: int | None = None,
         num_learners: int = 0,
-        num_parameter_servers: int = 0,
         num_gpus: float = 0.0,
         torch_threads: int = 1,
         precision: Literal["float32", "bfloat16"] = "float32",
@@ -2376,8 +2384,6 @@ class FilteredBC(_FilteredBC):
             microbatch_size: Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed,
                 which saves memory and gives the same update.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_parameter_servers: Parameter server processes, each with a slice of the parameters and of the optimizer
-                state, updated by the learners' gradients.
             num_gpus: Total number of GPUs of the learner or learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Floating-point precision of the network's forward and backward passes.
@@ -2413,6 +2419,7 @@ class FlashSAC(_ExtendedSAC):
         clip_rewards: float | None = None,
         model: ExtendedModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
+        num_learners: int = 0,
         num_gpus: float = 0.0,
         torch_threads: int = 1,
         precision: Literal["float32", "bfloat16"] = "float32",
@@ -2467,6 +2474,7 @@ class FlashSAC(_ExtendedSAC):
             model: Network architecture of the actor and of each critic.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
                 package.module:Class, or {package.module:Class: SETTINGS}.
+            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
             num_gpus: Total number of GPUs of the learner or learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Floating-point precision of the network's forward and backward passes.
@@ -2537,7 +2545,6 @@ class GAIL(_GAIL):
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
         microbatch_size: int | None = None,
         num_learners: int = 0,
-        num_parameter_servers: int = 0,
         num_gpus: float = 0.0,
         torch_threads: int = 1,
         precision: Literal["float32", "bfloat16"] = "float32",
@@ -2584,8 +2591,6 @@ class GAIL(_GAIL):
             microbatch_size: Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed,
                 which saves memory and gives the same update.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_parameter_servers: Parameter server processes, each with a slice of the parameters and of the optimizer
-                state, updated by the learners' gradients.
             num_gpus: Total number of GPUs of the learner or learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Floating-point precision of the network's forward and backward passes.
@@ -2643,7 +2648,6 @@ class GRPO(_GRPO):
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
         microbatch_size: int | None = None,
         num_learners: int = 0,
-        num_parameter_servers: int = 0,
         num_gpus: float = 0.0,
         torch_threads: int = 1,
         precision: Literal["float32", "bfloat16"] = "float32",
@@ -2681,8 +2685,6 @@ class GRPO(_GRPO):
             microbatch_size: Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed,
                 which saves memory and gives the same update.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_parameter_servers: Parameter server processes, each with a slice of the parameters and of the optimizer
-                state, updated by the learners' gradients.
             num_gpus: Total number of GPUs of the learner or learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Floating-point precision of the network's forward and backward passes.
@@ -2822,7 +2824,6 @@ class IPPO(_IPPO):
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
         microbatch_size: int | None = None,
         num_learners: int = 0,
-        num_parameter_servers: int = 0,
         num_gpus: float = 0.0,
         torch_threads: int = 1,
         precision: Literal["float32", "bfloat16"] = "float32",
@@ -2867,8 +2868,6 @@ class IPPO(_IPPO):
             microbatch_size: Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed,
                 which saves memory and gives the same update.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_parameter_servers: Parameter server processes, each with a slice of the parameters and of the optimizer
-                state, updated by the learners' gradients.
             num_gpus: Total number of GPUs of the learner or learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Floating-point precision of the network's forward and backward passes.
@@ -3007,6 +3006,7 @@ class IQN(_IQN):
         clip_rewards: float | None = None,
         model: QModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
+        num_learners: int = 0,
         num_gpus: float = 0.0,
         torch_threads: int = 1,
         precision: Literal["float32", "bfloat16"] = "float32",
@@ -3055,6 +3055,7 @@ class IQN(_IQN):
             model: Network architecture.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
                 package.module:Class, or {package.module:Class: SETTINGS}.
+            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
             num_gpus: Total number of GPUs of the learner or learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Floating-point precision of the network's forward and backward passes.
@@ -3115,7 +3116,6 @@ class Impala(_Impala):
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
         microbatch_size: int | None = None,
         num_learners: int = 0,
-        num_parameter_servers: int = 0,
         num_gpus: float = 0.0,
         torch_threads: int = 1,
         precision: Literal["float32", "bfloat16"] = "float32",
@@ -3159,8 +3159,6 @@ class Impala(_Impala):
             microbatch_size: Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed,
                 which saves memory and gives the same update.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_parameter_servers: Parameter server processes, each with a slice of the parameters and of the optimizer
-                state, updated by the learners' gradients.
             num_gpus: Total number of GPUs of the learner or learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Floating-point precision of the network's forward and backward passes.
@@ -3430,7 +3428,6 @@ class MAPPO(_MAPPO):
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
         microbatch_size: int | None = None,
         num_learners: int = 0,
-        num_parameter_servers: int = 0,
         num_gpus: float = 0.0,
         torch_threads: int = 1,
         precision: Literal["float32", "bfloat16"] = "float32",
@@ -3478,8 +3475,6 @@ class MAPPO(_MAPPO):
             microbatch_size: Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed,
                 which saves memory and gives the same update.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_parameter_servers: Parameter server processes, each with a slice of the parameters and of the optimizer
-                state, updated by the learners' gradients.
             num_gpus: Total number of GPUs of the learner or learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Floating-point precision of the network's forward and backward passes.
@@ -3840,7 +3835,6 @@ class PG(_PG):
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
         microbatch_size: int | None = None,
         num_learners: int = 0,
-        num_parameter_servers: int = 0,
         num_gpus: float = 0.0,
         torch_threads: int = 1,
         precision: Literal["float32", "bfloat16"] = "float32",
@@ -3878,8 +3872,6 @@ class PG(_PG):
             microbatch_size: Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed,
                 which saves memory and gives the same update.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_parameter_servers: Parameter server processes, each with a slice of the parameters and of the optimizer
-                state, updated by the learners' gradients.
             num_gpus: Total number of GPUs of the learner or learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Floating-point precision of the network's forward and backward passes.
@@ -3919,7 +3911,6 @@ class PPG(_PPG):
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
         microbatch_size: int | None = None,
         num_learners: int = 0,
-        num_parameter_servers: int = 0,
         num_gpus: float = 0.0,
         torch_threads: int = 1,
         precision: Literal["float32", "bfloat16"] = "float32",
@@ -3967,8 +3958,6 @@ class PPG(_PPG):
             microbatch_size: Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed,
                 which saves memory and gives the same update.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_parameter_servers: Parameter server processes, each with a slice of the parameters and of the optimizer
-                state, updated by the learners' gradients.
             num_gpus: Total number of GPUs of the learner or learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Floating-point precision of the network's forward and backward passes.
@@ -4023,7 +4012,6 @@ class PPO(_PPO):
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
         microbatch_size: int | None = None,
         num_learners: int = 0,
-        num_parameter_servers: int = 0,
         num_gpus: float = 0.0,
         torch_threads: int = 1,
         precision: Literal["float32", "bfloat16"] = "float32",
@@ -4070,8 +4058,6 @@ class PPO(_PPO):
             microbatch_size: Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed,
                 which saves memory and gives the same update.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_parameter_servers: Parameter server processes, each with a slice of the parameters and of the optimizer
-                state, updated by the learners' gradients.
             num_gpus: Total number of GPUs of the learner or learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Floating-point precision of the network's forward and backward passes.
@@ -4124,7 +4110,6 @@ class PQN(_PQN):
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
         microbatch_size: int | None = None,
         num_learners: int = 0,
-        num_parameter_servers: int = 0,
         num_gpus: float = 0.0,
         torch_threads: int = 1,
         precision: Literal["float32", "bfloat16"] = "float32",
@@ -4162,8 +4147,6 @@ class PQN(_PQN):
             microbatch_size: Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed,
                 which saves memory and gives the same update.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_parameter_servers: Parameter server processes, each with a slice of the parameters and of the optimizer
-                state, updated by the learners' gradients.
             num_gpus: Total number of GPUs of the learner or learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Floating-point precision of the network's forward and backward passes.
@@ -4246,6 +4229,7 @@ class QMIX(_QMIX):
         clip_rewards: float | None = None,
         model: TeamQModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
+        num_learners: int = 0,
         num_gpus: float = 0.0,
         torch_threads: int = 1,
         precision: Literal["float32", "bfloat16"] = "float32",
@@ -4284,6 +4268,7 @@ class QMIX(_QMIX):
             model: Network architecture shared by all members.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
                 package.module:Class, or {package.module:Class: SETTINGS}.
+            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
             num_gpus: Total number of GPUs of the learner or learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Floating-point precision of the network's forward and backward passes.
@@ -4329,6 +4314,7 @@ class QTOpt(_QTOpt):
         clip_rewards: float | None = None,
         model: ActionValueModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
+        num_learners: int = 0,
         num_gpus: float = 0.0,
         torch_threads: int = 1,
         precision: Literal["float32", "bfloat16"] = "float32",
@@ -4368,6 +4354,7 @@ class QTOpt(_QTOpt):
             model: Network architecture of each of the two critics.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
                 package.module:Class, or {package.module:Class: SETTINGS}.
+            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
             num_gpus: Total number of GPUs of the learner or learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Floating-point precision of the network's forward and backward passes.
@@ -4411,6 +4398,7 @@ class R2D2(_R2D2):
         clip_rewards: float | None = None,
         model: RecurrentModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
+        num_learners: int = 0,
         num_gpus: float = 0.0,
         torch_threads: int = 1,
         precision: Literal["float32", "bfloat16"] = "float32",
@@ -4446,6 +4434,7 @@ class R2D2(_R2D2):
             model: Network architecture.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
                 package.module:Class, or {package.module:Class: SETTINGS}.
+            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
             num_gpus: Total number of GPUs of the learner or learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Floating-point precision of the network's forward and backward passes.
@@ -4484,6 +4473,7 @@ class R2D3(_R2D3):
         clip_rewards: float | None = None,
         model: RecurrentModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
+        num_learners: int = 0,
         num_gpus: float = 0.0,
         torch_threads: int = 1,
         precision: Literal["float32", "bfloat16"] = "float32",
@@ -4521,6 +4511,7 @@ class R2D3(_R2D3):
             model: Network architecture.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
                 package.module:Class, or {package.module:Class: SETTINGS}.
+            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
             num_gpus: Total number of GPUs of the learner or learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Floating-point precision of the network's forward and backward passes.
@@ -4561,6 +4552,7 @@ class REDQ(_ExtendedSAC):
         clip_rewards: float | None = None,
         model: ExtendedModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
+        num_learners: int = 0,
         num_gpus: float = 0.0,
         torch_threads: int = 1,
         precision: Literal["float32", "bfloat16"] = "float32",
@@ -4615,6 +4607,7 @@ class REDQ(_ExtendedSAC):
             model: Network architecture of the actor and of each critic.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
                 package.module:Class, or {package.module:Class: SETTINGS}.
+            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
             num_gpus: Total number of GPUs of the learner or learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Floating-point precision of the network's forward and backward passes.
@@ -4684,7 +4677,6 @@ class RLHF(_RLHF):
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
         microbatch_size: int | None = None,
         num_learners: int = 0,
-        num_parameter_servers: int = 0,
         num_gpus: float = 0.0,
         torch_threads: int = 1,
         precision: Literal["float32", "bfloat16"] = "float32",
@@ -4727,8 +4719,6 @@ class RLHF(_RLHF):
             microbatch_size: Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed,
                 which saves memory and gives the same update.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_parameter_servers: Parameter server processes, each with a slice of the parameters and of the optimizer
-                state, updated by the learners' gradients.
             num_gpus: Total number of GPUs of the learner or learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Floating-point precision of the network's forward and backward passes.
@@ -4780,7 +4770,6 @@ class RLOO(_RLOO):
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
         microbatch_size: int | None = None,
         num_learners: int = 0,
-        num_parameter_servers: int = 0,
         num_gpus: float = 0.0,
         torch_threads: int = 1,
         precision: Literal["float32", "bfloat16"] = "float32",
@@ -4818,8 +4807,6 @@ class RLOO(_RLOO):
             microbatch_size: Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed,
                 which saves memory and gives the same update.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_parameter_servers: Parameter server processes, each with a slice of the parameters and of the optimizer
-                state, updated by the learners' gradients.
             num_gpus: Total number of GPUs of the learner or learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Floating-point precision of the network's forward and backward passes.
@@ -5039,6 +5026,7 @@ class SAC(_SAC):
         clip_rewards: float | None = None,
         model: SoftModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
+        num_learners: int = 0,
         num_gpus: float = 0.0,
         torch_threads: int = 1,
         precision: Literal["float32", "bfloat16"] = "float32",
@@ -5081,6 +5069,7 @@ class SAC(_SAC):
             model: Network architecture of the actor and of each critic.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
                 package.module:Class, or {package.module:Class: SETTINGS}.
+            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
             num_gpus: Total number of GPUs of the learner or learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Floating-point precision of the network's forward and backward passes.
@@ -5129,6 +5118,7 @@ class SimBa(_ExtendedSAC):
         clip_rewards: float | None = None,
         model: ExtendedModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
+        num_learners: int = 0,
         num_gpus: float = 0.0,
         torch_threads: int = 1,
         precision: Literal["float32", "bfloat16"] = "float32",
@@ -5183,6 +5173,7 @@ class SimBa(_ExtendedSAC):
             model: Network architecture of the actor and of each critic.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
                 package.module:Class, or {package.module:Class: SETTINGS}.
+            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
             num_gpus: Total number of GPUs of the learner or learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Floating-point precision of the network's forward and backward passes.
@@ -5251,6 +5242,7 @@ class SlateQ(_SlateQ):
         clip_rewards: float | None = None,
         model: SlateModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
+        num_learners: int = 0,
         num_gpus: float = 0.0,
         torch_threads: int = 1,
         precision: Literal["float32", "bfloat16"] = "float32",
@@ -5284,6 +5276,7 @@ class SlateQ(_SlateQ):
             model: Network architecture.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
                 package.module:Class, or {package.module:Class: SETTINGS}.
+            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
             num_gpus: Total number of GPUs of the learner or learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Floating-point precision of the network's forward and backward passes.
@@ -5321,6 +5314,7 @@ class TD3(_TD3):
         clip_rewards: float | None = None,
         model: ActorQModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
+        num_learners: int = 0,
         num_gpus: float = 0.0,
         torch_threads: int = 1,
         precision: Literal["float32", "bfloat16"] = "float32",
@@ -5363,6 +5357,7 @@ class TD3(_TD3):
             model: Network architecture of the actor and of each critic.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
                 package.module:Class, or {package.module:Class: SETTINGS}.
+            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
             num_gpus: Total number of GPUs of the learner or learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Floating-point precision of the network's forward and backward passes.
@@ -5514,6 +5509,7 @@ class TQC(_ExtendedSAC):
         clip_rewards: float | None = None,
         model: ExtendedModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
+        num_learners: int = 0,
         num_gpus: float = 0.0,
         torch_threads: int = 1,
         precision: Literal["float32", "bfloat16"] = "float32",
@@ -5568,6 +5564,7 @@ class TQC(_ExtendedSAC):
             model: Network architecture of the actor and of each critic.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
                 package.module:Class, or {package.module:Class: SETTINGS}.
+            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
             num_gpus: Total number of GPUs of the learner or learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Floating-point precision of the network's forward and backward passes.
@@ -5713,6 +5710,7 @@ class VDN(_VDN):
         clip_rewards: float | None = None,
         model: TeamQModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
+        num_learners: int = 0,
         num_gpus: float = 0.0,
         torch_threads: int = 1,
         precision: Literal["float32", "bfloat16"] = "float32",
@@ -5750,6 +5748,7 @@ class VDN(_VDN):
             model: Network architecture shared by all members.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
                 package.module:Class, or {package.module:Class: SETTINGS}.
+            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
             num_gpus: Total number of GPUs of the learner or learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Floating-point precision of the network's forward and backward passes.
@@ -5825,6 +5824,7 @@ class XQC(_ExtendedSAC):
         clip_rewards: float | None = None,
         model: ExtendedModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
+        num_learners: int = 0,
         num_gpus: float = 0.0,
         torch_threads: int = 1,
         precision: Literal["float32", "bfloat16"] = "float32",
@@ -5879,6 +5879,7 @@ class XQC(_ExtendedSAC):
             model: Network architecture of the actor and of each critic.
             before_learning: Operators in front of the algorithm's learning, which may change its fragments:
                 package.module:Class, or {package.module:Class: SETTINGS}.
+            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
             num_gpus: Total number of GPUs of the learner or learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Floating-point precision of the network's forward and backward passes.

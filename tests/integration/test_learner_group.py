@@ -161,7 +161,7 @@ def test_two_learners_take_halves_of_each_minibatch_and_return_priorities_in_ord
 
 @pytest.mark.regress
 @pytest.mark.parametrize("num_workers", [0, 1])
-def test_a_replay_run_of_two_learners_is_one_of_one_learner_and_each_continues_the_other(
+def test_a_replay_run_of_two_learners_that_is_saved_and_restored_is_a_run_of_one_learner(
     num_workers: int, running_ray: None, tmp_path: Path
 ) -> None:
     env = {"id": "Pendulum-v1", "max_episode_steps": 25}
@@ -181,7 +181,9 @@ def test_a_replay_run_of_two_learners_is_one_of_one_learner_and_each_continues_t
     with Training.restore(tmp_path / "checkpoint") as restored:
         found += [numbers(restored.step()) for _ in range(2)]
     for own, other in zip(found, expected, strict=True):
-        assert own == pytest.approx(other, rel=1e-3, abs=1e-3, nan_ok=True)
+        assert own.keys() == other.keys()
+        for name, value in own.items():
+            assert value is None or value == pytest.approx(other[name], rel=1e-3, abs=1e-3), name
 
 
 def test_two_learners_share_minibatches_of_sequences(running_ray: None) -> None:

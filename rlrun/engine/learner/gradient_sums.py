@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rlrun.engine.data.sample_batch import SampleBatch
@@ -154,6 +157,27 @@ class GradientSums:
         rows, length = batch["valid"].shape
         size = max(self._microbatch_size // length, 1)
         return [batch.map(lambda leaf, start=start: leaf[start : start + size]) for start in range(0, rows, size)]
+
+
+def share_of(
+    batch: SampleBatch, drawn: Sequence[Mapping[str, NDArray[np.float32]]], share: tuple[int, int]
+) -> tuple[SampleBatch, list[dict[str, NDArray[np.float32]]], int]:
+    """Selects a learner's share of each minibatch, and of the random columns drawn for it.
+
+    Args:
+        batch: Rows of K minibatches, one after another.
+        drawn: Random columns for each minibatch; a column with a single row belongs to the whole minibatch.
+        share: (i, n): part i, from 0, of n equal parts of consecutive rows; n divides the rows of a minibatch.
+
+    Returns:
+        The share's rows of all minibatches, their random columns by minibatch, and the number of rows of each.
+    """
+    part, parts = share
+    size = len(batch["valid"]) // (len(drawn) * parts)
+    own = slice(part * size, (part + 1) * size)
+    rows = np.arange(len(drawn) * parts * size).reshape(len(drawn), -1)[:, own].ravel()
+    columns = [{name: each if len(each) == 1 else each[own] for name, each in one.items()} for one in drawn]
+    return batch.map(itemgetter(rows)), columns, size
 
 
 def split_sums(

@@ -24,7 +24,7 @@ from rlrun.engine.learner.update import Parameters, Precision
 from rlrun.engine.policy.policy import Policy
 from rlrun.engine.settings.registry import load_internal
 
-SHARE_STATISTICS = "rlrun.engine.nn.batch_norm:share_statistics"
+SHARE_OF = "rlrun.engine.learner.gradient_sums:share_of"
 """Import path of what only data-parallel learners need."""
 
 
@@ -80,12 +80,10 @@ class LocalLearner:
         self.device, self.update_executor = torch.device(device), update_executor
         self.sgd_steps = self.weights_version = 0
         self.last_batch: SampleBatch | None = None
-        self._share = share
+        self._share, self._staging = share, Staging(self.device)
         self._generator = np.random.Generator(np.random.Philox(seed))
         flat = policy.parameters.gather(policy.module).to(self.device)
         policy.module.to(self.device)
-        if all_reduce is not None and load_internal(SHARE_STATISTICS)(policy.module, all_reduce):
-            update_executor = "eager"  # traced updates cannot wait for other processes
         self._parameters = Parameters(flat, flat.clone() if has_target else None)
         self.updates = MinibatchUpdates(
             policy,
@@ -98,7 +96,6 @@ class LocalLearner:
             precision=precision,
             announce=announce,
         )
-        self._staging = Staging(self.device)
 
     def learn(
         self,
@@ -162,18 +159,15 @@ class LocalLearner:
     ) -> NDArray[np.float32]:
         """Trains on one or more minibatches in turn; on each, every loss that is due makes one update.
 
-        A data-parallel learner takes its share of each minibatch, and of the random numbers drawn for it.
-
         Args:
-            batch: Rows of experience [sequences, steps, ...]; all learners receive the same.
+            batch: Rows of experience [sequences, steps, ...], the same for all data-parallel learners.
             scheduled: Current values of scheduled settings by name, including learning rates.
             objectives: Names of the objectives to run; None for all. An objective's period
                 `Objective.every` counts only the minibatches on which it was requested.
             minibatches: Number of minibatches into which the batch is split, each of consecutive rows.
 
         Returns:
-            New replay priorities, one per sequence of the learner's share; empty if the loss computes none, or with
-            several minibatches.
+            New priorities of the share's sequences; empty if the loss computes none, or with several minibatches.
         """
         self.last_batch = batch
         self.updates.totals.begin_update()
@@ -182,18 +176,14 @@ class LocalLearner:
         size = rows // minibatches
         self.weights_version += minibatches
         self.sgd_steps += minibatches
-        priorities = NO_PRIORITIES
         noise = [self.policy.draws(self._generator, size, length) for _ in range(minibatches)]
+        if self._share[1] > 1:
+            batch, noise, size = load_internal(SHARE_OF)(batch, noise, self._share)
         if self.updates.takes_rows and minibatches > 1 and not noise[0]:
             self.updates.step_through(Selection(batch, np.arange(rows).reshape(-1, size)), settings, objectives)
             return NO_PRIORITIES
-        part, parts = self._share
-        own_size = size // parts
         for number, drawn in enumerate(noise):
-            start = number * size + part * own_size
-            own = batch if own_size == rows else batch.map(itemgetter(slice(start, start + own_size)))
-            if parts > 1:
-                drawn = rows_of_share(drawn, slice(part * own_size, (part + 1) * own_size))
+            own = batch if minibatches == 1 else batch.map(itemgetter(slice(number * size, (number + 1) * size)))
             columns = SampleBatch(own, **drawn)
             if self.updates.takes_rows:
                 priorities = self.updates.step_through(Selection(columns), settings, objectives)
@@ -338,8 +328,3 @@ class LocalLearner:
 
     def close(self) -> None:
         """Does nothing: this learner started no processes."""
-
-
-def rows_of_share(drawn: Mapping[str, NDArray[np.float32]], own: slice) -> dict[str, NDArray[np.float32]]:
-    """Selects a learner's rows of the columns drawn for a minibatch; a single row belongs to the whole minibatch."""
-    return {name: column if len(column) == 1 else column[own] for name, column in drawn.items()}

@@ -34,6 +34,7 @@ PARTS = {
     "learner group": "rlrun.engine.learner.data_parallel.learner_group:LearnerGroup",
     "objectives of curiosity": "rlrun.engine.training.assemble.reward_streams:objectives_of_curiosity",
     "policy": "rlrun.engine.policy.policy:Policy",
+    "shared statistics": "rlrun.engine.nn.batch_norm:share_statistics",
 }
 """Import paths of learners and their parts, of which each training imports those that its settings ask for."""
 
@@ -139,12 +140,14 @@ class AlgorithmLearnerFactory:
         """
         algorithm, config = self.algorithm, self.algorithm.config
         load_internal(PARTS["limit of threads"])(config.torch_threads)
-        policy = self.policy()
+        policy, update_executor = self.policy(), self.update_executor
+        if all_reduce is not None and load_internal(PARTS["shared statistics"])(policy.module, all_reduce):
+            update_executor = "eager"  # traced updates cannot wait for other processes
         learner: LocalLearner = load_internal(PARTS["learner"])(
             policy,
             all_objectives(algorithm, policy),
             device=load_internal(PARTS["device"])(config.num_gpus),
-            update_executor=self.update_executor,
+            update_executor=update_executor,
             runs_own_code=runs_own_code(algorithm),
             seed=child_seed(self.seed, "minibatches"),
             microbatch_size=config.microbatch_size,

@@ -21,6 +21,9 @@ TEST_PROCESSES ?= 2
 SEEDS ?=
 REGRESS_SPECS ?= $(shell grep -l '^ *expect:' configs/*/*.yaml)
 
+# What `make format` formats besides code; AGENTS.md and the text of notebooks are left as they are.
+GUIDES := README.md CONTRIBUTING.md SECURITY.md docs benchmarks examples scripts
+
 VENV := .venv
 BIN = $(VENV)/bin
 ifeq ($(strip $(UV)),)
@@ -55,7 +58,7 @@ help:
 	@echo "make chaos     kill and interrupt whole runs at random moments, resume them, compare; two hours"
 	@echo "make slurm     run the recipes for Slurm on a Slurm of this machine, and interrupt a job; needs root and Slurm; half an hour"
 	@echo "make release-check  build sdist and wheel, and try the wheel and each extra in empty environments; half an hour"
-	@echo "make format    format the code"
+	@echo "make format    format the code and the guides"
 	@echo "Variables are explained at the top of the Makefile."
 
 install: $(VENV)/.installed-$(or $(strip $(EXTRAS)),plain)
@@ -118,6 +121,7 @@ docs: $(VENV)/.installed-$(if $(wildcard $(VENV)/.installed-dev),dev,docs)
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/mdformat $(GUIDES)
 
 regress: $(VENV)/.installed-dev
 	$(BIN)/rlrun regress $(addprefix --seeds ,$(SEEDS)) $(addprefix -f ,$(REGRESS_SPECS))

@@ -26,7 +26,7 @@ WIDTH = 120
 LEAST_REPEATS = 3
 HEADER = (
     "| work | unit | other side | rlrun | ratio (range) | by CPU time | to reach | floor | floor / rlrun | load |",
-    "|---|---|---|---|---|---|---|---|---|---|",
+    "| -- | -- | -- | -- | -- | -- | -- | -- | -- | -- |",
 )
 
 

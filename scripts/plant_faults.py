@@ -211,7 +211,7 @@ def lines_of_page() -> list[str]:
         lines += [*lines_of_half(half, [fault for fault in faults.values() if fault.half == half], len(gates)), ""]
     lines += [
         "| gate | seeds that pass | 95% interval | false alarms | mistakes that only it finds |",
-        "|---|---|---|---|---|",
+        "| -- | -- | -- | -- | -- |",
     ]
     finds = {name: red_gates(name) for name in faults}
     for path in gates:
@@ -244,7 +244,7 @@ def lines_of_half(half: str, faults: Sequence[Fault], gates: int) -> list[str]:
         f"The {half} half: a gate is red for {red} of {len(faults)} mistakes, and a test fails for {tested}.",
         "",
         "| mistake | red gates | gates that ran | failing tests |",
-        "|---|---|---|---|",
+        "| -- | -- | -- | -- |",
     ]
     for fault in faults:
         found = recorded(fault.name)

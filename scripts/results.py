@@ -288,7 +288,7 @@ def table(records: Sequence[Record]) -> str:
     """Lays records out, a row for each metric of an experiment."""
     rows = [
         "| spec | must reach | IQM [95% interval] | gate | worst seed | seeds | s each | curve | commit |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| -- | -- | -- | -- | -- | -- | -- | -- | -- |",
     ]
     for (spec, _, _), seeds in by_metric(records).items():
         rows.append(row(spec, seeds))

@@ -197,7 +197,7 @@ def table() -> str:
     """Lays the pairs out of which both sides have records."""
     rows = [
         "| pair | env steps | Stable-Baselines3 | rlrun | P(rlrun above) | seeds | s each | commit |",
-        "|---|---|---|---|---|---|---|---|",
+        "| -- | -- | -- | -- | -- | -- | -- | -- |",
     ]
     for name, pair in read_pairs().items():
         theirs, ours = recorded(name, "sb3"), recorded(name, "rlrun")

@@ -209,8 +209,8 @@ def _rows(known: Mapping[str, Entry], records: Records, frozen: Records) -> list
     when = ["with frozen detectors", "today"] if frozen else [""]
     ranks = " | ".join(f"rank {one}".strip() for one in when)
     founds = " | ".join(f"findings {one}".strip() for one in when)
-    rows = [f"| mistake | run | seeds | expected finding | {ranks} | env check |", "|---" * (5 + len(when)) + "|"]
-    healthy = [f"| healthy run | seeds | {founds} |", "|---" * (2 + len(when)) + "|"]
+    rows = [f"| mistake | run | seeds | expected finding | {ranks} | env check |", "| --" * (5 + len(when)) + " |"]
+    healthy = [f"| healthy run | seeds | {founds} |", "| --" * (2 + len(when)) + " |"]
     for name, entry in known.items():
         own, seeds = [version.get(name) for version in versions], ", ".join(map(str, entry.seeds))
         if entry.expected:

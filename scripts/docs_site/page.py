@@ -98,7 +98,7 @@ def inserted(text: str, heading: str, extra: str) -> str:
 def table(head: list[str], rows: list[list[str]]) -> str:
     """Markdown table."""
     cells = [[cell.replace("|", "\\|").replace("\n", " ") for cell in line] for line in (head, *rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in (cells[0], ["---"] * len(head), *cells[1:]))
+    return "\n".join(f"| {' | '.join(line)} |" for line in (cells[0], ["--"] * len(head), *cells[1:]))
 
 
 def raw_html(html: str) -> str:

@@ -67,7 +67,7 @@ def described(setting: object) -> str:
     text = describe(full_annotation(setting))  # type: ignore[arg-type]
     for words, name in SHORTER.items():
         text = text.replace(words, name)
-    return text
+    return text.replace("<=", "\\<=")
 
 
 def settings_table(rows: Sequence[Row]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from textwrap import fill
 from typing import get_args
 
 from pydantic.fields import FieldInfo
@@ -104,7 +105,7 @@ def _parts() -> Iterator[str]:
     yield "## Search spaces\n\nEach replaces a value under `config` or `env` ([guide](search.md#search-spaces))."
     yield table(["space", "draws"], [[f"`{kind.usage}`", kind.meaning] for kind in KINDS.values()])
     yield "## machines\n\nThe settings that each machine can have; they replace those in `config`."
-    yield ", ".join(f"`{name}`" for name in MACHINE_SETTINGS) + "."
+    yield fill(", ".join(f"`{name}`" for name in MACHINE_SETTINGS) + ".", 120)
 
 
 def _entry_row(key: str) -> list[str]:
@@ -127,9 +128,9 @@ def _default(key: str, setting: FieldInfo) -> str:
 
 def _config_section() -> str:
     return (
-        "## config\n\nThe settings that every algorithm has, with the defaults of most. [Each algorithm's "
-        "page](algorithms.md) lists its important settings, and `rlrun config ALGORITHM --all` prints all of them.\n\n"
-        + settings_table(COMMON)
+        "## config\n\nThe settings that every algorithm has, with the defaults of most. "
+        "[Each algorithm's page](algorithms.md) lists its\nimportant settings, and `rlrun config ALGORITHM --all` "
+        "prints all of them.\n\n" + settings_table(COMMON)
     )
 
 

@@ -81,7 +81,7 @@ class WandbConfig(ConfigModel):
     entity: NonEmptyText | None = None
     """W&B user or team that owns the project; null for the logged-in user."""
     mode: Literal["online", "offline"] | None = None
-    """Mode of the W&B client: online, or offline to write files for a later `wandb sync`. null for $WANDB_MODE, else
+    """Mode of the W&B client: online, or offline to write files for a later `wandb sync`. null for `$WANDB_MODE`, else
     online."""
     tags: tuple[NonEmptyText, ...] = ()
     """Tags of each trial's run."""
@@ -91,8 +91,8 @@ class MlflowConfig(ConfigModel):
     """Settings of the MLflow logger; each trial is an MLflow run."""
 
     tracking_uri: NonEmptyText | None = None
-    """Tracking URI of an MLflow server or database, such as http://localhost:5000; null for $MLFLOW_TRACKING_URI, else
-    the folder mlruns next to the run's directory."""
+    """Tracking URI of an MLflow server or database, such as http://localhost:5000; null for
+    `$MLFLOW_TRACKING_URI`, else the folder mlruns next to the run's directory."""
     experiment: NonEmptyText | None = None
     """MLflow experiment of the trials; null for the name of rlrun's experiment."""
 

@@ -187,7 +187,7 @@ class AshaConfig(_Limited):
     """Settings of asynchronous successive halving (ASHA): a trial that is not among the best at a rung stops."""
 
     grace_period: PositiveFloat | None = None
-    """First rung, in units of `time_attr`; no trial stops before it. null for `max_t` / `reduction_factor`**2."""
+    """First rung, in units of `time_attr`; no trial stops before it. null for `max_t / reduction_factor**2`."""
     reduction_factor: ReductionFactor = 4
     """Reduction factor eta: a fraction 1/eta of the trials continues past each rung, and each rung is eta times the one
     before."""
@@ -203,8 +203,8 @@ class HyperBandConfig(_Limited):
     """Settings of HyperBand: successive halving in which the trials of a bracket wait for each other at rungs."""
 
     grace_period: PositiveFloat | None = None
-    """Lower bound of the first rung of each bracket, in units of `time_attr`. null for `max_t` /
-    `reduction_factor`**3."""
+    """Lower bound of the first rung of each bracket, in units of `time_attr`. null for
+    `max_t / reduction_factor**3`."""
     reduction_factor: ReductionFactor = 3
     """Reduction factor eta: a fraction 1/eta of a bracket's trials continues past each rung."""
 

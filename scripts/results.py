@@ -49,8 +49,8 @@ EXPECT = re.compile(r"^( +expect: \{[^}\n]*)\}", re.MULTILINE)
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 CURVE_POINTS = 16
-CELLS_ELSEWHERE = 6
-"""Cells of a row that other pages show: which spec, what it must reach, what it reached, gate, worst seed, seeds."""
+CELLS_ELSEWHERE = 4
+"""Cells of a row that other pages show: which spec, what it must reach, what it reached, gate."""
 
 NO_NUMBERS = (
     "cli",

@@ -69,8 +69,7 @@ def add_to_algorithms(pages: dict[str, Page]) -> None:
         by_page.setdefault(page, []).append(name)
     for name, algorithms in by_page.items():
         page = pages[name]
-        section = "Dataflow" if "## Dataflow" in page.markdown else "Pseudo-code"
-        page.extra[section] = "\n".join(map(plan_figure, algorithms))
+        page.extra["Pseudo-code"] = "\n".join(map(plan_figure, algorithms))
         page.extra[REACHED] = curve_figures(page)
         add_to_algorithm(page, algorithms)
         page.markdown = page.markdown.rstrip("\n") + "\n" + "\n".join(map(reference, algorithms))

@@ -3,12 +3,12 @@
     python -m scripts.results_paired                       # what is not recorded yet, pair after pair; hours
     python -m scripts.results_paired pendulum-sac --seeds 3
 
-`results_paired.yaml` holds the pairs. Each side has settings that were tuned for it, or, where the file says so, both
-have the same ones. Both have one thread and the env slots that their settings say; the likeliest actions of the last
-policy are evaluated on 100 episodes, which begin in the same states on both sides. Records are kept in
-docs/results/paired.jsonl; a side is trained anew once its settings have changed. Once the code that trains has, our
-first seed is: where its last weights are what they were, the others stand. At the end the table is written into
-docs/results.md.
+`results_paired.yaml` holds pairs whose sides have settings that were tuned for them, or, where the file says so, the
+same ones; `results_defaults.yaml` holds pairs with default settings, and algorithms that only rlrun has. Sides have one
+thread and the env slots that their settings say; the likeliest actions of the last policy are evaluated on 100
+episodes, which begin in the same states on both sides. Records are kept in docs/results/paired.jsonl; a side is trained
+anew once its settings have changed. Once the code that trains has, our first seed is: where its last weights are what
+they were, the others stand. At the end the tables are written into docs/results.md.
 
 Stable-Baselines3 gets a venv of its own under `.bench/`, with the torch, gymnasium and NumPy that rlrun runs with.
 """
@@ -33,10 +33,14 @@ from rlrun.engine.training.training import Training
 from rlrun.report.statistics import bootstrapped, iqm, probability_of_improvement
 from scripts.results import PAGE, belongs, between, described_commit, key_of
 
-PAIRS = Path(__file__).with_suffix(".yaml")
+TUNED, DEFAULTS = Path(__file__).with_suffix(".yaml"), Path(__file__).with_name("results_defaults.yaml")
 RECORDS = ROOT / "docs" / "results" / "paired.jsonl"
 PEER = VENVS[SB3][0]
-BEGIN, END = "<!-- paired: written by scripts/results_paired.py -->", "<!-- paired: end -->"
+MARKS = {
+    TUNED: ("<!-- paired: written by scripts/results_paired.py -->", "<!-- paired: end -->"),
+    DEFAULTS: ("<!-- defaults: written by scripts/results_paired.py -->", "<!-- defaults: end -->"),
+}
+"""The marks of the page between which the pairs of a file are."""
 SEEDS = 5
 EPISODES = 100
 ENVS_EVALUATED = 8
@@ -57,7 +61,7 @@ def main() -> int:
     if asked.ours is not None:
         print(json.dumps(trained(json.loads(asked.ours))))
         return 0
-    pairs = read_pairs()
+    pairs = read_pairs(TUNED, DEFAULTS)
     if unknown := sorted(set(asked.pairs) - set(pairs)):
         sys.exit(f"there is no pair '{unknown[0]}'; there are {', '.join(pairs)}")
     wanted = [(name, pairs[name]) for name in asked.pairs or pairs]
@@ -66,16 +70,17 @@ def main() -> int:
     return failed
 
 
-def read_pairs() -> dict[str, Pair]:
-    """Returns the pairs by name."""
-    found: dict[str, Pair] = yaml.safe_load(PAIRS.read_text())
-    return found
+def read_pairs(*files: Path) -> dict[str, Pair]:
+    """Returns the pairs of files by name."""
+    return {name: pair for file in files for name, pair in yaml.safe_load(file.read_text()).items()}
 
 
 def train(name: str, pair: Pair, seeds: int) -> int:
     """Trains both sides of a pair on the seeds that are not recorded; returns 1 if one failed."""
     ours = [sys.executable, "-m", "scripts.results_paired", "--ours"]
-    sides = {"sb3": [python_of(SB3), "-m", "scripts.results_paired_sb3"], "rlrun": ours}
+    sides = {"rlrun": ours}
+    if "sb3" in pair:
+        sides["sb3"] = [python_of(SB3), "-m", "scripts.results_paired_sb3"]
     failed = 0
     for seed in range(seeds):
         for side, words in sides.items():
@@ -175,7 +180,7 @@ def digests(name: str, pair: Pair, side: str) -> dict[str, str]:
     told = json.dumps([name, pair["env"], pair["env_steps"], pair[side], PEER if side == "sb3" else EVALUATION])
     if side == "rlrun" and isinstance(pair["rlrun"], str):
         told += key_of(ROOT / pair["rlrun"])["settings"]
-    code = key_of(PAIRS)["code"] if side == "rlrun" else ""
+    code = key_of(TUNED)["code"] if side == "rlrun" else ""
     return {"settings": hashlib.sha256(told.encode()).hexdigest()[:16], "code": code}
 
 
@@ -189,41 +194,50 @@ def recorded(name: str, side: str) -> list[Record]:
 
 
 def write() -> None:
-    """Writes the table between the page's marks."""
-    PAGE.write_text(between(PAGE.read_text(), BEGIN, END, table()))
+    """Writes the tables between the page's marks."""
+    for file, (begin, end) in MARKS.items():
+        PAGE.write_text(between(PAGE.read_text(), begin, end, table(read_pairs(file))))
 
 
-def table() -> str:
-    """Lays the pairs out of which both sides have records."""
+def table(pairs: Mapping[str, Pair]) -> str:
+    """Lays pairs out, also those that are not measured."""
     rows = [
-        "| pair | env steps | Stable-Baselines3 | rlrun | P(rlrun above) | seeds | s each | commit |",
-        "| -- | -- | -- | -- | -- | -- | -- | -- |",
+        "| pair | env steps | Stable-Baselines3 | rlrun | P(rlrun above) | verdict | seeds | s each | commit |",
+        "| -- | -- | -- | -- | -- | -- | -- | -- | -- |",
     ]
-    for name, pair in read_pairs().items():
-        theirs, ours = recorded(name, "sb3"), recorded(name, "rlrun")
-        if theirs and ours:
-            rows.append(row(name, pair["env_steps"], theirs, ours))
-    return (
-        "\n".join(rows)
-        if len(rows) > 2
-        else "No pair has been measured yet; to measure some, run `scripts/results_paired.py`."
-    )
+    return "\n".join([*rows, *(row(name, pair) for name, pair in pairs.items())])
 
 
-def row(name: str, env_steps: int, theirs: Sequence[Mapping[str, Any]], ours: Sequence[Mapping[str, Any]]) -> str:
+def row(name: str, pair: Pair) -> str:
     """Returns a pair's row: what both sides reach, and how often a seed of ours is above one of theirs."""
-    values = [[record["value"] for record in side] for side in (theirs, ours)]
-    told = []
-    for side in values:
-        found = bootstrapped(iqm, [side])
-        told.append(f"{found.value:.4g} [{found.low:.4g}, {found.high:.4g}], worst {min(side):.4g}")
-    above = probability_of_improvement([values[1]], [values[0]])
-    seconds = [sorted(record["seconds"] for record in side)[len(side) // 2] for side in (theirs, ours)]
-    commits = ", ".join(dict.fromkeys(record["version"] for record in ours))
-    return (
-        f"| {name} | {env_steps:,} | {told[0]} | {told[1]} | {above.value:.2f} [{above.low:.2f}, {above.high:.2f}] | "
-        f"{min(map(len, values))} | {seconds[0]:.0f}, {seconds[1]:.0f} | {commits} |"
-    )
+    sides = {side: recorded(name, side) for side in ("sb3", "rlrun") if side in pair}
+    values = {side: [record["value"] for record in records] for side, records in sides.items()}
+    above, verdict = "", ""
+    if values["rlrun"] and values.get("sb3"):
+        improved = probability_of_improvement([values["rlrun"]], [values["sb3"]])
+        above = f"{improved.value:.2f} [{improved.low:.2f}, {improved.high:.2f}]"
+        is_behind = iqm([values["rlrun"]]) < bootstrapped(iqm, [values["sb3"]]).low
+        verdict = "**behind**" if is_behind else "not behind"
+    cells = [
+        *(name, f"{pair['env_steps']:,}", reached(values.get("sb3")), reached(values["rlrun"]), above, verdict),
+        *(", ".join(str(len(found)) for found in values.values()), ", ".join(map(median_s, sides.values()))),
+        ", ".join(dict.fromkeys(record["version"] for record in sides["rlrun"])),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def reached(values: Sequence[float] | None) -> str:
+    """Returns what the seeds of a side reached; None is a side without the algorithm."""
+    if not values:
+        return "not measured" if values is not None else "has no such algorithm"
+    found = bootstrapped(iqm, [values])
+    return f"{found.value:.4g} [{found.low:.4g}, {found.high:.4g}], worst {min(values):.4g}"
+
+
+def median_s(records: Sequence[Mapping[str, Any]]) -> str:
+    """Returns the median seconds of a side's seeds, as a text."""
+    seconds = sorted(record["seconds"] for record in records)
+    return f"{seconds[len(seconds) // 2]:.0f}" if seconds else "-"
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 
+from rlrun.engine.settings.registry import algorithm_names
 from rlrun.experiments.spec.load import parse_experiments
 from rlrun.experiments.trial.trial_training import training_of
 from scripts import results, results_paired
@@ -165,10 +166,9 @@ def test_a_seed_is_trained_once_for_the_present_spec_and_code_and_anew_where_the
 
 
 def test_a_pair_is_told_with_both_sides_and_how_often_ours_is_above(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(results_paired, "RECORDS", tmp_path / "paired.jsonl")
-    assert results_paired.table() == wording()
     of_side = {"sb3": [10.0, 20.0, 30.0, 40.0], "rlrun": [20.0, 30.0, 40.0, 50.0]}
     lines = [
         {"pair": "cartpole-ppo", "side": side, "seed": seed, "value": value, "seconds": 2.0, "version": "c1"}
@@ -176,19 +176,47 @@ def test_a_pair_is_told_with_both_sides_and_how_often_ours_is_above(
         for seed, value in enumerate(values)
     ]
     (tmp_path / "paired.jsonl").write_text("".join(f"{results.json.dumps(line)}\n" for line in lines))
-    (row,) = results_paired.table().splitlines()[2:]
+    row = results_paired.row("cartpole-ppo", {"env_steps": 100_000, "rlrun": {}, "sb3": {}})
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     # 11.5 of 16 pairs: 20 is above one and ties with one, 30 above two, 40 above three, 50 above all four.
-    assert [cells[0], cells[1], cells[4][:4], cells[5], cells[6]] == ["cartpole-ppo", "100,000", "0.72", "4", "2, 2"]
+    assert [cells[0], cells[1], cells[4][:4], *cells[5:]] == [
+        *("cartpole-ppo", "100,000", "0.72", "not behind", "4, 4", "2, 2", "c1")
+    ]
     assert cells[2].startswith("25 [")
     assert cells[3].startswith("35 [")
 
+
+@pytest.mark.parametrize(("value", "verdict"), [(10.0, "not behind"), (9.99, "**behind**")])
+def test_a_pair_is_behind_if_our_mean_is_below_the_other_sides_interval(
+    value: float, verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results_paired, "RECORDS", tmp_path / "paired.jsonl")
+    (tmp_path / "paired.jsonl").write_text(
+        "".join(
+            results.json.dumps({"pair": "p", "side": side, "seed": 0, "value": at, "seconds": 2.0, "version": "c1"})
+            + "\n"
+            for side, at in (("sb3", 10.0), ("rlrun", value))
+        )
+    )
+    cells = results_paired.row("p", {"env_steps": 10, "rlrun": {}, "sb3": {}}).split(" | ")
+    assert cells[5] == verdict
+
+
+def test_pairs_that_are_not_measured_and_algorithms_that_only_rlrun_has_are_in_the_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
+) -> None:
+    monkeypatch.setattr(results_paired, "RECORDS", tmp_path / "paired.jsonl")
+    pairs = {"both": {"env_steps": 1_000, "rlrun": {}, "sb3": {}}, "ours": {"env_steps": 10, "rlrun": {}}}
+    assert results_paired.table(pairs) == wording()
+
     page = tmp_path / "page.md"
-    page.write_text(f"before\n{results_paired.BEGIN}\nformer table\n{results_paired.END}\nafter\n")
+    page.write_text("\n".join(f"{begin}\nformer\n{end}" for begin, end in results_paired.MARKS.values()))
     monkeypatch.setattr(results_paired, "PAGE", page)
     results_paired.write()
-    expected = f"before\n{results_paired.BEGIN}\n\n{results_paired.table()}\n\n{results_paired.END}\nafter\n"
-    assert page.read_text() == expected
+    tables = {file: results_paired.table(results_paired.read_pairs(file)) for file in results_paired.MARKS}
+    assert page.read_text() == "\n".join(
+        f"{begin}\n\n{tables[file]}\n\n{end}" for file, (begin, end) in results_paired.MARKS.items()
+    )
 
 
 def test_records_of_a_pair_stand_where_a_seed_has_the_same_weights_under_other_code() -> None:
@@ -205,11 +233,19 @@ def test_records_of_a_pair_stand_where_a_seed_has_the_same_weights_under_other_c
 
 
 def test_every_pair_names_a_shipped_spec_of_its_env_or_has_settings_of_its_own() -> None:
-    for name, pair in results_paired.read_pairs().items():
+    for name, pair in results_paired.read_pairs(results_paired.TUNED).items():
         if isinstance(pair["rlrun"], str):
             (entry,) = results_paired.yaml.safe_load((results.ROOT / pair["rlrun"]).read_text()).values()
             assert (entry["env"], entry["algorithm"]) == (pair["env"], pair["sb3"]["algorithm"].lower()), name
         assert pair["env_steps"] <= 150_000
+
+
+def test_pairs_of_default_settings_name_an_algorithm_and_nothing_else() -> None:
+    for name, pair in results_paired.read_pairs(results_paired.DEFAULTS).items():
+        ours = pair["rlrun"]["algorithm"]
+        assert pair["rlrun"] == {"algorithm": ours}, name
+        assert ours in algorithm_names(), name
+        assert {key: value.lower() for key, value in pair.get("sb3", pair["rlrun"]).items()} == {"algorithm": ours}
 
 
 def test_both_sides_of_a_pair_are_evaluated_from_the_same_start_states() -> None:

@@ -153,7 +153,7 @@ from rlrun.engine.nn.model_config import (
 )
 from rlrun.engine.replay.replay_config import ReplayConfig, SequenceReplayConfig
 from rlrun.engine.reward_streams.settings import ConstraintConfig, CuriosityConfig
-from rlrun.engine.settings.config import AdaptiveRate
+from rlrun.engine.settings.config import AdaptiveRate, Cosine
 from rlrun.engine.training.training import Training as Training
 from rlrun.experiments.launch.run import resume as resume
 from rlrun.experiments.launch.run import run as run
@@ -172,7 +172,7 @@ class A2C(_A2C):
         config: A2CConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.0007,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0007,
         gamma: float = 0.99,
         max_grad_norm: float | None = 0.5,
         normalize_observations: bool = False,
@@ -201,7 +201,7 @@ class A2C(_A2C):
         gae_lambda: float = 1.0,
         standardize_advantages: bool = False,
         vf_loss_coeff: float = 0.5,
-        entropy_coeff: float | Sequence[Sequence[float]] = 0.0,
+        entropy_coeff: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0,
     ) -> None:
         """Synchronous advantage actor-critic: one policy-gradient step per batch of short rollouts (arXiv:1602.01783).
 
@@ -250,7 +250,7 @@ class A3C(_A3C):
         config: A3CConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.0007,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0007,
         gamma: float = 0.99,
         max_grad_norm: float | None = 0.5,
         normalize_observations: bool = False,
@@ -276,7 +276,7 @@ class A3C(_A3C):
         gae_lambda: float = 1.0,
         standardize_advantages: bool = False,
         vf_loss_coeff: float = 0.5,
-        entropy_coeff: float | Sequence[Sequence[float]] = 0.01,
+        entropy_coeff: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.01,
     ) -> None:
         """Asynchronous advantage actor-critic: workers compute gradients, which are applied as they arrive.
 
@@ -323,7 +323,7 @@ class APPO(_APPO):
         config: APPOConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.0003,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0003,
         gamma: float = 0.99,
         max_grad_norm: float | None = 40.0,
         normalize_observations: bool = False,
@@ -357,11 +357,11 @@ class APPO(_APPO):
         vtrace_clip_rho: float = 1.0,
         vtrace_clip_c: float = 1.0,
         vf_loss_coeff: float = 0.5,
-        entropy_coeff: float | Sequence[Sequence[float]] = 0.01,
+        entropy_coeff: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.01,
         gae_lambda: float = 0.95,
-        clip_param: float | Sequence[Sequence[float]] = 0.2,
+        clip_param: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.2,
         target_update_interval: int = 1,
-        kl_coeff: float | Sequence[Sequence[float]] = 0.0,
+        kl_coeff: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0,
     ) -> None:
         """Asynchronous PPO: IMPALA's dataflow with the clipped surrogate relative to a target policy.
 
@@ -420,7 +420,7 @@ class ARS(_ARS):
         config: ARSConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.02,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.02,
         normalize_observations: bool = True,
         model: ActorModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -435,7 +435,7 @@ class ARS(_ARS):
         episodes_per_candidate: int = 1,
         num_pairs: int = 8,
         top_pairs: int | None = None,
-        sigma: float | Sequence[Sequence[float]] = 0.05,
+        sigma: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.05,
     ) -> None:
         """Augmented random search: finite-difference steps along the best mirrored perturbations (arXiv:1803.07055).
 
@@ -467,7 +467,7 @@ class AWAC(_AWAC):
         config: AWACConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.0003,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0003,
         gamma: float = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
@@ -493,7 +493,7 @@ class AWAC(_AWAC):
         n_step: int = 1,
         target_update_interval: int = 1,
         tau: float = 0.005,
-        critic_lr: float | Sequence[Sequence[float]] = 0.0003,
+        critic_lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0003,
         num_critics: int = 2,
         num_target_critics: int | None = None,
         actor_objective: Literal["first", "minimum", "mean"] = "minimum",
@@ -558,7 +558,7 @@ class AlphaZero(_AlphaZero):
         config: AlphaZeroConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.001,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.001,
         max_grad_norm: float | None = None,
         model: SearchModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -644,7 +644,7 @@ class Apex(_Apex):
         config: ApexConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.0001,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0001,
         gamma: float = 0.99,
         max_grad_norm: float | None = 40.0,
         normalize_observations: bool = False,
@@ -685,8 +685,8 @@ class Apex(_Apex):
         noisy: bool = False,
         noisy_sigma: float = 0.5,
         exploration: Literal["epsilon_greedy", "soft_q", "parameter_noise"] | str = "epsilon_greedy",
-        epsilon: float | Sequence[Sequence[float]] = 0.4,
-        temperature: float | Sequence[Sequence[float]] = 1.0,
+        epsilon: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.4,
+        temperature: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 1.0,
         asynchrony: AsynchronyConfig | Mapping[str, Any] = ...,
         epsilon_exponent: float = 7.0,
     ) -> None:
@@ -755,7 +755,7 @@ class ApexDDPG(_ApexDDPG):
         config: ApexDDPGConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.0001,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0001,
         gamma: float = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
@@ -782,13 +782,13 @@ class ApexDDPG(_ApexDDPG):
         n_step: int = 5,
         target_update_interval: int = 100,
         tau: float = 1.0,
-        critic_lr: float | Sequence[Sequence[float]] = 0.0001,
+        critic_lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0001,
         num_critics: int = 1,
         num_target_critics: int | None = None,
         actor_objective: Literal["first", "minimum", "mean"] = "first",
         policy_delay: int = 1,
         exploration: Literal["gaussian", "repeated_gaussian", "ornstein_uhlenbeck"] | str = "gaussian",
-        exploration_noise: float | Sequence[Sequence[float]] = 0.3,
+        exploration_noise: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.3,
         ou_theta: float = 0.15,
         target_noise: float = 0.0,
         target_noise_clip: float = 0.5,
@@ -851,7 +851,7 @@ class Archer(_Archer):
         config: ArcherConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.001,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.001,
         gamma: float = 0.95,
         max_grad_norm: float | None = 1.0,
         clip_rewards: float | None = None,
@@ -874,8 +874,8 @@ class Archer(_Archer):
         input: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] | None = None,
         sgd_steps_per_iteration: int = 1000,
         utterance_end: Sequence[int] | None = None,
-        entropy_coeff: float | Sequence[Sequence[float]] = 0.0,
-        critic_lr: float | Sequence[Sequence[float]] = 0.001,
+        entropy_coeff: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0,
+        critic_lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.001,
         actor_epochs: int = 3,
         actor_minibatch_size: int | None = None,
         clip_param: float = 0.2,
@@ -933,7 +933,7 @@ class AsyncDQN(_AsyncDQN):
         config: AsyncDQNConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.001,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.001,
         gamma: float = 0.99,
         max_grad_norm: float | None = 10.0,
         normalize_rewards: bool = False,
@@ -956,7 +956,7 @@ class AsyncDQN(_AsyncDQN):
         huber: float | None = None,
         target_update_interval: int = 1000,
         exploration: Literal["epsilon_greedy"] | str = "epsilon_greedy",
-        epsilon: float | Sequence[Sequence[float]] = ((0, 1.0), (20000, 0.0)),
+        epsilon: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = ((0, 1.0), (20000, 0.0)),
         final_epsilons: Sequence[float] = (0.1, 0.01, 0.5),
         final_epsilon_shares: Sequence[float] = (0.4, 0.3, 0.3),
     ) -> None:
@@ -1005,7 +1005,7 @@ class BC(_BC):
         config: BCConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.0003,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0003,
         max_grad_norm: float | None = 0.5,
         normalize_observations: bool = False,
         model: BCModelConfig | Mapping[str, Any] = ...,
@@ -1021,7 +1021,7 @@ class BC(_BC):
         minibatch_size: int = 256,
         seq_len: int = 32,
         burn_in: int = 32,
-        entropy_coeff: float | Sequence[Sequence[float]] = 0.0,
+        entropy_coeff: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0,
     ) -> None:
         """Behavioral cloning: the policy maximizes the likelihood of the recorded actions.
 
@@ -1054,7 +1054,7 @@ class BCQ(_BCQ):
         config: BCQConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.0003,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0003,
         gamma: float = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
@@ -1080,7 +1080,7 @@ class BCQ(_BCQ):
         n_step: int = 1,
         target_update_interval: int = 1,
         tau: float = 0.005,
-        critic_lr: float | Sequence[Sequence[float]] = 0.0003,
+        critic_lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0003,
         num_critics: int = 1,
         num_target_critics: int | None = None,
         input: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] | None = None,
@@ -1154,7 +1154,7 @@ class CEM(_CEM):
         population_size: int = 50,
         num_elites: int = 10,
         sigma: float = 1.0,
-        added_sigma: float | Sequence[Sequence[float]] = 0.0,
+        added_sigma: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0,
     ) -> None:
         """Cross-entropy method over parameters: a diagonal normal distribution fitted to the elites of each generation.
 
@@ -1230,7 +1230,7 @@ class CQL(_CQL):
         config: CQLConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.0001,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0001,
         gamma: float = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
@@ -1256,13 +1256,13 @@ class CQL(_CQL):
         n_step: int = 1,
         target_update_interval: int = 1,
         tau: float = 0.005,
-        critic_lr: float | Sequence[Sequence[float]] = 0.0003,
+        critic_lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0003,
         num_critics: int = 2,
         num_target_critics: int | None = None,
         actor_objective: Literal["first", "minimum", "mean"] = "minimum",
         policy_delay: int = 1,
         exploration: Literal["sampled", "repeated"] | str = "sampled",
-        alpha_lr: float | Sequence[Sequence[float]] = 0.0001,
+        alpha_lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0001,
         initial_alpha: float = 1.0,
         learn_alpha: bool = True,
         target_entropy: float | None = None,
@@ -1331,7 +1331,7 @@ class CRR(_CRR):
         config: CRRConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.0003,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0003,
         gamma: float = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
@@ -1357,7 +1357,7 @@ class CRR(_CRR):
         n_step: int = 1,
         target_update_interval: int = 100,
         tau: float = 1.0,
-        critic_lr: float | Sequence[Sequence[float]] = 0.0003,
+        critic_lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0003,
         num_critics: int = 2,
         num_target_critics: int | None = None,
         actor_objective: Literal["first", "minimum", "mean"] = "minimum",
@@ -1427,7 +1427,7 @@ class CrossQ(_ExtendedSAC):
         config: ExtendedSACConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.001,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.001,
         gamma: float | Literal["auto"] = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
@@ -1452,13 +1452,13 @@ class CrossQ(_ExtendedSAC):
         learning_starts: int = 5000,
         training_intensity: float = 1.0,
         n_step: int = 1,
-        critic_lr: float | Sequence[Sequence[float]] = 0.001,
+        critic_lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.001,
         num_critics: int = 2,
         num_target_critics: int | None = None,
         actor_objective: Literal["first", "minimum", "mean"] = "minimum",
         policy_delay: int = 3,
         exploration: Literal["sampled", "repeated"] | str = "sampled",
-        alpha_lr: float | Sequence[Sequence[float]] = 0.001,
+        alpha_lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.001,
         initial_alpha: float = 1.0,
         learn_alpha: bool = True,
         target_entropy: float | None = None,
@@ -1469,6 +1469,8 @@ class CrossQ(_ExtendedSAC):
         support: Sequence[float] = (-5.0, 5.0),
         scale_rewards: bool = False,
         critic_dropout: float = 0.0,
+        joint_actor: bool = False,
+        actor_first: bool = False,
         adam_beta_1: float = 0.5,
         weight_decay: float = 0.0,
         weight_projection: Literal["dense", "dense_and_norms"] | None = None,
@@ -1529,6 +1531,10 @@ class CrossQ(_ExtendedSAC):
                 returns so far, and by more if the largest return would be outside of `support`.
             critic_dropout: Probability that a hidden unit of a critic, or of a target critic, is dropped in a loss
                 (DroQ, arXiv:2110.02034).
+            joint_actor: Whether the actor's loss normalizes recorded observations together with next ones, in one pass
+                (FlashSAC, arXiv:2604.04539).
+            actor_first: Whether a minibatch updates actor and temperature before the critics (FlashSAC,
+                arXiv:2604.04539).
             adam_beta_1: Decay rate of Adam's first moment, for all networks and the temperature.
             weight_decay: Decoupled weight decay of actor and critics (AdamW): each update subtracts lr * weight_decay
                 of a parameter.
@@ -1545,7 +1551,7 @@ class DAgger(_DAgger):
         config: DAggerConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.001,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.001,
         max_grad_norm: float | None = 10.0,
         normalize_observations: bool = False,
         model: DAggerModelConfig | Mapping[str, Any] = ...,
@@ -1568,7 +1574,7 @@ class DAgger(_DAgger):
         learning_starts: int = 0,
         training_intensity: float = 1.0,
         expert: str | None = None,
-        beta: float | Sequence[Sequence[float]] = ((0, 1.0), (1000, 0.0)),
+        beta: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = ((0, 1.0), (1000, 0.0)),
     ) -> None:
         """Dataset aggregation: supervised learning of the expert's actions in the states that the learner visits.
 
@@ -1608,7 +1614,7 @@ class DDPG(_DDPG):
         config: DDPGConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.001,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.001,
         gamma: float = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
@@ -1635,13 +1641,13 @@ class DDPG(_DDPG):
         n_step: int = 1,
         target_update_interval: int = 1,
         tau: float = 0.005,
-        critic_lr: float | Sequence[Sequence[float]] = 0.001,
+        critic_lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.001,
         num_critics: int = 1,
         num_target_critics: int | None = None,
         actor_objective: Literal["first", "minimum", "mean"] = "first",
         policy_delay: int = 1,
         exploration: Literal["gaussian", "repeated_gaussian", "ornstein_uhlenbeck"] | str = "gaussian",
-        exploration_noise: float | Sequence[Sequence[float]] = 0.1,
+        exploration_noise: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.1,
         ou_theta: float = 0.15,
         target_noise: float = 0.0,
         target_noise_clip: float = 0.5,
@@ -1702,7 +1708,7 @@ class DDPPO(_DDPPO):
         config: DDPPOConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] | AdaptiveRate | Mapping[str, Any] = 0.0003,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] | AdaptiveRate | Mapping[str, Any] = 0.0003,
         gamma: float = 0.99,
         max_grad_norm: float | None = 0.5,
         normalize_observations: bool = False,
@@ -1730,10 +1736,10 @@ class DDPPO(_DDPPO):
         recompute_advantages: bool = False,
         separate_grad_norms: bool = False,
         gae_lambda: float = 0.95,
-        clip_param: float | Sequence[Sequence[float]] = 0.2,
+        clip_param: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.2,
         vf_clip_param: float | None = None,
         vf_loss_coeff: float = 0.5,
-        entropy_coeff: float | Sequence[Sequence[float]] = 0.0,
+        entropy_coeff: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0,
         standardize_advantages: bool = True,
     ) -> None:
         """Decentralized distributed PPO: workers learn from their own rollout fragments by all-reduce (arXiv:1911.00357).
@@ -1790,7 +1796,7 @@ class DPO(_DPO):
         config: DPOConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.001,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.001,
         max_grad_norm: float | None = 0.5,
         model: DPOModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -1855,7 +1861,7 @@ class DQN(_DQN):
         config: DQNConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.0005,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0005,
         gamma: float = 0.99,
         max_grad_norm: float | None = 10.0,
         normalize_observations: bool = False,
@@ -1896,8 +1902,8 @@ class DQN(_DQN):
         noisy: bool = False,
         noisy_sigma: float = 0.5,
         exploration: Literal["epsilon_greedy", "soft_q", "parameter_noise"] | str = "epsilon_greedy",
-        epsilon: float | Sequence[Sequence[float]] = ((0, 1.0), (10000, 0.05)),
-        temperature: float | Sequence[Sequence[float]] = 1.0,
+        epsilon: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = ((0, 1.0), (10000, 0.05)),
+        temperature: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 1.0,
     ) -> None:
         """Deep Q-network: off-policy Q-learning from a replay buffer with a target network.
 
@@ -1962,7 +1968,7 @@ class DT(_DT):
         config: DTConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.0001,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0001,
         max_grad_norm: float | None = 0.25,
         normalize_observations: bool = False,
         model: DTModelConfig | Mapping[str, Any] = ...,
@@ -2019,7 +2025,7 @@ class Distill(_Distill):
         config: DistillConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.001,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.001,
         max_grad_norm: float | None = 0.5,
         normalize_observations: bool = False,
         model: DistillModelConfig | Mapping[str, Any] = ...,
@@ -2043,7 +2049,7 @@ class Distill(_Distill):
         num_epochs: int = 4,
         minibatch_size: int = 256,
         expert: str | None = None,
-        beta: float | Sequence[Sequence[float]] = 0.0,
+        beta: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0,
     ) -> None:
         """On-policy policy distillation: KL divergence to the teacher's distributions in states that the student visits.
 
@@ -2086,7 +2092,7 @@ class Dreamer(_Dreamer):
         config: DreamerConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.0001,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0001,
         gamma: float = 0.997,
         max_grad_norm: float | None = 100.0,
         clip_rewards: float | None = None,
@@ -2109,11 +2115,11 @@ class Dreamer(_Dreamer):
         training_intensity: float = 0.5,
         target_update_interval: int = 1,
         tau: float = 0.02,
-        actor_lr: float | Sequence[Sequence[float]] = 3e-05,
-        critic_lr: float | Sequence[Sequence[float]] = 3e-05,
+        actor_lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 3e-05,
+        critic_lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 3e-05,
         horizon: int = 15,
         lambda_: float = 0.95,
-        entropy_coeff: float | Sequence[Sequence[float]] = 0.0003,
+        entropy_coeff: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0003,
         free_nats: float = 1.0,
         dynamics_scale: float = 1.0,
         representation_scale: float = 0.1,
@@ -2166,7 +2172,7 @@ class DroQ(_ExtendedSAC):
         config: ExtendedSACConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.0003,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0003,
         gamma: float | Literal["auto"] = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
@@ -2193,13 +2199,13 @@ class DroQ(_ExtendedSAC):
         n_step: int = 1,
         target_update_interval: int = 1,
         tau: float = 0.005,
-        critic_lr: float | Sequence[Sequence[float]] = 0.0003,
+        critic_lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0003,
         num_critics: int = 2,
         num_target_critics: int | None = None,
         actor_objective: Literal["first", "minimum", "mean"] = "mean",
         policy_delay: int = 20,
         exploration: Literal["sampled", "repeated"] | str = "sampled",
-        alpha_lr: float | Sequence[Sequence[float]] = 0.0003,
+        alpha_lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0003,
         initial_alpha: float = 1.0,
         learn_alpha: bool = True,
         target_entropy: float | None = None,
@@ -2211,6 +2217,8 @@ class DroQ(_ExtendedSAC):
         scale_rewards: bool = False,
         critic_dropout: float = 0.01,
         joint_targets: bool = False,
+        joint_actor: bool = False,
+        actor_first: bool = False,
         adam_beta_1: float = 0.9,
         weight_decay: float = 0.0,
         weight_projection: Literal["dense", "dense_and_norms"] | None = None,
@@ -2275,6 +2283,10 @@ class DroQ(_ExtendedSAC):
                 (DroQ, arXiv:2110.02034).
             joint_targets: Whether targets come from the critics themselves, in one pass with the values of the taken
                 actions, and there are no target networks (CrossQ, arXiv:1902.05605).
+            joint_actor: Whether the actor's loss normalizes recorded observations together with next ones, in one pass
+                (FlashSAC, arXiv:2604.04539).
+            actor_first: Whether a minibatch updates actor and temperature before the critics (FlashSAC,
+                arXiv:2604.04539).
             adam_beta_1: Decay rate of Adam's first moment, for all networks and the temperature.
             weight_decay: Decoupled weight decay of actor and critics (AdamW): each update subtracts lr * weight_decay
                 of a parameter.
@@ -2291,7 +2303,7 @@ class ES(_ES):
         config: ESConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.03,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.03,
         normalize_observations: bool = False,
         model: ActorModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -2305,7 +2317,7 @@ class ES(_ES):
         min_share_of_fragments: float = 1.0,
         episodes_per_candidate: int = 1,
         num_pairs: int = 25,
-        sigma: float | Sequence[Sequence[float]] = 0.1,
+        sigma: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.1,
         weight_decay: float = 0.005,
     ) -> None:
         """Evolution strategies: gradient estimates from ranked returns of mirrored perturbations (arXiv:1703.03864).
@@ -2338,7 +2350,7 @@ class FilteredBC(_FilteredBC):
         config: FilteredBCConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.001,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.001,
         gamma: float = 1.0,
         max_grad_norm: float | None = 0.5,
         normalize_observations: bool = False,
@@ -2362,7 +2374,7 @@ class FilteredBC(_FilteredBC):
         min_share_of_fragments: float = 1.0,
         train_batch_size: int = 1000,
         seq_len: int = 16,
-        entropy_coeff: float | Sequence[Sequence[float]] = 0.0,
+        entropy_coeff: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0,
         num_epochs: int = 3,
         minibatch_size: int = 64,
         best_share: float = 0.1,
@@ -2412,7 +2424,7 @@ class FlashSAC(_ExtendedSAC):
         config: ExtendedSACConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = ((0, 0.0003), (1000000, 0.00015)),
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = ...,
         gamma: float | Literal["auto"] = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
@@ -2439,13 +2451,13 @@ class FlashSAC(_ExtendedSAC):
         n_step: int = 1,
         target_update_interval: int = 1,
         tau: float = 0.01,
-        critic_lr: float | Sequence[Sequence[float]] = ((0, 0.0003), (1000000, 0.00015)),
+        critic_lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = ...,
         num_critics: int = 2,
         num_target_critics: int | None = None,
         actor_objective: Literal["first", "minimum", "mean"] = "minimum",
         policy_delay: int = 2,
         exploration: Literal["sampled", "repeated"] | str = "repeated",
-        alpha_lr: float | Sequence[Sequence[float]] = ((0, 0.0003), (1000000, 0.00015)),
+        alpha_lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = ...,
         initial_alpha: float = 0.01,
         learn_alpha: bool = True,
         target_entropy: float | None = None,
@@ -2457,6 +2469,8 @@ class FlashSAC(_ExtendedSAC):
         scale_rewards: bool = True,
         critic_dropout: float = 0.0,
         joint_targets: bool = False,
+        joint_actor: bool = True,
+        actor_first: bool = True,
         adam_beta_1: float = 0.9,
         weight_decay: float = 0.0,
         weight_projection: Literal["dense", "dense_and_norms"] | None = "dense_and_norms",
@@ -2521,6 +2535,10 @@ class FlashSAC(_ExtendedSAC):
                 (DroQ, arXiv:2110.02034).
             joint_targets: Whether targets come from the critics themselves, in one pass with the values of the taken
                 actions, and there are no target networks (CrossQ, arXiv:1902.05605).
+            joint_actor: Whether the actor's loss normalizes recorded observations together with next ones, in one pass
+                (FlashSAC, arXiv:2604.04539).
+            actor_first: Whether a minibatch updates actor and temperature before the critics (FlashSAC,
+                arXiv:2604.04539).
             adam_beta_1: Decay rate of Adam's first moment, for all networks and the temperature.
             weight_decay: Decoupled weight decay of actor and critics (AdamW): each update subtracts lr * weight_decay
                 of a parameter.
@@ -2537,7 +2555,7 @@ class GAIL(_GAIL):
         config: GAILConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] | AdaptiveRate | Mapping[str, Any] = 0.0003,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] | AdaptiveRate | Mapping[str, Any] = 0.0003,
         gamma: float = 0.99,
         max_grad_norm: float | None = 0.5,
         normalize_observations: bool = False,
@@ -2567,14 +2585,14 @@ class GAIL(_GAIL):
         recompute_advantages: bool = False,
         separate_grad_norms: bool = False,
         gae_lambda: float = 0.95,
-        clip_param: float | Sequence[Sequence[float]] = 0.2,
+        clip_param: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.2,
         vf_clip_param: float | None = None,
         vf_loss_coeff: float = 0.5,
-        entropy_coeff: float | Sequence[Sequence[float]] = 0.001,
+        entropy_coeff: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.001,
         expert: str | None = None,
         reward: Literal["signed", "positive", "negative"] = "signed",
         discriminator_hiddens: Sequence[int] = (64, 64),
-        discriminator_lr: float | Sequence[Sequence[float]] = 0.0003,
+        discriminator_lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0003,
         discriminator_every: int = 4,
     ) -> None:
         """GAIL: PPO on rewards from a discriminator, which learns to distinguish the expert's steps from the learner's.
@@ -2639,7 +2657,7 @@ class GRPO(_GRPO):
         config: GRPOConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] | AdaptiveRate | Mapping[str, Any] = 0.0003,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] | AdaptiveRate | Mapping[str, Any] = 0.0003,
         gamma: float = 1.0,
         max_grad_norm: float | None = 0.5,
         normalize_observations: bool = False,
@@ -2666,8 +2684,8 @@ class GRPO(_GRPO):
         minibatch_size: int = 64,
         early_stop_kl: float | None = None,
         kl_penalty: KLPenaltyConfig | Mapping[str, Any] | None = None,
-        clip_param: float | Sequence[Sequence[float]] = 0.2,
-        entropy_coeff: float | Sequence[Sequence[float]] = 0.0,
+        clip_param: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.2,
+        entropy_coeff: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0,
         group_size: int = 8,
     ) -> None:
         """Group relative policy optimization: PPO without a critic, on returns standardized over a group of episodes.
@@ -2717,7 +2735,7 @@ class Gorila(_Gorila):
         config: GorilaConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.0005,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0005,
         gamma: float = 0.99,
         max_grad_norm: float | None = 10.0,
         clip_rewards: float | None = None,
@@ -2754,8 +2772,8 @@ class Gorila(_Gorila):
         v_max: float = 10.0,
         munchausen: MunchausenConfig | Mapping[str, Any] | None = None,
         exploration: Literal["epsilon_greedy", "soft_q", "parameter_noise"] | str = "epsilon_greedy",
-        epsilon: float | Sequence[Sequence[float]] = ((0, 1.0), (10000, 0.05)),
-        temperature: float | Sequence[Sequence[float]] = 1.0,
+        epsilon: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = ((0, 1.0), (10000, 0.05)),
+        temperature: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 1.0,
     ) -> None:
         """Massively parallel DQN: workers compute gradients from local replay buffers (arXiv:1507.04296).
 
@@ -2814,7 +2832,7 @@ class IPPO(_IPPO):
         config: IPPOConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] | AdaptiveRate | Mapping[str, Any] = 0.0005,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] | AdaptiveRate | Mapping[str, Any] = 0.0005,
         gamma: float = 0.99,
         max_grad_norm: float | None = 10.0,
         normalize_observations: bool = False,
@@ -2845,10 +2863,10 @@ class IPPO(_IPPO):
         recompute_advantages: bool = False,
         separate_grad_norms: bool = False,
         gae_lambda: float = 0.95,
-        clip_param: float | Sequence[Sequence[float]] = 0.2,
+        clip_param: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.2,
         vf_clip_param: float | None = 0.2,
         vf_loss_coeff: float = 1.0,
-        entropy_coeff: float | Sequence[Sequence[float]] = 0.01,
+        entropy_coeff: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.01,
         huber_delta: float = 10.0,
     ) -> None:
         """Independent PPO: value functions of each agent's own observation, normalized as in MAPPO (arXiv:2011.09533).
@@ -2907,7 +2925,7 @@ class IQL(_IQL):
         config: IQLConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.0003,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0003,
         gamma: float = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
@@ -2933,7 +2951,7 @@ class IQL(_IQL):
         n_step: int = 1,
         target_update_interval: int = 1,
         tau: float = 0.005,
-        critic_lr: float | Sequence[Sequence[float]] = 0.0003,
+        critic_lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0003,
         num_critics: int = 2,
         num_target_critics: int | None = None,
         actor_objective: Literal["first", "minimum", "mean"] = "minimum",
@@ -2999,7 +3017,7 @@ class IQN(_IQN):
         config: IQNConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.0005,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0005,
         gamma: float = 0.99,
         max_grad_norm: float | None = 10.0,
         normalize_observations: bool = False,
@@ -3040,8 +3058,8 @@ class IQN(_IQN):
         noisy: bool = False,
         noisy_sigma: float = 0.5,
         exploration: Literal["epsilon_greedy", "soft_q", "parameter_noise"] | str = "epsilon_greedy",
-        epsilon: float | Sequence[Sequence[float]] = ((0, 1.0), (10000, 0.05)),
-        temperature: float | Sequence[Sequence[float]] = 1.0,
+        epsilon: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = ((0, 1.0), (10000, 0.05)),
+        temperature: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 1.0,
     ) -> None:
         """Implicit quantile networks: DQN that learns the return's quantiles at random fractions (arXiv:1806.06923).
 
@@ -3106,7 +3124,7 @@ class Impala(_Impala):
         config: ImpalaConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.001,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.001,
         gamma: float = 0.99,
         max_grad_norm: float | None = 1.0,
         normalize_observations: bool = False,
@@ -3140,7 +3158,7 @@ class Impala(_Impala):
         vtrace_clip_rho: float = 1.0,
         vtrace_clip_c: float = 1.0,
         vf_loss_coeff: float = 0.5,
-        entropy_coeff: float | Sequence[Sequence[float]] = 0.01,
+        entropy_coeff: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.01,
     ) -> None:
         """Importance-weighted actor-learner architecture: asynchronous collection with V-trace (arXiv:1802.01561).
 
@@ -3206,7 +3224,7 @@ class LinTS(_LinTS):
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
         ridge: float = 1.0,
-        v: float | Sequence[Sequence[float]] = 0.1,
+        v: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.1,
     ) -> None:
         """Linear Thompson sampling: pulls the best arm under coefficients sampled from the posterior (arXiv:1209.3352).
 
@@ -3245,7 +3263,7 @@ class LinUCB(_LinUCB):
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
         ridge: float = 1.0,
-        alpha: float | Sequence[Sequence[float]] = 1.0,
+        alpha: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 1.0,
     ) -> None:
         """Linear contextual bandit that pulls the arm with the largest upper confidence bound (arXiv:1003.0146).
 
@@ -3273,7 +3291,7 @@ class MADDPG(_MADDPG):
         config: MADDPGConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.001,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.001,
         gamma: float = 0.95,
         max_grad_norm: float | None = 0.5,
         clip_rewards: float | None = None,
@@ -3297,9 +3315,9 @@ class MADDPG(_MADDPG):
         training_intensity: float = 0.25,
         target_update_interval: int = 1,
         tau: float = 0.01,
-        critic_lr: float | Sequence[Sequence[float]] = 0.001,
+        critic_lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.001,
         exploration: Literal["gaussian", "repeated_gaussian", "ornstein_uhlenbeck"] | str = "gaussian",
-        exploration_noise: float | Sequence[Sequence[float]] = 0.1,
+        exploration_noise: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.1,
         ou_theta: float = 0.15,
         share_actor: bool = False,
         output_penalty: float = 0.001,
@@ -3351,7 +3369,7 @@ class MAML(_MAML):
         config: MAMLConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.001,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.001,
         gamma: float = 0.99,
         max_grad_norm: float | None = 0.5,
         clip_rewards: float | None = None,
@@ -3374,7 +3392,7 @@ class MAML(_MAML):
         inner_lr: float = 0.1,
         first_order: bool = False,
         num_epochs: int = 5,
-        clip_param: float | Sequence[Sequence[float]] = 0.2,
+        clip_param: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.2,
         entropy_coeff: float = 0.0,
     ) -> None:
         """Model-agnostic meta-learning: initial parameters for fast adaptation to a task (arXiv:1703.03400, alg. 3).
@@ -3418,7 +3436,7 @@ class MAPPO(_MAPPO):
         config: MAPPOConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] | AdaptiveRate | Mapping[str, Any] = 0.0005,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] | AdaptiveRate | Mapping[str, Any] = 0.0005,
         gamma: float = 0.99,
         max_grad_norm: float | None = 10.0,
         normalize_observations: bool = False,
@@ -3450,10 +3468,10 @@ class MAPPO(_MAPPO):
         recompute_advantages: bool = False,
         separate_grad_norms: bool = False,
         gae_lambda: float = 0.95,
-        clip_param: float | Sequence[Sequence[float]] = 0.2,
+        clip_param: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.2,
         vf_clip_param: float | None = 0.2,
         vf_loss_coeff: float = 1.0,
-        entropy_coeff: float | Sequence[Sequence[float]] = 0.01,
+        entropy_coeff: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.01,
         centralised_value: bool = True,
         value_sees_observation: bool = True,
         huber_delta: float = 10.0,
@@ -3518,7 +3536,7 @@ class MARWIL(_MARWIL):
         config: MARWILConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.0003,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0003,
         gamma: float = 0.99,
         max_grad_norm: float | None = 0.5,
         normalize_observations: bool = False,
@@ -3539,7 +3557,7 @@ class MARWIL(_MARWIL):
         advantage_norm_start: float | None = None,
         advantage_norm_rate: float = 0.001,
         vf_loss_coeff: float = 1.0,
-        entropy_coeff: float | Sequence[Sequence[float]] = 0.0,
+        entropy_coeff: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0,
     ) -> None:
         """Monotonic advantage re-weighted imitation learning: cloning weighted by exponentiated advantages.
 
@@ -3577,7 +3595,7 @@ class MBMPO(_MBMPO):
         config: MBMPOConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.001,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.001,
         gamma: float = 0.99,
         max_grad_norm: float | None = 0.5,
         clip_rewards: float | None = None,
@@ -3599,11 +3617,11 @@ class MBMPO(_MBMPO):
         inner_lr: float = 0.1,
         first_order: bool = False,
         num_epochs: int = 5,
-        clip_param: float | Sequence[Sequence[float]] = 0.2,
+        clip_param: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.2,
         entropy_coeff: float = 0.0,
         replay: TransitionReplayConfig | Mapping[str, Any] = ...,
         dynamics: DynamicsConfig | Mapping[str, Any] = ...,
-        dynamics_lr: float | Sequence[Sequence[float]] = 0.001,
+        dynamics_lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.001,
         imagined_episodes: int = 20,
         imagined_length: int = 100,
         meta_updates: int = 10,
@@ -3654,7 +3672,7 @@ class MBPO(_MBPO):
         config: MBPOConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.0003,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0003,
         gamma: float = 0.99,
         max_grad_norm: float | None = None,
         clip_rewards: float | None = None,
@@ -3678,20 +3696,20 @@ class MBPO(_MBPO):
         training_intensity: float = 20.0,
         target_update_interval: int = 1,
         tau: float = 0.005,
-        critic_lr: float | Sequence[Sequence[float]] = 0.001,
+        critic_lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.001,
         num_critics: int = 2,
         num_target_critics: int | None = None,
         actor_objective: Literal["first", "minimum", "mean"] = "minimum",
         policy_delay: int = 1,
         exploration: Literal["sampled", "repeated"] | str = "sampled",
-        alpha_lr: float | Sequence[Sequence[float]] = 0.0003,
+        alpha_lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0003,
         initial_alpha: float = 1.0,
         learn_alpha: bool = True,
         target_entropy: float | None = None,
         dynamics: DynamicsConfig | Mapping[str, Any] = ...,
-        dynamics_lr: float | Sequence[Sequence[float]] = 0.001,
+        dynamics_lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.001,
         real_ratio: float = 0.05,
-        rollout_length: float | Sequence[Sequence[float]] = 1.0,
+        rollout_length: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 1.0,
         rollouts_per_env_step: int = 400,
         rollout_rounds: int = 4,
     ) -> None:
@@ -3752,7 +3770,7 @@ class NPG(_NPG):
         config: NPGConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.001,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.001,
         gamma: float = 0.99,
         max_grad_norm: float | None = 0.5,
         normalize_observations: bool = False,
@@ -3825,7 +3843,7 @@ class PG(_PG):
         config: PGConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.002,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.002,
         gamma: float = 0.99,
         max_grad_norm: float | None = 0.5,
         normalize_observations: bool = False,
@@ -3853,7 +3871,7 @@ class PG(_PG):
         use_baseline: bool = True,
         standardize_advantages: bool = True,
         vf_loss_coeff: float = 0.5,
-        entropy_coeff: float | Sequence[Sequence[float]] = 0.0,
+        entropy_coeff: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0,
     ) -> None:
         """REINFORCE: Monte Carlo policy gradient over whole episodes, with an optional value baseline.
 
@@ -3901,7 +3919,7 @@ class PPG(_PPG):
         config: PPGConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] | AdaptiveRate | Mapping[str, Any] = 0.0005,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] | AdaptiveRate | Mapping[str, Any] = 0.0005,
         gamma: float = 0.999,
         max_grad_norm: float | None = 0.5,
         normalize_observations: bool = False,
@@ -3933,10 +3951,10 @@ class PPG(_PPG):
         recompute_advantages: bool = False,
         separate_grad_norms: bool = False,
         gae_lambda: float = 0.95,
-        clip_param: float | Sequence[Sequence[float]] = 0.2,
+        clip_param: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.2,
         vf_clip_param: float | None = None,
         vf_loss_coeff: float = 0.5,
-        entropy_coeff: float | Sequence[Sequence[float]] = 0.01,
+        entropy_coeff: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.01,
         policy_iterations: int = 32,
         auxiliary_epochs: int = 6,
         clone_coeff: float = 1.0,
@@ -4002,7 +4020,7 @@ class PPO(_PPO):
         config: PPOConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] | AdaptiveRate | Mapping[str, Any] = 0.0003,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] | AdaptiveRate | Mapping[str, Any] = 0.0003,
         gamma: float = 0.99,
         max_grad_norm: float | None = 0.5,
         normalize_observations: bool = False,
@@ -4036,10 +4054,10 @@ class PPO(_PPO):
         recompute_advantages: bool = False,
         separate_grad_norms: bool = False,
         gae_lambda: float = 0.95,
-        clip_param: float | Sequence[Sequence[float]] = 0.2,
+        clip_param: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.2,
         vf_clip_param: float | None = None,
         vf_loss_coeff: float = 0.5,
-        entropy_coeff: float | Sequence[Sequence[float]] = 0.0,
+        entropy_coeff: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0,
     ) -> None:
         """Proximal policy optimization: the clipped surrogate objective over epochs of minibatch SGD (arXiv:1707.06347).
 
@@ -4100,7 +4118,7 @@ class PQN(_PQN):
         config: PQNConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.0005,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0005,
         gamma: float = 0.99,
         max_grad_norm: float | None = 10.0,
         normalize_observations: bool = False,
@@ -4128,7 +4146,7 @@ class PQN(_PQN):
         huber: float | None = None,
         q_lambda: float = 0.95,
         exploration: Literal["epsilon_greedy"] | str = "epsilon_greedy",
-        epsilon: float | Sequence[Sequence[float]] = ((0, 1.0), (100000, 0.05)),
+        epsilon: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = ((0, 1.0), (100000, 0.05)),
     ) -> None:
         """Parallelised Q-network: Q(lambda) with LayerNorm, over epochs of minibatch SGD (arXiv:2407.04811).
 
@@ -4175,7 +4193,7 @@ class QLearning(_QLearning):
         config: QLearningConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.1,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.1,
         gamma: float = 0.99,
         normalize_rewards: bool = False,
         clip_rewards: float | None = None,
@@ -4190,7 +4208,7 @@ class QLearning(_QLearning):
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
         initial_value: float = 0.0,
-        epsilon: float | Sequence[Sequence[float]] = 0.1,
+        epsilon: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.1,
     ) -> None:
         """Tabular Q-learning (Watkins and Dayan, 1992): one TD update of the table per step.
 
@@ -4223,7 +4241,7 @@ class QMIX(_QMIX):
         config: QMIXConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.0005,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0005,
         gamma: float = 0.99,
         max_grad_norm: float | None = 10.0,
         clip_rewards: float | None = None,
@@ -4254,7 +4272,7 @@ class QMIX(_QMIX):
         double: bool = True,
         team_reward: Literal["sum", "once"] = "sum",
         exploration: Literal["epsilon_greedy"] | str = "epsilon_greedy",
-        epsilon: float | Sequence[Sequence[float]] = ((0, 1.0), (50000, 0.05)),
+        epsilon: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = ((0, 1.0), (50000, 0.05)),
         mixer_hidden: int = 32,
     ) -> None:
         """Monotonic value factorization: a mixing network of the members' Q values (arXiv:1803.11485).
@@ -4307,7 +4325,7 @@ class QTOpt(_QTOpt):
         config: QTOptConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.001,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.001,
         gamma: float = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
@@ -4336,7 +4354,7 @@ class QTOpt(_QTOpt):
         tau: float = 0.005,
         huber: float | None = None,
         exploration: Literal["gaussian"] | str = "gaussian",
-        exploration_noise: float | Sequence[Sequence[float]] = 0.1,
+        exploration_noise: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.1,
         cem_iterations: int = 2,
         cem_samples: int = 64,
         cem_elites: int = 6,
@@ -4391,7 +4409,7 @@ class R2D2(_R2D2):
         config: R2D2Config | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.0005,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0005,
         gamma: float = 0.99,
         max_grad_norm: float | None = 10.0,
         normalize_observations: bool = False,
@@ -4420,7 +4438,7 @@ class R2D2(_R2D2):
         tau: float = 1.0,
         huber: float | None = None,
         exploration: Literal["epsilon_greedy"] | str = "epsilon_greedy",
-        epsilon: float | Sequence[Sequence[float]] = ((0, 1.0), (10000, 0.05)),
+        epsilon: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = ((0, 1.0), (10000, 0.05)),
     ) -> None:
         """Recurrent replay distributed DQN: double Q-learning from sequences with stored recurrent states.
 
@@ -4466,7 +4484,7 @@ class R2D3(_R2D3):
         config: R2D3Config | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.0005,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0005,
         gamma: float = 0.99,
         max_grad_norm: float | None = 10.0,
         normalize_observations: bool = False,
@@ -4495,7 +4513,7 @@ class R2D3(_R2D3):
         tau: float = 1.0,
         huber: float | None = None,
         exploration: Literal["epsilon_greedy"] | str = "epsilon_greedy",
-        epsilon: float | Sequence[Sequence[float]] = ((0, 1.0), (10000, 0.05)),
+        epsilon: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = ((0, 1.0), (10000, 0.05)),
         demonstrations: str | None = None,
         demonstration_ratio: float = 0.25,
     ) -> None:
@@ -4545,7 +4563,7 @@ class REDQ(_ExtendedSAC):
         config: ExtendedSACConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.0003,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0003,
         gamma: float | Literal["auto"] = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
@@ -4572,13 +4590,13 @@ class REDQ(_ExtendedSAC):
         n_step: int = 1,
         target_update_interval: int = 1,
         tau: float = 0.005,
-        critic_lr: float | Sequence[Sequence[float]] = 0.0003,
+        critic_lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0003,
         num_critics: int = 10,
         num_target_critics: int | None = 2,
         actor_objective: Literal["first", "minimum", "mean"] = "mean",
         policy_delay: int = 20,
         exploration: Literal["sampled", "repeated"] | str = "sampled",
-        alpha_lr: float | Sequence[Sequence[float]] = 0.0003,
+        alpha_lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0003,
         initial_alpha: float = 1.0,
         learn_alpha: bool = True,
         target_entropy: float | None = None,
@@ -4590,6 +4608,8 @@ class REDQ(_ExtendedSAC):
         scale_rewards: bool = False,
         critic_dropout: float = 0.0,
         joint_targets: bool = False,
+        joint_actor: bool = False,
+        actor_first: bool = False,
         adam_beta_1: float = 0.9,
         weight_decay: float = 0.0,
         weight_projection: Literal["dense", "dense_and_norms"] | None = None,
@@ -4654,6 +4674,10 @@ class REDQ(_ExtendedSAC):
                 (DroQ, arXiv:2110.02034).
             joint_targets: Whether targets come from the critics themselves, in one pass with the values of the taken
                 actions, and there are no target networks (CrossQ, arXiv:1902.05605).
+            joint_actor: Whether the actor's loss normalizes recorded observations together with next ones, in one pass
+                (FlashSAC, arXiv:2604.04539).
+            actor_first: Whether a minibatch updates actor and temperature before the critics (FlashSAC,
+                arXiv:2604.04539).
             adam_beta_1: Decay rate of Adam's first moment, for all networks and the temperature.
             weight_decay: Decoupled weight decay of actor and critics (AdamW): each update subtracts lr * weight_decay
                 of a parameter.
@@ -4670,7 +4694,7 @@ class RLHF(_RLHF):
         config: RLHFConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.0003,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0003,
         gamma: float = 1.0,
         max_grad_norm: float | None = 0.5,
         model: WholeEpisodesModelConfig | Mapping[str, Any] = ...,
@@ -4699,10 +4723,10 @@ class RLHF(_RLHF):
         recompute_advantages: bool = False,
         separate_grad_norms: bool = False,
         gae_lambda: float = 0.95,
-        clip_param: float | Sequence[Sequence[float]] = 0.2,
+        clip_param: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.2,
         vf_clip_param: float | None = None,
         vf_loss_coeff: float = 0.5,
-        entropy_coeff: float | Sequence[Sequence[float]] = 0.0,
+        entropy_coeff: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0,
         reward_model: RewardNetworkConfig | Mapping[str, Any] = ...,
         reference_kl_coeff: float = 0.05,
     ) -> None:
@@ -4761,7 +4785,7 @@ class RLOO(_RLOO):
         config: GRPOConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] | AdaptiveRate | Mapping[str, Any] = 0.0003,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] | AdaptiveRate | Mapping[str, Any] = 0.0003,
         gamma: float = 1.0,
         max_grad_norm: float | None = 0.5,
         normalize_observations: bool = False,
@@ -4788,8 +4812,8 @@ class RLOO(_RLOO):
         minibatch_size: int = 64,
         early_stop_kl: float | None = None,
         kl_penalty: KLPenaltyConfig | Mapping[str, Any] | None = None,
-        clip_param: float | Sequence[Sequence[float]] = 0.2,
-        entropy_coeff: float | Sequence[Sequence[float]] = 0.0,
+        clip_param: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.2,
+        entropy_coeff: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0,
         group_size: int = 8,
     ) -> None:
         """REINFORCE leave-one-out: PPO without a critic, whose baseline is the mean return of a group's other episodes.
@@ -4839,7 +4863,7 @@ class RLPD(_RLPD):
         config: RLPDConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.0003,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0003,
         gamma: float = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
@@ -4865,13 +4889,13 @@ class RLPD(_RLPD):
         n_step: int = 1,
         target_update_interval: int = 1,
         tau: float = 0.005,
-        critic_lr: float | Sequence[Sequence[float]] = 0.001,
+        critic_lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.001,
         num_critics: int = 10,
         num_target_critics: int | None = 2,
         actor_objective: Literal["first", "minimum", "mean"] = "mean",
         policy_delay: int = 20,
         exploration: Literal["sampled", "repeated"] | str = "sampled",
-        alpha_lr: float | Sequence[Sequence[float]] = 0.0003,
+        alpha_lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0003,
         initial_alpha: float = 1.0,
         learn_alpha: bool = True,
         target_entropy: float | None = None,
@@ -4968,7 +4992,7 @@ class RewardModel(_RewardModel):
         config: RewardModelConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.001,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.001,
         max_grad_norm: float | None = 0.5,
         model: WholeEpisodesModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
@@ -5019,7 +5043,7 @@ class SAC(_SAC):
         config: SACConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.0003,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0003,
         gamma: float = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
@@ -5046,13 +5070,13 @@ class SAC(_SAC):
         n_step: int = 1,
         target_update_interval: int = 1,
         tau: float = 0.005,
-        critic_lr: float | Sequence[Sequence[float]] = 0.001,
+        critic_lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.001,
         num_critics: int = 2,
         num_target_critics: int | None = None,
         actor_objective: Literal["first", "minimum", "mean"] = "minimum",
         policy_delay: int = 1,
         exploration: Literal["sampled", "repeated"] | str = "sampled",
-        alpha_lr: float | Sequence[Sequence[float]] = 0.0003,
+        alpha_lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0003,
         initial_alpha: float = 1.0,
         learn_alpha: bool = True,
         target_entropy: float | None = None,
@@ -5111,7 +5135,7 @@ class SimBa(_ExtendedSAC):
         config: ExtendedSACConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.0001,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0001,
         gamma: float | Literal["auto"] = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = True,
@@ -5138,13 +5162,13 @@ class SimBa(_ExtendedSAC):
         n_step: int = 1,
         target_update_interval: int = 1,
         tau: float = 0.005,
-        critic_lr: float | Sequence[Sequence[float]] = 0.0001,
+        critic_lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0001,
         num_critics: int = 2,
         num_target_critics: int | None = None,
         actor_objective: Literal["first", "minimum", "mean"] = "minimum",
         policy_delay: int = 1,
         exploration: Literal["sampled", "repeated"] | str = "sampled",
-        alpha_lr: float | Sequence[Sequence[float]] = 0.0001,
+        alpha_lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0001,
         initial_alpha: float = 0.01,
         learn_alpha: bool = True,
         target_entropy: float | None = None,
@@ -5156,6 +5180,8 @@ class SimBa(_ExtendedSAC):
         scale_rewards: bool = False,
         critic_dropout: float = 0.0,
         joint_targets: bool = False,
+        joint_actor: bool = False,
+        actor_first: bool = False,
         adam_beta_1: float = 0.9,
         weight_decay: float = 0.01,
         weight_projection: Literal["dense", "dense_and_norms"] | None = None,
@@ -5220,6 +5246,10 @@ class SimBa(_ExtendedSAC):
                 (DroQ, arXiv:2110.02034).
             joint_targets: Whether targets come from the critics themselves, in one pass with the values of the taken
                 actions, and there are no target networks (CrossQ, arXiv:1902.05605).
+            joint_actor: Whether the actor's loss normalizes recorded observations together with next ones, in one pass
+                (FlashSAC, arXiv:2604.04539).
+            actor_first: Whether a minibatch updates actor and temperature before the critics (FlashSAC,
+                arXiv:2604.04539).
             adam_beta_1: Decay rate of Adam's first moment, for all networks and the temperature.
             weight_decay: Decoupled weight decay of actor and critics (AdamW): each update subtracts lr * weight_decay
                 of a parameter.
@@ -5236,7 +5266,7 @@ class SlateQ(_SlateQ):
         config: SlateQConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.00025,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.00025,
         gamma: float = 0.99,
         max_grad_norm: float | None = 10.0,
         clip_rewards: float | None = None,
@@ -5262,8 +5292,8 @@ class SlateQ(_SlateQ):
         target_update_interval: int = 800,
         tau: float = 1.0,
         huber: float | None = None,
-        choice_lr: float | Sequence[Sequence[float]] = 0.001,
-        epsilon: float | Sequence[Sequence[float]] = ((0, 1.0), (250000, 0.01)),
+        choice_lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.001,
+        epsilon: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = ((0, 1.0), (250000, 0.01)),
     ) -> None:
         """Q-learning of slates; a slate's value is the mean value of its items, weighted by their click probabilities.
 
@@ -5307,7 +5337,7 @@ class TD3(_TD3):
         config: TD3Config | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.001,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.001,
         gamma: float = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
@@ -5334,13 +5364,13 @@ class TD3(_TD3):
         n_step: int = 1,
         target_update_interval: int = 2,
         tau: float = 0.005,
-        critic_lr: float | Sequence[Sequence[float]] = 0.001,
+        critic_lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.001,
         num_critics: int = 2,
         num_target_critics: int | None = None,
         actor_objective: Literal["first", "minimum", "mean"] = "first",
         policy_delay: int = 2,
         exploration: Literal["gaussian", "repeated_gaussian", "ornstein_uhlenbeck"] | str = "gaussian",
-        exploration_noise: float | Sequence[Sequence[float]] = 0.1,
+        exploration_noise: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.1,
         ou_theta: float = 0.15,
         target_noise: float = 0.2,
         target_noise_clip: float = 0.5,
@@ -5401,7 +5431,7 @@ class TD3BC(_TD3BC):
         config: TD3BCConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.0003,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0003,
         gamma: float = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
@@ -5427,13 +5457,13 @@ class TD3BC(_TD3BC):
         n_step: int = 1,
         target_update_interval: int = 2,
         tau: float = 0.005,
-        critic_lr: float | Sequence[Sequence[float]] = 0.0003,
+        critic_lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0003,
         num_critics: int = 2,
         num_target_critics: int | None = None,
         actor_objective: Literal["first", "minimum", "mean"] = "first",
         policy_delay: int = 2,
         exploration: Literal["gaussian", "repeated_gaussian", "ornstein_uhlenbeck"] | str = "gaussian",
-        exploration_noise: float | Sequence[Sequence[float]] = 0.1,
+        exploration_noise: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.1,
         ou_theta: float = 0.15,
         target_noise: float = 0.2,
         target_noise_clip: float = 0.5,
@@ -5502,7 +5532,7 @@ class TQC(_ExtendedSAC):
         config: ExtendedSACConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.0003,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0003,
         gamma: float | Literal["auto"] = 0.99,
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
@@ -5529,13 +5559,13 @@ class TQC(_ExtendedSAC):
         n_step: int = 1,
         target_update_interval: int = 1,
         tau: float = 0.005,
-        critic_lr: float | Sequence[Sequence[float]] = 0.0003,
+        critic_lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0003,
         num_critics: int = 5,
         num_target_critics: int | None = None,
         actor_objective: Literal["first", "minimum", "mean"] = "mean",
         policy_delay: int = 1,
         exploration: Literal["sampled", "repeated"] | str = "sampled",
-        alpha_lr: float | Sequence[Sequence[float]] = 0.0003,
+        alpha_lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0003,
         initial_alpha: float = 1.0,
         learn_alpha: bool = True,
         target_entropy: float | None = None,
@@ -5547,6 +5577,8 @@ class TQC(_ExtendedSAC):
         scale_rewards: bool = False,
         critic_dropout: float = 0.0,
         joint_targets: bool = False,
+        joint_actor: bool = False,
+        actor_first: bool = False,
         adam_beta_1: float = 0.9,
         weight_decay: float = 0.0,
         weight_projection: Literal["dense", "dense_and_norms"] | None = None,
@@ -5611,6 +5643,10 @@ class TQC(_ExtendedSAC):
                 (DroQ, arXiv:2110.02034).
             joint_targets: Whether targets come from the critics themselves, in one pass with the values of the taken
                 actions, and there are no target networks (CrossQ, arXiv:1902.05605).
+            joint_actor: Whether the actor's loss normalizes recorded observations together with next ones, in one pass
+                (FlashSAC, arXiv:2604.04539).
+            actor_first: Whether a minibatch updates actor and temperature before the critics (FlashSAC,
+                arXiv:2604.04539).
             adam_beta_1: Decay rate of Adam's first moment, for all networks and the temperature.
             weight_decay: Decoupled weight decay of actor and critics (AdamW): each update subtracts lr * weight_decay
                 of a parameter.
@@ -5627,7 +5663,7 @@ class TRPO(_TRPO):
         config: TRPOConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.001,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.001,
         gamma: float = 0.99,
         max_grad_norm: float | None = 0.5,
         normalize_observations: bool = False,
@@ -5704,7 +5740,7 @@ class VDN(_VDN):
         config: VDNConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = 0.0005,
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0005,
         gamma: float = 0.99,
         max_grad_norm: float | None = 10.0,
         clip_rewards: float | None = None,
@@ -5735,7 +5771,7 @@ class VDN(_VDN):
         double: bool = True,
         team_reward: Literal["sum", "once"] = "sum",
         exploration: Literal["epsilon_greedy"] | str = "epsilon_greedy",
-        epsilon: float | Sequence[Sequence[float]] = ((0, 1.0), (50000, 0.05)),
+        epsilon: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = ((0, 1.0), (50000, 0.05)),
     ) -> None:
         """Value decomposition networks: double Q-learning of the sum of members' Q values (arXiv:1706.05296).
 
@@ -5817,7 +5853,7 @@ class XQC(_ExtendedSAC):
         config: ExtendedSACConfig | None = None,
         /,
         *,
-        lr: float | Sequence[Sequence[float]] = ((0, 0.0003), (1000000, 3e-05)),
+        lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = ((0, 0.0003), (1000000, 3e-05)),
         gamma: float | Literal["auto"] = "auto",
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
@@ -5844,13 +5880,13 @@ class XQC(_ExtendedSAC):
         n_step: int = 1,
         target_update_interval: int = 1,
         tau: float = 0.005,
-        critic_lr: float | Sequence[Sequence[float]] = ((0, 0.0003), (1000000, 3e-05)),
+        critic_lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = ((0, 0.0003), (1000000, 3e-05)),
         num_critics: int = 2,
         num_target_critics: int | None = None,
         actor_objective: Literal["first", "minimum", "mean"] = "minimum",
         policy_delay: int = 3,
         exploration: Literal["sampled", "repeated"] | str = "sampled",
-        alpha_lr: float | Sequence[Sequence[float]] = ((0, 0.0003), (1000000, 3e-05)),
+        alpha_lr: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = ((0, 0.0003), (1000000, 3e-05)),
         initial_alpha: float = 0.01,
         learn_alpha: bool = True,
         target_entropy: float | None = None,
@@ -5862,6 +5898,8 @@ class XQC(_ExtendedSAC):
         scale_rewards: bool = True,
         critic_dropout: float = 0.0,
         joint_targets: bool = False,
+        joint_actor: bool = False,
+        actor_first: bool = False,
         adam_beta_1: float = 0.9,
         weight_decay: float = 0.0,
         weight_projection: Literal["dense", "dense_and_norms"] | None = "dense",
@@ -5926,6 +5964,10 @@ class XQC(_ExtendedSAC):
                 (DroQ, arXiv:2110.02034).
             joint_targets: Whether targets come from the critics themselves, in one pass with the values of the taken
                 actions, and there are no target networks (CrossQ, arXiv:1902.05605).
+            joint_actor: Whether the actor's loss normalizes recorded observations together with next ones, in one pass
+                (FlashSAC, arXiv:2604.04539).
+            actor_first: Whether a minibatch updates actor and temperature before the critics (FlashSAC,
+                arXiv:2604.04539).
             adam_beta_1: Decay rate of Adam's first moment, for all networks and the temperature.
             weight_decay: Decoupled weight decay of actor and critics (AdamW): each update subtracts lr * weight_decay
                 of a parameter.

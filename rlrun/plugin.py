@@ -45,7 +45,7 @@ _NAMES = {
     # Functions that losses and operators use.
     "rlrun.engine.functional.masked": "masked_mean",
     "rlrun.engine.functional.seeding": "generator child_seed",
-    "rlrun.engine.functional.schedules": "value_at",
+    "rlrun.engine.settings.schedules": "value_at",
     "rlrun.engine.learner.value_losses": "summed_value_losses",
     "rlrun.engine.functional.sequence_rows": "row_priorities",
     "rlrun.algorithms.loss_metrics": "td_statistics TD_METRICS",

@@ -218,7 +218,6 @@ from rlrun.engine.flow.sources.items import StatefulSource as StatefulSource
 from rlrun.engine.flow.sources.items import from_items as from_items
 from rlrun.engine.flow.trainee import Trainee as Trainee
 from rlrun.engine.functional.masked import masked_mean as masked_mean
-from rlrun.engine.functional.schedules import value_at as value_at
 from rlrun.engine.functional.seeding import child_seed as child_seed
 from rlrun.engine.functional.seeding import generator as generator
 from rlrun.engine.functional.sequence_rows import row_priorities as row_priorities
@@ -295,6 +294,7 @@ from rlrun.engine.settings.config import Schedule as Schedule
 from rlrun.engine.settings.config import defaults as defaults
 from rlrun.engine.settings.config import fixed as fixed
 from rlrun.engine.settings.metric import Metric as Metric
+from rlrun.engine.settings.schedules import value_at as value_at
 from rlrun.engine.training.assemble.policies import Policies as Policies
 from rlrun.engine.worlds.array_worlds import ArrayGroup as ArrayGroup
 from rlrun.engine.worlds.array_worlds import ArrayStep as ArrayStep

@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import math
 import re
 import subprocess
 import sys
@@ -25,7 +26,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 
+from rlrun.engine.functional.intervals import t_quantile
 from rlrun.engine.messages.errors import Interrupted, RlrunError
 from rlrun.experiments.spec.load import load_experiments
 from rlrun.experiments.trial.results import read_results
@@ -36,9 +39,11 @@ from rlrun.report.step_axis import ENV_STEPS, SGD_STEPS, STEP_NAMES
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "docs" / "results" / "learning.jsonl"
+PUBLISHED = Path(__file__).with_name("results_published.yaml")
 DOCS = ROOT / "docs"
 PAGE = DOCS / "results.md"
 BEGIN, END = "<!-- learning: written by scripts/results.py -->", "<!-- learning: end -->"
+PUBLISHED_BEGIN, PUBLISHED_END = "<!-- published: written by scripts/results.py -->", "<!-- published: end -->"
 
 MANY, FEW = 10, 5
 """Seeds of a spec, and of one whose seeds take over `LONG_S`."""
@@ -234,13 +239,15 @@ def described_commit() -> str:
 
 
 def write(records: Sequence[Record]) -> None:
-    """Writes the table between the page's marks, rows of other pages, and floors into the specs.
+    """Writes the tables between the page's marks, rows of other pages, and floors into the specs.
 
     Args:
         records: What was measured.
     """
     rows = table(records)
     PAGE.write_text(between(PAGE.read_text(), BEGIN, END, rows))
+    figures = yaml.safe_load(PUBLISHED.read_text())
+    PAGE.write_text(between(PAGE.read_text(), PUBLISHED_BEGIN, PUBLISHED_END, published_table(figures, records)))
     for other in sorted(DOCS.rglob("*.md")):
         if other != PAGE:
             other.write_text(with_rows(other.read_text(), rows))
@@ -314,6 +321,43 @@ def row(spec: str, seeds: Sequence[Record]) -> str:
         f"{verdict} | {min(values):.{digits}f} | {len(seeds)} | {seconds:.0f} | "
         f"{sparkline(seeds)} | {commits} |"
     )
+
+
+def published_table(figures: Sequence[Mapping[str, Any]], records: Sequence[Record]) -> str:
+    """Lays published figures out, with what rlrun's specs reached in as many env steps next to them."""
+    rows = [
+        "| spec | env steps | source | its env | its seeds | its mean [95% interval] | our env | our seeds | "
+        "our IQM [95% interval] | intervals |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    return "\n".join([*rows, *(published_row(figure, records) for figure in figures)])
+
+
+def published_row(figure: Mapping[str, Any], records: Sequence[Record]) -> str:
+    """Returns the row of a published figure.
+
+    The source's interval is Student's, of a mean over its seeds; one run has none.
+
+    Args:
+        figure: The spec, env steps, source and env of a figure, and its mean, standard deviation and seeds.
+        records: What was measured.
+    """
+    (entry,) = yaml.safe_load((ROOT / figure["spec"]).read_text()).values()
+    mean, seeds = figure["mean"], figure["seeds"]
+    values = [record["value"] for record in records if record["spec"] == figure["spec"]]
+    theirs, ours, verdict = f"{mean:,}", "not measured", ""
+    if values:
+        found = bootstrapped(iqm, [values])
+        ours = f"{found.value:,.0f} [{found.low:,.0f}, {found.high:,.0f}]"
+    if seeds > 1:
+        half = t_quantile(seeds - 1) * figure["std"] / math.sqrt(seeds)
+        theirs += f" [{mean - half:,.0f}, {mean + half:,.0f}]"
+        if values:
+            verdict = "overlap"
+            if found.low > mean + half or found.high < mean - half:
+                verdict = "ours is above" if found.low > mean else "ours is below"
+    cells = (figure["spec"], f"{figure['env_steps']:,}", figure["source"], figure["env"], seeds, theirs, entry["env"])
+    return f"| {' | '.join(map(str, (*cells, len(values), ours, verdict)))} |"
 
 
 def sparkline(seeds: Sequence[Record]) -> str:

@@ -21,11 +21,11 @@ from rlrun.cli.main import cli
 from rlrun.engine.data.learning_rows import sequence_rows
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.envs.env_config import EnvConfig
-from rlrun.engine.functional.schedules import values_at
 from rlrun.engine.learner.data_parallel.learner_group import LearnerGroup
 from rlrun.engine.learner.local_learner import LocalLearner
 from rlrun.engine.learner.objective import Loss
 from rlrun.engine.messages.errors import TrainingFailed, UsageError
+from rlrun.engine.settings.schedules import values_at
 from rlrun.engine.training.assemble.learner_factory import AlgorithmLearnerFactory
 from tests.results import numbers
 from tests.rounding import rounding_error

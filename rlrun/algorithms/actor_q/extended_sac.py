@@ -57,6 +57,9 @@ class ExtendedModelConfig(SoftModelConfig):
     layers, four times as wide inside, after a LayerNorm. A linear layer comes first, a LayerNorm last. With
     `batch_norm`, both dense layers of a block have batch normalization and an activation, and an RMSNorm comes last
     (FlashSAC, arXiv:2604.04539)."""
+    smooth_log_stds: bool = False
+    """Whether log standard deviations are -10 + 6 (1 + tanh x) for outputs x of the actor (FlashSAC, arXiv:2604.04539),
+    instead of x clipped to -20 and 2."""
 
     @model_validator(mode="after")
     def _one_normalization(self) -> ExtendedModelConfig:
@@ -71,6 +74,8 @@ class ExtendedModelConfig(SoftModelConfig):
             for name, widths in (("hiddens", self.dense_widths), ("critic_hiddens", self.critic_hiddens)):
                 if widths is not None and len(set(widths)) != 1:
                     raise ValueError(f"residual: all {name} must have the same width, not {list(widths)}")
+        if self.smooth_log_stds and self.use_sde:
+            raise ValueError("smooth_log_stds and use_sde cannot be combined; set one of them to false")
         return self
 
 
@@ -105,6 +110,11 @@ class ExtendedSACConfig(SACConfig):
     joint_targets: bool = False
     """Whether targets come from the critics themselves, in one pass with the values of the taken actions, and there are
     no target networks (CrossQ, arXiv:1902.05605). Continuous actions alone; `model.batch_renorm` needs it."""
+    joint_actor: bool = False
+    """Whether the actor's loss normalizes recorded observations together with next ones, in one pass (FlashSAC,
+    arXiv:2604.04539); `model.batch_norm` alone."""
+    actor_first: bool = False
+    """Whether a minibatch updates actor and temperature before the critics (FlashSAC, arXiv:2604.04539)."""
     adam_beta_1: Annotated[float, Ge(0), Lt(1)] = 0.9
     """Decay rate of Adam's first moment, for all networks and the temperature."""
     weight_decay: NonNegativeFloat = 0.0
@@ -155,6 +165,8 @@ class ExtendedSACConfig(SACConfig):
             raise ValueError(
                 "model.batch_renorm needs joint_targets: true, because target networks keep no batch statistics"
             )
+        if self.joint_actor and not model.batch_norm:
+            raise ValueError("joint_actor needs model.batch_norm: true; leave it out")
         if self.joint_targets and model.core is not None:
             raise ValueError("joint_targets: recurrent networks need target networks; leave model.core null")
         if self.critic_dropout and (model.core is not None or model.residual):
@@ -190,6 +202,7 @@ class ExtendedSAC(SAC):
         config = self.config
         adam = Adam(beta_1=config.adam_beta_1)
         decayed = AdamW(config.weight_decay, beta_1=config.adam_beta_1) if config.weight_decay else adam
+        critics, *others = super().objectives(policy)
         return [
             replace(
                 each,
@@ -197,7 +210,7 @@ class ExtendedSAC(SAC):
                 assigns=running_statistics(policy.parameters, each.parameters or ""),
                 projects=projections(policy.parameters, each.parameters or "", config.weight_projection),
             )
-            for each in super().objectives(policy)
+            for each in ([*others, critics] if config.actor_first else [critics, *others])
         ]
 
     @override

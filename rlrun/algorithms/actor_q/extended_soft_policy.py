@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -26,11 +27,13 @@ from rlrun.algorithms.actor_q.soft_policy import SoftPolicy
 from rlrun.algorithms.settings.off_policy import ActorObjective
 from rlrun.algorithms.td_loss import cross_entropy, projected, quantile_huber
 from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.tree import map_tree
 from rlrun.engine.learner.projection import project
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.nn.batch_norm import batch_statistics
 from rlrun.engine.nn.extended_network_module import ExtendedNetworkModule
 from rlrun.engine.nn.network_spec import LogStds, NetworkSpec
+from rlrun.engine.policy.action_spaces.squashed_box import SquashedBoxActions
 
 if TYPE_CHECKING:
     from rlrun.algorithms.actor_q.extended_sac import ExtendedModelConfig, ExtendedSACConfig
@@ -55,18 +58,18 @@ class ExtendedSoftPolicy(SoftPolicy):
 
     def __init__(self, spaces: Spaces, config: ExtendedSACConfig, seed: int) -> None:
         critic, actor = partial(extended_critic, config), partial(extended_actor, config.model)
-        super().__init__(spaces, config, seed, critic, actor=actor, network=ExtendedNetworkModule)
+        squashed = partial(SquashedBoxActions, smooth_log_stds=config.model.smooth_log_stds)
+        super().__init__(spaces, config, seed, critic, actor=actor, network=ExtendedNetworkModule, squashed=squashed)
         if config.weight_projection is not None:
             flat = self.parameters.gather(self.module)
             project(self.parameters, projections(self.parameters, "", config.weight_projection), flat)
             nn.utils.vector_to_parameters(flat, self.module.parameters())
-        if self.num_normal:
+        if isinstance(self.action_space, SquashedBoxActions):
             self.default_target_entropy = config.target_entropy_per_action * self.num_normal
-            returns = returns_of(config)
+            made: Callable[..., SquashedNetworks] = SquashedNetworks
             if config.is_joint:
-                self._soft = partial(JointNetworks, returns=returns, has_targets=not config.joint_targets)
-            else:
-                self._soft = partial(SquashedNetworks, returns=returns)
+                made = partial(JointNetworks, has_targets=not config.joint_targets, joint_actor=config.joint_actor)
+            self._soft = partial(made, returns=returns_of(config), distribution=self.action_space.distribution)
         elif wrong := needs_continuous_actions(config):
             raise UsageError(
                 f"{wrong} needs a bounded Box action space, but this env has {spaces.action}; leave it out, or use sac"
@@ -132,6 +135,8 @@ class JointNetworks(SquashedNetworks):
     Attributes:
         has_targets: Whether target values come from target networks, in a joint pass of their own, instead of the
             critics themselves (CrossQ). The pass normalizes by the minibatch's statistics, and moves no running ones.
+        joint_actor: Whether the actor's loss normalizes by the statistics of recorded and next observations
+            (FlashSAC, arXiv:2604.04539), instead of recorded ones alone.
 
     Source:
         Bhatt et al., "CrossQ: batch normalization in deep reinforcement learning for greater sample efficiency and
@@ -139,6 +144,16 @@ class JointNetworks(SquashedNetworks):
     """
 
     has_targets: bool = False
+    joint_actor: bool = False
+
+    @override
+    def actor_outputs(self, batch: SampleBatch) -> Tensor:
+        """Actor outputs [rows, steps, num_outputs], with next observations in the same pass if `joint_actor`."""
+        if not self.joint_actor:
+            return super().actor_outputs(batch)
+        present, following = self.networks.present(batch), self.networks.following(batch)
+        both = map_tree(lambda *halves: torch.cat(halves), present, following)
+        return self.networks.actor_outputs(both).chunk(2)[0]
 
     @override
     def sample_and_evaluate(self, batch: SampleBatch, objective: ActorObjective = "minimum") -> Soft:

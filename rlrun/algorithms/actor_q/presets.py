@@ -136,12 +136,17 @@ SimBa = preset(
 )
 
 
-def normalized(last_lr: float, **values: Any) -> Mapping[str, Any]:
-    """Settings of presets with categorical critics of scaled returns, whose learning rates fall to a last value."""
-    lr = ((0, 3e-4), (1_000_000, last_lr))
+def normalized(lr: Any, critic_lr: Any, **values: Any) -> Mapping[str, Any]:
+    """Settings of presets with categorical critics of scaled returns.
+
+    Args:
+        lr: Learning rate of actor and temperature.
+        critic_lr: Learning rate of the critics.
+        values: Further settings.
+    """
     return {
         "lr": lr,
-        "critic_lr": lr,
+        "critic_lr": critic_lr,
         "alpha_lr": lr,
         "initial_alpha": 0.01,
         "num_bins": 101,
@@ -156,7 +161,8 @@ XQC = preset(
     "Settings of XQC (Palenicek et al., arXiv:2509.25174); the defaults are those of the authors' code, and SAC's for "
     "the rest. Learning rates fall over a million env steps, also in shorter runs.",
     normalized(
-        3e-5,
+        ((0, 3e-4), (1_000_000, 3e-5)),
+        ((0, 3e-4), (1_000_000, 3e-5)),
         gamma="auto",
         learning_starts=5000,
         policy_delay=3,
@@ -178,9 +184,12 @@ FlashSAC = preset(
     "FlashSAC",
     "SAC with inverted residual blocks, batch normalization, projected weights and repeated noise (arXiv:2604.04539).",
     "Settings of FlashSAC (arXiv:2604.04539); the defaults are those of the authors' code for simulators on the CPU, "
-    "and SAC's for the rest. Learning rates fall over a million env steps, also in shorter runs.",
+    "and SAC's for the rest. The critics' learning rate falls over a million env steps, also in shorter runs.",
     normalized(
-        1.5e-4,
+        {"cosine": ((10_000, 3e-4), (2_010_000, 1.5e-4))},
+        {"cosine": ((10_000, 3e-4), (1_010_000, 1.5e-4))},
+        actor_first=True,
+        joint_actor=True,
         exploration="repeated",
         learning_starts=10_000,
         minibatch_size=512,
@@ -194,6 +203,7 @@ FlashSAC = preset(
             "critic_hiddens": (256, 256),
             "batch_norm": True,
             "residual": True,
+            "smooth_log_stds": True,
         },
     ),
     fixed_values=FEED_FORWARD,

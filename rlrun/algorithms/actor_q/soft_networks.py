@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -144,15 +144,25 @@ class SoftNetworks(ABC):
         """Log-probabilities and target Q values of the actor's actions at the next observations; no gradients."""
 
 
+@dataclass(frozen=True)
 class SquashedNetworks(SoftNetworks):
     """SAC's networks for continuous actions: a tanh-Gaussian actor, and critics Q(s, a).
 
     Expectations are estimated from one reparameterized action per observation.
+
+    Attributes:
+        distribution: Function from the actor's outputs to action distributions.
     """
+
+    distribution: Callable[[Tensor], SquashedGaussian] = SquashedGaussian
 
     def sample(self, observations: Any, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Reparameterized actions from standard normal noise [rows, steps, action_size], and their log-densities."""
-        return SquashedGaussian(self.networks.actor_outputs(observations)).sample_and_log_prob(noise)
+        return self.distribution(self.networks.actor_outputs(observations)).sample_and_log_prob(noise)
+
+    def actor_outputs(self, batch: SampleBatch) -> Tensor:
+        """Actor outputs [rows, steps, num_outputs] at a minibatch's observations."""
+        return self.networks.actor_outputs(self.networks.present(batch))
 
     @override
     def values_of(self, batch: SampleBatch) -> Tensor:
@@ -162,9 +172,9 @@ class SquashedNetworks(SoftNetworks):
     @override
     def sample_and_evaluate(self, batch: SampleBatch, objective: ActorObjective = "minimum") -> Soft:
         """Log-probabilities and Q values of reparameterized actions, sampled with the batch's `noise`."""
-        observations = self.networks.present(batch)
-        actions, log_probs = self.sample(observations, batch["noise"])
-        values = self.networks.actor_values(objective, observations, actions, mean_of=self.returns.mean_of)
+        actions, log_probs = self.distribution(self.actor_outputs(batch)).sample_and_log_prob(batch["noise"])
+        present = self.networks.present(batch)
+        values = self.networks.actor_values(objective, present, actions, mean_of=self.returns.mean_of)
         return Soft(log_probs, values, actions)
 
     @override

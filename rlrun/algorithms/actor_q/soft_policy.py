@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ from rlrun.engine.nn.network_spec import LogStds, NetworkSpec
 from rlrun.engine.nn.observation_leaves import ObservationTree
 from rlrun.engine.nn.seen_leaves import actor_leaves, critic_leaves
 from rlrun.engine.policy.action_masks import policy_leaves
-from rlrun.engine.policy.action_spaces.box import bounded_box
+from rlrun.engine.policy.action_spaces.box import BoxScale, bounded_box
 from rlrun.engine.policy.action_spaces.discrete import DiscreteActions
 from rlrun.engine.policy.action_spaces.squashed_box import SquashedBoxActions
 from rlrun.engine.policy.exploration.exploration import Exploration
@@ -56,6 +57,7 @@ class SoftPolicy(ActorQPolicy):
         actor: Function that creates the actor's spec.
         scalars: Initial values of learned scalars besides `log_alpha`, by name, such as the logarithm of a multiplier.
         network: Function that creates a network from its spec.
+        squashed: Function that creates the action space of a bounded Box.
 
     Attributes:
         default_target_entropy: Target entropy in nats if the settings have none: minus the number of continuous actions
@@ -81,6 +83,7 @@ class SoftPolicy(ActorQPolicy):
         actor: ActorFactory = actor_spec,
         scalars: Mapping[str, float] = MappingProxyType({}),
         network: type[NetworkModule] = NetworkModule,
+        squashed: Callable[[BoxScale], SquashedBoxActions] = SquashedBoxActions,
     ) -> None:
         model = config.model
         leaves = policy_leaves(*spaces, model, normalize_observations=config.normalize_observations)
@@ -92,8 +95,9 @@ class SoftPolicy(ActorQPolicy):
                 self._soft, self.num_normal, num_values = ChoiceNetworks, 0, actions.num_outputs
                 self.default_target_entropy = ENTROPY_SHARE * math.log(num_values)
             case gymnasium.spaces.Box():
-                actions = SquashedBoxActions(bounded_box(spaces.action, "a squashed policy"))
-                self._soft, self.num_normal, num_values = SquashedNetworks, actions.size, 1
+                actions = squashed(bounded_box(spaces.action, "a squashed policy"))
+                self._soft = partial(SquashedNetworks, distribution=actions.distribution)
+                self.num_normal, num_values = actions.size, 1
                 self.default_target_entropy = -float(actions.size)
             case _:
                 raise UsageError(

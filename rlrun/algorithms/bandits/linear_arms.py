@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from rlrun.engine.functional.schedules import value_at
 from rlrun.engine.nn.acting import Floats, Heads
 from rlrun.engine.policy.action_masks import ActionMask
 from rlrun.engine.policy.action_spaces.action_space import Actions
 from rlrun.engine.policy.exploration.exploration import Exploration, RunNetwork
 from rlrun.engine.policy.exploration.exploration import Heads as AnyHeads
 from rlrun.engine.policy.weights import Weights
+from rlrun.engine.settings.schedules import value_at
 
 SPREADS = "spreads"
 """Name of the head S^T x, [B, A, D]; the squared norm is an arm's predictive variance x^T A^-1 x."""

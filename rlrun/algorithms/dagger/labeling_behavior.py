@@ -12,7 +12,6 @@ from rlrun.algorithms.dagger.expert import Expert, expert_at
 from rlrun.algorithms.dagger.settings import EXPERT_ACTIONS
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.envs.spaces import Spaces
-from rlrun.engine.functional.schedules import value_at
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.nn.acting import ActingNetwork
 from rlrun.engine.nn.observation_leaves import ObservationTree
@@ -21,6 +20,7 @@ from rlrun.engine.policy.behavior import BehaviorPolicy
 from rlrun.engine.policy.exploration.exploration import Exploration
 from rlrun.engine.policy.fragment_collector import Recording
 from rlrun.engine.policy.weights import Weights
+from rlrun.engine.settings.schedules import value_at
 
 Floats = NDArray[np.float32]
 

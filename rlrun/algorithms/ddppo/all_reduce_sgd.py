@@ -17,9 +17,9 @@ from rlrun.engine.flow.flow import Operator, StatefulOperator, WorkerOperator
 from rlrun.engine.flow.operators.training import PARTS
 from rlrun.engine.flow.operators.value_estimates import NO_VALUES, VALUE_METRICS, value_metrics, value_moments
 from rlrun.engine.functional.moments import Moments
-from rlrun.engine.functional.schedules import values_at
 from rlrun.engine.messages.errors import TrainingFailed
 from rlrun.engine.settings.registry import load_internal
+from rlrun.engine.settings.schedules import values_at
 
 if TYPE_CHECKING:
     from rlrun.engine.flow.operators.recomputation import RecomputedAdvantages

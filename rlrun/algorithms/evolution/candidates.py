@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.algorithms.evolution.exact_sums import ExactSums
-from rlrun.engine.functional.schedules import value_at
 from rlrun.engine.functional.seeding import generator
 from rlrun.engine.policy.weights import Weights
 from rlrun.engine.rollout.worker_config import WorkerConfig
+from rlrun.engine.settings.schedules import value_at
 
 Floats = NDArray[np.float32]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal
 
-from rlrun.engine.functional.schedules import value_at, values_at
+from rlrun.engine.settings.schedules import value_at, values_at
 
 if TYPE_CHECKING:
     from rlrun.engine.learner.learner import Learner

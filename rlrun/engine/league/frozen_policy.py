@@ -12,6 +12,7 @@ from rlrun.engine.functional.moments import Moments
 from rlrun.engine.functional.saved_numbers import as_count
 from rlrun.engine.policy.behavior import BehaviorPolicy
 from rlrun.engine.policy.weights import Weights
+from rlrun.engine.settings.schedules import values_at
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ def saved_weights(weights: Weights) -> dict[str, Any]:
         "acting": weights.acting,
         "filters": {name: moments.state() for name, moments in weights.filters.items()},
         "env_steps": weights.env_steps,
-        "schedules": dict(weights.schedules),
+        "schedules": values_at(weights.schedules, weights.env_steps),
     }
 
 

@@ -243,13 +243,17 @@ def _union_mistakes(
 ) -> list[Mistake]:
     """Mistakes in a value of a union type: those for the intended member, else one mistake for all members.
 
-    Pydantic prefixes each error with a label of its member; the labels come in the members' order.
+    Pydantic prefixes each error with a label of its member; the labels come in the members' order. Of several members
+    that may be intended, the one with the fewest errors is.
     """
     labels = list(dict.fromkeys(error["loc"][0] for error in errors))
+    intended = []
     for label, member in zip(labels, members, strict=False):
         mine = [{**error, "loc": error["loc"][1:]} for error in errors if error["loc"][0] == label]
         if all(error["loc"] or not error["type"].endswith(_OTHER_MEMBER) for error in mine):
-            return _mistakes(mine, member, location)
+            intended.append((mine, member))
+    if intended:
+        return _mistakes(*min(intended, key=lambda of_member: len(of_member[0])), location)
     value = errors[0]["input"]
     return [Mistake(location, f"must be {describe(annotation)}, not {shown(value)}{_hint(value, members)}")]
 

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from rlrun.engine.functional.schedules import value_at
 from rlrun.engine.replay.row_sampler import Rows, RowSampler
 from rlrun.engine.replay.stores import Indices
 from rlrun.engine.replay.sum_tree import SumTree
 from rlrun.engine.settings.config import Schedule
+from rlrun.engine.settings.schedules import value_at
 
 
 class PrioritizedSampler(RowSampler):

@@ -79,24 +79,6 @@ NonEmptyText = Annotated[str, MinLen(1)]
 """Type of a text with at least one character."""
 
 
-def _ascending(schedule: float | tuple[tuple[int, float], ...]) -> float | tuple[tuple[int, float], ...]:
-    if isinstance(schedule, tuple):
-        steps = [env_steps for env_steps, _ in schedule]
-        if not steps:
-            raise ValueError("a schedule needs at least one point [env_steps, value]")
-        if any(later <= earlier for earlier, later in itertools.pairwise(steps)):
-            raise ValueError(f"the env_steps of a schedule's points must ascend, not {steps}")
-    return schedule
-
-
-Schedule = Annotated[
-    NonNegativeFloat | tuple[tuple[NonNegativeInt, NonNegativeFloat], ...],
-    AfterValidator(_ascending),
-]
-"""Type of a schedule over env steps: a constant, or points ``[[env_steps, value], ...]`` with linear interpolation
-between and constant values outside of them. Values are never negative."""
-
-
 def _with_settings(plugins: Any) -> Any:
     """Settings of each class by its import path; a bare path has none."""
     if not isinstance(plugins, list | tuple):
@@ -255,6 +237,32 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
         return result
 
 
+Points = tuple[tuple[NonNegativeInt, NonNegativeFloat], ...]
+
+
+def _ascending(schedule: Any) -> Any:
+    if isinstance(schedule, tuple):
+        steps = [env_steps for env_steps, _ in schedule]
+        if not steps:
+            raise ValueError("a schedule needs at least one point [env_steps, value]")
+        if any(later <= earlier for earlier, later in itertools.pairwise(steps)):
+            raise ValueError(f"the env_steps of a schedule's points must ascend, not {steps}")
+    return schedule
+
+
+class Cosine(ConfigModel):
+    """Schedule over env steps whose values follow half a cosine between points (SGDR, arXiv:1608.03983, eq. 5)."""
+
+    cosine: Annotated[Points, AfterValidator(_ascending)]
+    """Points [env_steps, value]; values are constant before the first and after the last."""
+
+
+Schedule = Annotated[NonNegativeFloat | Points | Cosine, AfterValidator(_ascending)]
+"""Type of a schedule over env steps: a constant, or points ``[[env_steps, value], ...]`` with linear interpolation
+between and constant values outside of them; ``{cosine: [[env_steps, value], ...]}`` interpolates by half a cosine.
+Values are never negative."""
+
+
 class AdaptiveRate(ConfigModel):
     """Settings of a learning rate that adapts to the KL divergence of the policy from the one before the update.
 
@@ -279,9 +287,7 @@ class AdaptiveRate(ConfigModel):
         return self
 
 
-LearningRate = Annotated[
-    NonNegativeFloat | tuple[tuple[NonNegativeInt, NonNegativeFloat], ...] | AdaptiveRate, get_args(Schedule)[1]
-]
+LearningRate = Annotated[NonNegativeFloat | Points | Cosine | AdaptiveRate, get_args(Schedule)[1]]
 """Type of a learning rate: a `Schedule`, or one that adapts to the KL divergence of updates."""
 
 
@@ -298,6 +304,8 @@ def config_in(annotation: Any) -> type[ConfigModel] | None:
 
     None if there is none.
     """
+    if get_origin(annotation) is Annotated:
+        return config_in(get_args(annotation)[0])
     is_union = get_origin(annotation) in (Union, types.UnionType)
     return next(filter(is_config, get_args(annotation) if is_union else (annotation,)), None)
 

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from rlrun.engine.messages.errors import CheckpointError, EnvironmentUnusable, UsageError
 from rlrun.engine.messages.explain import Location, Mistake, annotation_at, is_model, shown
-from rlrun.engine.settings.config import AdaptiveRate, ConfigModel
+from rlrun.engine.settings.config import AdaptiveRate, ConfigModel, config_in
 from rlrun.experiments.spec.expansion import fill
 from rlrun.experiments.spec.search_space import KINDS, SearchSpace, find_spaces, is_search_space, nearly_a_space
 
@@ -170,7 +170,8 @@ def _almost_spaces(model: type[ConfigModel], data: Any, location: Location) -> l
     for below, value in _mappings_in(data):
         annotation = annotation_at(model, below)
         hint = nearly_a_space(value, free_form=_takes_mappings(annotation))
-        if hint:
+        own = config_in(annotation)
+        if hint and not (own and value.keys() <= own.model_fields.keys()):
             (name,) = value
             found.append(Mistake((*location, *below, name), f"unknown search space '{name}'{hint}", at_key=True))
         elif len(value) > 1 and not _takes_mappings(annotation) and KINDS.keys() & value.keys():

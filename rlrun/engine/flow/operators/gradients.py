@@ -12,8 +12,8 @@ from typing_extensions import override
 from rlrun.engine.data.learning_rows import learning_rows
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.flow.flow import Operator, WorkerOperator
-from rlrun.engine.functional.schedules import values_at
 from rlrun.engine.settings.metric import Metric
+from rlrun.engine.settings.schedules import values_at
 
 if TYPE_CHECKING:
     from rlrun.engine.flow.trainee import Trainee

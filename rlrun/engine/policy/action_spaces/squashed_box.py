@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 LOG_STD_BOUNDS = (-20.0, 2.0)
 """Clipping bounds of the actor's log standard deviations."""
 
+SMOOTH_MIDDLE, SMOOTH_HALF = -4.0, 6.0
+"""Middle and half of the range of smoothly bounded log standard deviations, -10 to 2."""
+
 EDGE = 1 - 2.0**-22
 """Clipping bound of actions before atanh: float32 has no preimage under tanh for larger magnitudes."""
 
@@ -31,12 +34,15 @@ class SquashedBoxActions(ActionSpace):
 
     Args:
         scale: Map between [-1, 1] and the finite bounds of the env's action space.
+        smooth_log_stds: Whether a tanh bounds the log standard deviations, to -10 and 2, instead of clipping to
+            `LOG_STD_BOUNDS` (FlashSAC, arXiv:2604.04539).
     """
 
     action_dtype = np.float32
 
-    def __init__(self, scale: BoxScale) -> None:
+    def __init__(self, scale: BoxScale, *, smooth_log_stds: bool = False) -> None:
         self.scale = scale
+        self.smooth_log_stds = smooth_log_stds
         self.size = scale.size
         self.num_outputs, self.num_noise = 2 * self.size, self.size
         self.action_shape = (self.size,)
@@ -67,7 +73,9 @@ class SquashedBoxActions(ActionSpace):
         return result
 
     def _parts(self, outputs: Floats) -> tuple[Floats, Floats]:
-        return outputs[..., : self.size], np.exp(np.clip(outputs[..., self.size :], *LOG_STD_BOUNDS))
+        means, raw = outputs[..., : self.size], outputs[..., self.size :]
+        smooth = self.smooth_log_stds
+        return means, np.exp(SMOOTH_MIDDLE + SMOOTH_HALF * np.tanh(raw) if smooth else np.clip(raw, *LOG_STD_BOUNDS))
 
     @override
     def to_env(self, actions: Actions) -> Actions:
@@ -81,7 +89,7 @@ class SquashedBoxActions(ActionSpace):
 
     def distribution(self, outputs: Tensor) -> SquashedGaussian:
         """Creates tanh-squashed Gaussian distributions from network outputs, for losses in torch."""
-        return SquashedGaussian(outputs)
+        return SquashedGaussian(outputs, smooth_log_stds=self.smooth_log_stds)
 
 
 class SquashedGaussian:
@@ -92,12 +100,13 @@ class SquashedGaussian:
 
     Args:
         outputs: Means and log standard deviations of D coordinates, concatenated, [..., 2 * D].
+        smooth_log_stds: Whether a tanh bounds the log standard deviations, instead of clipping.
     """
 
-    def __init__(self, outputs: Tensor) -> None:
+    def __init__(self, outputs: Tensor, *, smooth_log_stds: bool = False) -> None:
         self.outputs = outputs
-        self.means, log_stds = outputs.chunk(2, -1)
-        self.log_stds = log_stds.clamp(*LOG_STD_BOUNDS)
+        self.means, raw = outputs.chunk(2, -1)
+        self.log_stds = SMOOTH_MIDDLE + SMOOTH_HALF * raw.tanh() if smooth_log_stds else raw.clamp(*LOG_STD_BOUNDS)
 
     def sample_and_log_prob(self, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Reparametrized samples: maps standard normal noise to actions in [-1, 1] and their log-densities."""

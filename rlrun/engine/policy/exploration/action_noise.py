@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from rlrun.engine.functional.schedules import value_at
 from rlrun.engine.policy.action_masks import ActionMask
 from rlrun.engine.policy.action_spaces.action_space import Actions, Floats
 from rlrun.engine.policy.action_spaces.box import DeterministicBoxActions
 from rlrun.engine.policy.exploration.exploration import Exploration, Heads, RunNetwork
 from rlrun.engine.policy.weights import Weights
 from rlrun.engine.settings.registry import load_internal
+from rlrun.engine.settings.schedules import value_at
 
 REPEATED_NOISE = "rlrun.engine.policy.exploration.repeated_noise:RepeatedNoise"
 """Import path of the exploration by noise repetition."""

@@ -10,13 +10,13 @@ from typing_extensions import override
 
 from rlrun.engine.data.action_masks import FORBIDDEN
 from rlrun.engine.data.uniform_sampler import uniform_choices
-from rlrun.engine.functional.schedules import value_at
 from rlrun.engine.functional.softmax import log_softmax
 from rlrun.engine.policy.action_masks import ActionMask
 from rlrun.engine.policy.action_spaces.action_space import Actions, Floats
 from rlrun.engine.policy.exploration.epsilons import EpsilonSpread
 from rlrun.engine.policy.exploration.exploration import Exploration, Heads, RunNetwork
 from rlrun.engine.policy.weights import Weights
+from rlrun.engine.settings.schedules import value_at
 
 _EXPLORES, _CHOICE = 0, 1
 

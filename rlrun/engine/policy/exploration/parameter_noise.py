@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from rlrun.engine.functional.schedules import value_at
 from rlrun.engine.functional.softmax import log_softmax
 from rlrun.engine.policy.weights import Weights
+from rlrun.engine.settings.schedules import value_at
 
 if TYPE_CHECKING:
     from rlrun.engine.nn.noisy_net import NoisyLayer

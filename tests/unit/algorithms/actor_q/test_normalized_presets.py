@@ -24,7 +24,7 @@ from rlrun.engine.algorithm_config import WorldSamplingSettings
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.spaces import Spaces
-from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.messages.errors import SpecError, UsageError
 from rlrun.engine.nn.batch_norm import batch_statistics
 from rlrun.engine.policy.policy import Policy
 from rlrun.engine.training.assemble.policies import Policies
@@ -150,6 +150,44 @@ def test_the_actor_of_xqc_climbs_the_smaller_expectation_by_the_critics_running_
     assert loss.total.item() == pytest.approx(expected.item(), rel=1e-5)
     assert set(loss.assign) == set(algorithm.objectives(policy)[1].assigns)
     assert {name.partition(".")[0] for name in loss.assign} == {"actor"}
+
+
+def test_the_actor_of_flashsac_normalizes_recorded_and_next_observations_together_by_hand() -> None:
+    algorithm = FlashSAC(**{**SMALL, "model": {"hiddens": [4], "critic_hiddens": [4], "residual": False}})
+    outputs, _ = outputs_of(algorithm)
+    batch, views = minibatch(), outputs.networks.views
+    rows = torch.cat([batch["obs"], batch["next_obs"]])[:, 0].double().numpy()
+    means, raw = np.split(logits_by_hand(rows, views, "actor")[:ROWS], 2, -1)
+    stds, noise = np.exp(-10 + 6 * (1 + np.tanh(raw))), batch["noise"][:, 0].double().numpy()
+    drawn = means + stds * noise
+    log_probs = (-0.5 * (noise**2 + math.log(2 * math.pi)) - np.log(stds) + 2 * np.log(np.cosh(drawn))).sum(-1)
+    actions = torch.from_numpy(np.tanh(drawn)[:, None]).float()
+    logits = outputs.networks.critic_outputs(batch["obs"], actions)  # by running statistics
+    values = (softmax(logits[:, :, 0].double().numpy()) @ np.linspace(-5, 5, 5)).min(0)
+    expected = (outputs.log_alpha.exp().item() * log_probs - values)[1:].mean()
+    loss = algorithm.actor_loss(outputs, batch, {})
+    assert loss.total.item() == pytest.approx(expected, rel=1e-4)
+    mean = views["actor.trunk.0.input_norm.mean"]
+    moved = mean + 0.01 * (torch.from_numpy(rows.mean(0)).float() - mean)
+    torch.testing.assert_close(loss.assign["actor.trunk.0.input_norm.mean"], moved)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "order"), [(XQC, ["critics", "actor", "alpha"]), (FlashSAC, ["actor", "alpha", "critics"])]
+)
+def test_flashsac_updates_the_actor_before_the_critics(algorithm: type[SAC], order: list[str]) -> None:
+    made = algorithm(**SMALL)
+    assert [objective.name for objective in made.objectives(made.policy(SPACES, 0))] == order
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"model": {"batch_norm": False}}, {"model": {"use_sde": True}}],
+)
+def test_what_flashsac_cannot_do_is_refused(settings: Any, wording: Wording) -> None:
+    with pytest.raises(SpecError) as raised:
+        FlashSAC(**settings)
+    assert str(raised.value) == wording()
 
 
 def test_targets_keep_the_distribution_of_the_lower_mean_among_the_drawn_critics() -> None:

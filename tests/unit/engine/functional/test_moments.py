@@ -5,7 +5,6 @@ from hypothesis.extra.numpy import arrays
 
 from rlrun.engine.functional.masked import masked_mean, standardized
 from rlrun.engine.functional.moments import Moments
-from rlrun.engine.functional.schedules import value_at
 
 samples = arrays(np.float64, st.tuples(st.integers(1, 20), st.just(3)), elements=st.floats(-1e3, 1e3))
 
@@ -55,9 +54,3 @@ def test_standardized_numbers_have_mean_zero_and_deviation_one_over_valid_cells(
     assert abs(result[:600].mean()) < 1e-6
     assert abs(result[:600].std() - 1) < 1e-6
     assert not result[600:].any()
-
-
-def test_a_schedule_is_linear_between_its_points_and_constant_outside():
-    points = ((100, 1.0), (200, 0.0), (400, 4.0))
-    assert [value_at(points, at) for at in (0, 100, 150, 200, 300, 400, 9999)] == [1.0, 1.0, 0.5, 0.0, 2.0, 4.0, 4.0]
-    assert value_at(0.25, 10) == 0.25

@@ -6,6 +6,7 @@ import pytest
 from rlrun.engine.functional.moments import Moments
 from rlrun.engine.league.league import Pool
 from rlrun.engine.policy.weights import Weights
+from rlrun.engine.settings.schedules import values_at
 
 
 def weights(version: int) -> Weights:
@@ -55,7 +56,7 @@ def test_a_restored_pool_holds_the_same_weights_and_counts_on() -> None:
             mine.weights.filters["observations/"].squares, theirs.weights.filters["observations/"].squares
         )
         assert (mine.weights.version, mine.weights.env_steps) == (theirs.weights.version, theirs.weights.env_steps)
-        assert mine.weights.schedules == theirs.weights.schedules
+        assert mine.weights.schedules == values_at(theirs.weights.schedules, theirs.weights.env_steps)
     assert restored.add("main", weights(5)).name == "main:5"
 
 

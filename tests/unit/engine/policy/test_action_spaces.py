@@ -139,6 +139,21 @@ BOUNDED = Box(np.array([-3.0, 10.0], np.float32), np.array([1.0, 14.0], np.float
 OF_BOUNDED = [SquashedBoxActions(bounded_box(BOUNDED, "it")), DeterministicBoxActions(bounded_box(BOUNDED, "it"))]
 
 
+def test_smoothly_bounded_log_stds_are_those_of_flashsac() -> None:
+    """-10 + 6 (1 + tanh x) for an output x, in float64; both libraries sample and weigh by it."""
+    model = SquashedBoxActions(bounded_box(BOUNDED, "it"), smooth_log_stds=True)
+    outputs = np.array([[0.3, -0.2, -9.0, 0.4], [0.1, 0.5, 0.0, 8.0], [0.0, 0.0, 0.5, 0.6]], np.float32)
+    noise = np.array([[0.5, -0.1], [1.0, 0.002], [-0.3, 0.1]], np.float32)
+    stds = np.exp(-10 + 6 * (1 + np.tanh(outputs[:, 2:].astype(float))))
+    drawn = outputs[:, :2] + stds * noise
+    expected = (-0.5 * (noise**2 + np.log(2 * np.pi)) - np.log(stds) - 2 * np.log(1 / np.cosh(drawn))).sum(-1)
+    actions, densities = model.distribution(torch.from_numpy(outputs)).sample_and_log_prob(torch.from_numpy(noise))
+    np.testing.assert_allclose(model.sample(outputs, noise), np.tanh(drawn), rtol=1e-5)
+    np.testing.assert_allclose(actions, np.tanh(drawn), rtol=1e-5)
+    np.testing.assert_allclose(densities, expected, rtol=1e-5)
+    np.testing.assert_allclose(model.log_prob(outputs, np.tanh(drawn).astype(np.float32))[1:], expected[1:], rtol=1e-3)
+
+
 @pytest.mark.parametrize(
     ("space", "model"),
     [*((space, make_action_space(space)) for space in SPACES), *((BOUNDED, model) for model in OF_BOUNDED)],

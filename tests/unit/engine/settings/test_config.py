@@ -96,8 +96,14 @@ MISTAKES = [
             "net, normalize, size, weights"
         ),
     ),
-    ({"lr": True}, "lr: must be a number >= 0 or a list of pairs [a whole number >= 0, a number >= 0], not true"),
-    ({"lr": "3"}, "lr: must be a number >= 0 or a list of pairs [a whole number >= 0, a number >= 0], not '3'"),
+    *(
+        (
+            {"lr": lr},
+            "lr: must be a number >= 0, a list of pairs [a whole number >= 0, a number >= 0] or a mapping (key: value), "
+            f"not {shown}",
+        )
+        for lr, shown in ((True, "true"), ("3", "'3'"))
+    ),
     ({"lr": -1}, "lr: must be a number >= 0, not -1"),
     ({"lr": math.nan}, "lr: must be a finite number >= 0, not nan"),
     ({"lr": math.inf}, "lr: must be a finite number >= 0, not inf"),

@@ -216,7 +216,7 @@ def row(name: str, pair: Pair) -> str:
     if values["rlrun"] and values.get("sb3"):
         improved = probability_of_improvement([values["rlrun"]], [values["sb3"]])
         above = f"{improved.value:.2f} [{improved.low:.2f}, {improved.high:.2f}]"
-        is_behind = iqm([values["rlrun"]]) < bootstrapped(iqm, [values["sb3"]]).low
+        is_behind = bootstrapped(iqm, [values["rlrun"]]).value < bootstrapped(iqm, [values["sb3"]]).low
         verdict = "**behind**" if is_behind else "not behind"
     cells = [
         *(name, f"{pair['env_steps']:,}", reached(values.get("sb3")), reached(values["rlrun"]), above, verdict),

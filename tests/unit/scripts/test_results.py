@@ -219,6 +219,33 @@ def test_pairs_that_are_not_measured_and_algorithms_that_only_rlrun_has_are_in_t
     )
 
 
+def test_a_published_figure_is_next_to_what_its_spec_reached_with_whether_intervals_overlap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Student's t of 9 degrees of freedom is 2.262 at 97.5%: the mean of 10 seeds is 100 [92.85, 107.15]."""
+    monkeypatch.setattr(results, "ROOT", tmp_path)
+    (tmp_path / "a.yaml").write_text("a: {env: Ant-v5}\n")
+    figure = {"spec": "a.yaml", "env_steps": 1_000, "source": "S", "env": "Ant-v3", "mean": 100, "std": 10, "seeds": 10}
+
+    def cells(figure: dict[str, Any], *values: float) -> list[str]:
+        seeds = [record(seed, value) for seed, value in enumerate(values)]
+        return results.published_row(figure, seeds).strip("| ").split(" | ")
+
+    shown = ["a.yaml", "1,000", "S", "Ant-v3", "10", "100 [93, 107]", "Ant-v5", "1"]
+    assert cells(figure, 107.1) == [*shown, "107 [107, 107]", "overlap"]
+    assert cells(figure, 107.2)[-1] == "ours is above"
+    assert cells(figure, 92.8)[-1] == "ours is below"
+    assert cells(figure)[-2:] == ["0", "not measured"]
+    assert cells({**figure, "seeds": 1}, 50.0)[5:] == ["100", "Ant-v5", "1", "50 [50, 50]"]
+
+
+def test_published_figures_are_of_shipped_specs_and_their_budgets() -> None:
+    for figure in results.yaml.safe_load(results.PUBLISHED.read_text()):
+        (entry,) = results.yaml.safe_load((results.ROOT / figure["spec"]).read_text()).values()
+        assert entry["stop"] == {"env_steps": figure["env_steps"]}
+        assert entry["env"].partition("-")[0] == figure["env"].partition("-")[0]
+
+
 def test_records_of_a_pair_stand_where_a_seed_has_the_same_weights_under_other_code() -> None:
     def ours(seed: int, weights: str, code: str, settings: str = "s") -> dict[str, Any]:
         return {"seed": seed, "value": 500.0, "weights": weights, "settings": settings, "code": code}

@@ -99,8 +99,8 @@ MISTAKES = [
     *(
         (
             {"lr": lr},
-            "lr: must be a number >= 0, a list of pairs [a whole number >= 0, a number >= 0] or a mapping (key: value), "
-            f"not {shown}",
+            "lr: must be a number >= 0, a list of pairs [a whole number >= 0, a number >= 0] or "
+            f"a mapping (key: value), not {shown}",
         )
         for lr, shown in ((True, "true"), ("3", "'3'"))
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -147,12 +147,11 @@ class JointNetworks(SquashedNetworks):
     joint_actor: bool = False
 
     @override
-    def actor_outputs(self, batch: SampleBatch) -> Tensor:
+    def actor_outputs(self, present: Any, batch: SampleBatch) -> Tensor:
         """Actor outputs [rows, steps, num_outputs], with next observations in the same pass if `joint_actor`."""
         if not self.joint_actor:
-            return super().actor_outputs(batch)
-        present, following = self.networks.present(batch), self.networks.following(batch)
-        both = map_tree(lambda *halves: torch.cat(halves), present, following)
+            return super().actor_outputs(present, batch)
+        both = map_tree(lambda *halves: torch.cat(halves), present, self.networks.following(batch))
         return self.networks.actor_outputs(both).chunk(2)[0]
 
     @override

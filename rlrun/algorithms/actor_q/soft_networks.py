@@ -160,9 +160,9 @@ class SquashedNetworks(SoftNetworks):
         """Reparameterized actions from standard normal noise [rows, steps, action_size], and their log-densities."""
         return self.distribution(self.networks.actor_outputs(observations)).sample_and_log_prob(noise)
 
-    def actor_outputs(self, batch: SampleBatch) -> Tensor:
-        """Actor outputs [rows, steps, num_outputs] at a minibatch's observations."""
-        return self.networks.actor_outputs(self.networks.present(batch))
+    def actor_outputs(self, present: Any, batch: SampleBatch) -> Tensor:
+        """Actor outputs [rows, steps, num_outputs] at a minibatch's recorded observations, for the actor's loss."""
+        return self.networks.actor_outputs(present)
 
     @override
     def values_of(self, batch: SampleBatch) -> Tensor:
@@ -172,8 +172,8 @@ class SquashedNetworks(SoftNetworks):
     @override
     def sample_and_evaluate(self, batch: SampleBatch, objective: ActorObjective = "minimum") -> Soft:
         """Log-probabilities and Q values of reparameterized actions, sampled with the batch's `noise`."""
-        actions, log_probs = self.distribution(self.actor_outputs(batch)).sample_and_log_prob(batch["noise"])
         present = self.networks.present(batch)
+        actions, log_probs = self.distribution(self.actor_outputs(present, batch)).sample_and_log_prob(batch["noise"])
         values = self.networks.actor_values(objective, present, actions, mean_of=self.returns.mean_of)
         return Soft(log_probs, values, actions)
 

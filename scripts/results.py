@@ -328,7 +328,7 @@ def published_table(figures: Sequence[Mapping[str, Any]], records: Sequence[Reco
     rows = [
         "| spec | env steps | source | its env | its seeds | its mean [95% interval] | our env | our seeds | "
         "our IQM [95% interval] | intervals |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| -- | -- | -- | -- | -- | -- | -- | -- | -- | -- |",
     ]
     return "\n".join([*rows, *(published_row(figure, records) for figure in figures)])
 

@@ -348,7 +348,6 @@ class APPO(_APPO):
         train_batch_size: int = 500,
         curiosity: CuriosityConfig | Mapping[str, Any] | None = None,
         rollouts_in_flight: int = 2,
-        num_aggregators: int = 0,
         broadcast_interval: int = 1,
         num_epochs: int = 1,
         minibatch_size: int | None = None,
@@ -395,8 +394,6 @@ class APPO(_APPO):
             train_batch_size: Steps collected for an update, over all workers and envs.
             curiosity: Intrinsic rewards for novelty, in addition to the env's rewards.
             rollouts_in_flight: Fragments in flight per worker.
-            num_aggregators: Aggregator processes that concatenate fragments to batches between workers and learner, for
-                more workers than the learner's process can serve.
             broadcast_interval: Age of a worker's weights, in batches, at which the worker is sent new ones.
             num_epochs: Epochs (passes over each batch).
             minibatch_size: Steps per minibatch, in whole fragments.
@@ -3149,7 +3146,6 @@ class Impala(_Impala):
         train_batch_size: int = 512,
         curiosity: CuriosityConfig | Mapping[str, Any] | None = None,
         rollouts_in_flight: int = 2,
-        num_aggregators: int = 0,
         broadcast_interval: int = 1,
         num_epochs: int = 1,
         minibatch_size: int | None = None,
@@ -3192,8 +3188,6 @@ class Impala(_Impala):
             train_batch_size: Steps collected for an update, over all workers and envs.
             curiosity: Intrinsic rewards for novelty, in addition to the env's rewards.
             rollouts_in_flight: Fragments in flight per worker.
-            num_aggregators: Aggregator processes that concatenate fragments to batches between workers and learner, for
-                more workers than the learner's process can serve.
             broadcast_interval: Age of a worker's weights, in batches, at which the worker is sent new ones.
             num_epochs: Epochs (passes over each batch).
             minibatch_size: Steps per minibatch, in whole fragments.

@@ -1,11 +1,10 @@
 """Measures how far one driver goes: what a fragment and a batch cost it, and how many workers it can therefore answer.
 
-    python -m benchmarks.scaling.run [--only stubs,gathered,real] [--workers 1,2,4,...] [--seconds S] [--json FILE]
+    python -m benchmarks.scaling.run [--only stubs,real] [--workers 1,2,4,...] [--seconds S] [--json FILE]
 
 stubs       1, 2, 4, ... 128 workers without envs deliver fragments of three sizes as fast as they are asked, to the
             dataflow of IMPALA without its SGD: weights to whoever has delivered, fragments side by side until a batch
             is full
-gathered    the same behind aggregators
 real        CartPole sampled by 0, 1 and 2 workers with 1, 8 and 64 envs each, through an asynchronous source
 
 A task is a fragment. The driver's CPU is that of its process with all of Ray's threads in it, and hardly depends on
@@ -50,7 +49,7 @@ from rlrun.engine.rollout.worker import Orders
 from rlrun.engine.rollout.worker_config import WorkerConfig
 from rlrun.engine.rollout.worker_set import WorkerSet
 
-PARTS = ("stubs", "gathered", "real")
+PARTS = ("stubs", "real")
 FRAGMENTS = {
     "17 numbers": Fragment((17,), "float32", 12, 20_000),
     "frame 84x84": Fragment((1, 84, 84), "uint8", 6, 1_700_000),
@@ -66,7 +65,6 @@ BYTES_OF_A_PROCESS = 90 * 2**20
 BYTES_LEFT_FREE = 2 * 2**30
 STEPS_OF_A_FRAGMENT = 2048
 FRAGMENT_LENGTHS = (256, 1024, 4096)
-NAMES = {"stubs": "without aggregators", "gathered": "with aggregators"}
 CARTPOLE = "CartPole-v1"
 
 
@@ -74,27 +72,17 @@ def main() -> None:
     """Measures what the command line asks for, and fits the model."""
     parser = parser_of(str(__doc__), PARTS)
     parser.add_argument("--workers", default="1,2,4,8,16,32,64,128", help="numbers of stub workers")
-    parser.add_argument("--gathered", type=int, default=32, help="stub workers behind aggregators")
-    parser.add_argument("--aggregators", default="4", help="numbers of aggregators that they are put behind")
     parser.add_argument("--seconds", type=float, default=2.0, help="seconds of each measurement")
     options = parser.parse_args()
     parts, room = options.only, workers_with_room()
     numbers = [number for number in numbers_in(options.workers) if number <= room]
-    gathered = min(options.gathered, room)
     free = f"{memory_available() / 2**30:.1f} GiB of memory free: room for {room} stub workers"
-    how = f"{free}; {IN_FLIGHT} requests in flight for each worker and each aggregator"
+    how = f"{free}; {IN_FLIGHT} requests in flight for each worker"
     found: dict[str, Any] = {"about": surroundings(("ray", "gymnasium", "numpy"), how=how)}
     prepare_environment(loopback=True)
-    start(max([*numbers, gathered, os.cpu_count() or 1]), object_store_bytes(), quiet=True)
+    start(max([*numbers, os.cpu_count() or 1]), object_store_bytes(), quiet=True)
     if "stubs" in parts:
         found["stubs"] = stubs(numbers, options.seconds, FRAGMENTS_PER_BATCH)
-    if "gathered" in parts:
-        found["gathered"] = [
-            row
-            for aggregators in numbers_in(options.aggregators)
-            for each in FRAGMENTS_PER_BATCH
-            for row in stubs([gathered], options.seconds, (each,), min(aggregators, gathered))
-        ]
     if "real" in parts:
         found["real"] = real(options.seconds)
     found["model"] = model(found)
@@ -150,22 +138,18 @@ class StubTrainee:
         return StubWeights(self.weights_version, flat, fragment=self.fragment)
 
 
-def stubs(numbers: Sequence[int], seconds: float, per_batch: Sequence[int], aggregators: int = 0) -> list[Measurement]:
+def stubs(numbers: Sequence[int], seconds: float, per_batch: Sequence[int]) -> list[Measurement]:
     """Measures stub workers: all are started once, and so many of them are asked.
 
     Args:
         numbers: How many are asked.
         seconds: Seconds of each measurement.
         per_batch: Fragments in a batch; all but the first number only with the most workers.
-        aggregators: Behind how many aggregators they stand; then there is one number of each.
     """
-    behind = f" behind {aggregators} aggregators" if aggregators else ""
     rows = []
-    with stub_workers(max(numbers), aggregators, per_batch[0]) as workers:
+    with stub_workers(max(numbers)) as workers:
         idle = idle_share(seconds)
-        print(
-            f"\nstub workers{behind}: a task is a fragment; not in the cost of a task or batch are the {idle:.1%} of a"
-        )
+        print(f"\nstub workers: a task is a fragment; not in the cost of a task or batch are the {idle:.1%} of a")
         print("core that the driver's process takes while it does nothing")
         heads = ("KB each", "a batch", "workers", "tasks/s", "MB/s", "CPU us/task", "CPU ms/batch", "share of core")
         print_row("fragments", *heads)
@@ -173,7 +157,7 @@ def stubs(numbers: Sequence[int], seconds: float, per_batch: Sequence[int], aggr
             for number in numbers:
                 for each in per_batch if number == max(numbers) else per_batch[:1]:
                     if each * fragment.num_bytes() <= MOST_BYTES_OF_A_BATCH:
-                        case = Case(name, number, aggregators, each)
+                        case = Case(name, number, each)
                         rows.append({**asdict(case), **measured_stubs(workers, fragment, case, seconds, idle)})
                         print_stubs(rows[-1])
     return rows
@@ -186,22 +170,18 @@ class Case:
     Attributes:
         fragments: Name of what they deliver.
         workers: How many are asked.
-        aggregators: Behind how many aggregators they stand.
         per_batch: Fragments in a batch.
     """
 
     fragments: str
     workers: int
-    aggregators: int
     per_batch: int
 
 
 @contextmanager
-def stub_workers(number: int, aggregators: int, per_batch: int) -> Iterator[WorkerSet]:
+def stub_workers(number: int) -> Iterator[WorkerSet]:
     """Gives stub workers that have all started, and ends them."""
     workers = WorkerSet(StubConfig(), number, factory="benchmarks.scaling.stub:StubWorker")
-    if aggregators:
-        workers.gather(aggregators, per_batch * ROWS, IN_FLIGHT, DEFAULT_POLICY)
     try:
         workers.state()  # answered by all once they are there
         yield workers
@@ -213,13 +193,8 @@ def measured_stubs(workers: WorkerSet, fragment: Fragment, case: Case, seconds: 
     """Measures the dataflow over the first so many of the workers; `idle` is the driver's share of a core without."""
     trainee = StubTrainee(fragment, PolicyWorkers(workers, DEFAULT_POLICY))
     trainee.workers.send(trainee.weights())
-    source: AsyncRollouts
-    if case.aggregators:
-        source = AsyncRollouts(workers, DEFAULT_POLICY, (), IN_FLIGHT, {})
-    else:
-        workers.deliverers = workers.indices[: case.workers]
-        source = AsyncRollouts(workers, DEFAULT_POLICY, (), IN_FLIGHT)
-    rollouts: Flow[Any] = Flow(source)
+    every, workers.indices = workers.indices, workers.indices[: case.workers]
+    rollouts: Flow[Any] = Flow(AsyncRollouts(workers, DEFAULT_POLICY, (), IN_FLIGHT))
     send: Any = SendWeights(trainee)  # type: ignore[arg-type]
     flow = rollouts.zip_with_worker().for_each(send).combine(ConcatBatches(case.per_batch * ROWS))
 
@@ -228,8 +203,7 @@ def measured_stubs(workers: WorkerSet, fragment: Fragment, case: Case, seconds: 
         trainee.weights_version += 1
 
     found = measured(pull, flow, workers, seconds)
-    if not case.aggregators:
-        workers.deliverers = workers.indices
+    workers.indices = every
     # What is in flight is waited for and dropped, so that the next flow begins with nothing under way.
     workers.load_state(workers.state())
     tasks = found["env_steps"] / ROWS
@@ -256,7 +230,7 @@ def idle_share(seconds: float) -> float:
 def measured(pull: Callable[[], object], flow: Flow[Any], workers: WorkerSet, seconds: float) -> Measurement:
     """Pulls a flow for so long, after a quarter of that time and a round of all workers which do not count."""
     began = time.perf_counter()
-    warm_steps = workers.counts.env_steps + len(workers.deliverers) * ROWS
+    warm_steps = workers.counts.env_steps + len(workers.indices) * ROWS
     while time.perf_counter() - began < seconds / 4 or workers.counts.env_steps < warm_steps:
         pull()
     steps, sampled, waited = workers.counts.env_steps, workers.counts.sample_s, flow.waited_s
@@ -338,21 +312,20 @@ def print_real(row: Measurement) -> None:
 
 def model(found: dict[str, Any]) -> Measurement:
     """Fits what a task costs the driver, and says how many workers it can answer."""
-    fits: Measurement = {}
+    rows = [row for row in found.get("stubs", ()) if row["workers"] > 1]
+    if len({row["bytes"] for row in rows}) < 2:
+        return {}
     print("\nmodel: CPU of the driver for a batch")
-    for part in ("stubs", "gathered"):
-        rows = [row for row in found.get(part, ()) if row["workers"] > 1]
-        if len({row["bytes"] for row in rows}) > 1:
-            fits[part] = fit = fitted(rows)
-            line = f"{fit['per_batch_s'] * 1e6:.0f} us + {fit['per_fragment_s'] * 1e6:.0f} us per fragment"
-            line += f" + {fit['per_byte_s'] * 1e9:.3f} ns per byte"
-            errors = f"off by {fit['error_median']:.0%} (median), {fit['error_max']:.0%} at most"
-            print(f"{NAMES[part]:22}{line}; {errors}", flush=True)
+    fit = fitted(rows)
+    line = f"{fit['per_batch_s'] * 1e6:.0f} us + {fit['per_fragment_s'] * 1e6:.0f} us per fragment"
+    line += f" + {fit['per_byte_s'] * 1e9:.3f} ns per byte"
+    errors = f"off by {fit['error_median']:.0%} (median), {fit['error_max']:.0%} at most"
+    print(f"{line}; {errors}", flush=True)
     sampled = [row for row in found.get("real", ()) if row["workers"]]
-    if not fits or not sampled:
-        return {"fits": fits}
+    if not sampled:
+        return {"fit": fit}
     fastest = max(sampled, key=lambda row: float(row["env_steps_per_s_of_a_worker"]))
-    return {"fits": fits, "saturation": saturation(fits, fastest)}
+    return {"fit": fit, "saturation": saturation(fit, fastest)}
 
 
 def fitted(rows: Sequence[Measurement]) -> Measurement:
@@ -377,23 +350,22 @@ def fitted(rows: Sequence[Measurement]) -> Measurement:
     }
 
 
-def saturation(fits: Measurement, worker: Measurement) -> list[Measurement]:
+def saturation(fit: Measurement, worker: Measurement) -> list[Measurement]:
     """Says at how many workers the driver has no time left, for fragments of several lengths and batches of several."""
     rate = worker["env_steps_per_s_of_a_worker"]
     bytes_per_step = worker["bytes"] / STEPS_OF_A_FRAGMENT
     made = f"{rate:,.0f} steps/s of {bytes_per_step:.0f} bytes"
     print(f"\na CartPole worker with {worker['envs']} envs and a core of its own makes {made};")
     print("a driver with a core of its own, and no SGD in its process, is busy all the time with so many of them:")
-    print_row("steps in a fragment", "fragments in a batch", "fragments/s of one", *map(NAMES.get, fits), width=22)
+    print_row("steps in a fragment", "fragments in a batch", "fragments/s of one", "workers", width=22)
     rows = []
     for steps in FRAGMENT_LENGTHS:
         for each in FRAGMENTS_PER_BATCH:
             row: Measurement = {"steps": steps, "per_batch": each, "fragments_per_s_of_a_worker": rate / steps}
-            for part, fit in fits.items():
-                per_fragment = fit["per_fragment_s"] + fit["per_byte_s"] * steps * bytes_per_step
-                row[part] = 1 / ((fit["per_batch_s"] / each + per_fragment) * row["fragments_per_s_of_a_worker"])
+            per_fragment = fit["per_fragment_s"] + fit["per_byte_s"] * steps * bytes_per_step
+            row["workers"] = 1 / ((fit["per_batch_s"] / each + per_fragment) * row["fragments_per_s_of_a_worker"])
             rows.append(row)
-            print_row(str(steps), each, f"{rate / steps:.1f}", *(f"{row[part]:,.0f}" for part in fits), width=22)
+            print_row(str(steps), each, f"{rate / steps:.1f}", f"{row['workers']:,.0f}", width=22)
     return rows
 
 

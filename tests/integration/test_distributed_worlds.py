@@ -1,4 +1,4 @@
-"""Worlds of many agents, on rollout workers, aggregators and learners in processes of their own."""
+"""Worlds of many agents, on rollout workers and learners in processes of their own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from stub_workers import actor_pids
 
@@ -106,21 +105,6 @@ def test_asynchronous_policies_go_on_side_by_side_when_a_worker_dies(tmp_path: P
         assert all(any(metric.matches(name) for metric in training.description.metrics()) for name in result)
     assert result["worker_restarts"] == 1
     assert all(before > 0 for before in learned)
-
-
-@pytest.mark.usefixtures("running_ray")
-def test_one_policy_of_a_world_learns_from_aggregators_whose_worker_dies(tmp_path: Path) -> None:
-    impala = algorithm_with(Impala, {**SMALL, "train_batch_size": 200, "num_aggregators": 2})
-    policies = policies_of(impala, algorithm_with(PPO, ON_POLICY), train=("foragers",))
-    with Training(foraging(note=tmp_path / "died"), policies, seed=1) as training:
-        frozen = training.running.trainees[1].learner.flat().copy()
-        result = training.step()
-        while not result["worker_restarts"]:
-            result = training.step()
-        after = training.step()
-        np.testing.assert_array_equal(training.running.trainees[1].learner.flat(), frozen)
-    assert after["policies/foragers/sgd_steps"] > result["policies/foragers/sgd_steps"]
-    assert after["policies/hunters/agent_steps"] > result["policies/hunters/agent_steps"]
 
 
 @pytest.mark.chaos

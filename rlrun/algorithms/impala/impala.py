@@ -26,7 +26,6 @@ from rlrun.engine.learner.objective import Loss
 from rlrun.engine.learner.value_losses import CorrectedValues, corrected_values
 from rlrun.engine.settings.config import (
     NonNegativeFloat,
-    NonNegativeInt,
     PositiveFloat,
     PositiveInt,
     Schedule,
@@ -55,10 +54,6 @@ class ImpalaConfig(OnPolicyConfig):
     worker fills a batch."""
     rollouts_in_flight: PositiveInt = 2
     """Fragments in flight per worker; with 1 a worker waits while its last fragment is sent."""
-    num_aggregators: NonNegativeInt = 0
-    """Aggregator processes that concatenate fragments to batches between workers and learner, for more workers than the
-    learner's process can serve; 0 for none. At most one per worker is started. With aggregators, replay stores batches.
-    """
     broadcast_interval: PositiveInt = 1
     """Age of a worker's weights, in batches, at which the worker is sent new ones."""
     num_epochs: PositiveInt = 1
@@ -80,15 +75,6 @@ class ImpalaConfig(OnPolicyConfig):
 
     @property
     @override
-    def gathered_by(self) -> str | None:
-        """Name of the setting by which rollout fragments are merged before they reach the learner: `num_aggregators`.
-
-        None if `num_aggregators` is 0.
-        """
-        return "num_aggregators" if self.num_aggregators else None
-
-    @property
-    @override
     def sgd_steps_per_env_step(self) -> float:
         passes = self.num_epochs * (1 + self.replay_proportion)
         return passes / (self.minibatch_size or self.train_batch_size)
@@ -100,7 +86,7 @@ class Impala(Algorithm[ImpalaConfig]):
     Config = ImpalaConfig
     policy_family = "rlrun.engine.policy.actor_critic:ActorCriticPolicy"
     learner_metrics: ClassVar[tuple[Metric, ...]] = (*POLICY_GRADIENT_METRICS, MEAN_RATIO, *VALUE_METRICS)
-    collect_settings: ClassVar[tuple[str, ...]] = ("num_aggregators", "rollouts_in_flight")
+    collect_settings: ClassVar[tuple[str, ...]] = ("rollouts_in_flight",)
 
     @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
@@ -152,17 +138,8 @@ class Impala(Algorithm[ImpalaConfig]):
 
     @override
     def collect(self, trainee: Trainee) -> Flow[SampleBatch]:
-        """Creates the stream of rollout fragments as workers finish them, or of batches that aggregators merge.
-
-        Aggregators are separate processes, which concatenate the fragments of several workers.
-        """
-        config = self.config
-        return trainee.workers.rollouts(
-            mode=self.mode,
-            in_flight=config.rollouts_in_flight,
-            aggregators=config.num_aggregators,
-            batch_size=config.train_batch_size,
-        )
+        """Creates the stream of rollout fragments as workers finish them."""
+        return trainee.workers.rollouts(mode=self.mode, in_flight=self.config.rollouts_in_flight)
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:

@@ -64,27 +64,11 @@ class OnPolicyConfig(AlgorithmConfig):
             )
         return self
 
-    @model_validator(mode="after")
-    def _curiosity_of_workers(self) -> OnPolicyConfig:
-        if self.curiosity is not None and self.gathered_by is not None:
-            raise ValueError(
-                f"curiosity computes intrinsic rewards on each worker's fragments; leave out {self.gathered_by}"
-            )
-        return self
-
     @property
     @override
     def reward_streams(self) -> RewardStreams:
         """Reward streams in addition to the env's rewards: intrinsic rewards and costs."""
         return RewardStreams(self.curiosity, self.constraint)
-
-    @property
-    def gathered_by(self) -> str | None:
-        """Name of the setting by which rollout fragments of several workers are merged before they reach the learner.
-
-        None if no setting merges fragments.
-        """
-        return None
 
     @property
     @override

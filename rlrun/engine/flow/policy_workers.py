@@ -62,8 +62,6 @@ class PolicyWorkers:
         mode: RolloutMode = "sync",
         in_flight: int = 2,
         deliver: Delivery = "batches",
-        aggregators: int = 0,
-        batch_size: int = 0,
     ) -> Flow[Any]:
         """Returns a flow of the policy's fragments, T steps in B env slots, from all workers.
 
@@ -73,18 +71,11 @@ class PolicyWorkers:
         fragment again, unless operators on the worker learn. With `async`, each fragment is delivered as soon as it is
         ready, and its worker's next one is requested when the next item is pulled.
 
-        Aggregators are actors that join complete batches, each from the fragments of its group of workers. Operators
-        such as `SendWeights` treat the aggregator as the worker of the batch; it passes weights to its workers. If an
-        aggregator is lost, it is restarted with its workers, and the fragments that it had not delivered are lost.
-
         Args:
             on_worker: Operators that the worker applies to each fragment.
             mode: `sync` (rounds of fragments) or `async`, see above.
             in_flight: Number of simultaneous requests to an asynchronous worker.
             deliver: Whether remote workers send large fragments themselves, or Ray references to them.
-            aggregators: Number of aggregators between asynchronous remote workers and this process, at most one for
-                each worker.
-            batch_size: Steps [T * B], valid or not, that fill an aggregator's batch.
 
         Raises:
             UsageError: The policy's fragments are already delivered to another flow.
@@ -110,11 +101,6 @@ class PolicyWorkers:
             if not self.learns_on_workers:  # its state would be as large as the learner, in every fragment
                 self._workers.keep_states()
             return Flow(SyncRollouts(self._workers, self.policy, chain.described()))
-        used = min(aggregators, self.num_workers)
-        if used:
-            self._workers.gather(used, batch_size, in_flight, self.policy)
-            shown = {"aggregators": used, "batch_size": batch_size}
-            return Flow(AsyncRollouts(self._workers, self.policy, (), in_flight, shown))
         return Flow(AsyncRollouts(self._workers, self.policy, chain.described(), in_flight))
 
     def joint_rollouts(

@@ -40,7 +40,7 @@ class LocalWorkers:
         """Passes new weights or env keyword arguments to the worker."""
         self.sampler.follow(orders)
 
-    def request(self, deliverer: int) -> None:
+    def request(self, worker: int) -> None:
         """Requests a fragment, which the next call of `arrived` collects."""
         self._requests += 1
 

@@ -31,7 +31,6 @@ class RemoteWorkers:
         config: Config that all workers share.
         operators: Postprocessing that workers apply to each policy's batches.
         indices: The workers' indices.
-        due: Index of the first fragment to collect, by worker index; 0 for workers that are not listed.
         tell_places: Whether each fragment includes the worker's state after the fragment.
         marks: Directory of the files in which workers note the env being stepped, for messages after a crash; None to
             write none.
@@ -51,7 +50,6 @@ class RemoteWorkers:
         operators: Mapping[str, Postprocessing],
         indices: Sequence[int],
         *,
-        due: Mapping[int, int],
         tell_places: bool,
         marks: StepMarkLocation | None,
         num_cpus: float,
@@ -64,7 +62,7 @@ class RemoteWorkers:
         self._make = partial(Sampler, factory=factory, config=config, tells_place=tell_places, marks=marks)
         self._tell_places = tell_places
         self._marks = marks
-        self._due = {worker: due.get(worker, 0) for worker in indices}
+        self._due = dict.fromkeys(indices, 0)
         self._states: dict[int, Any] = {}
         self._inbox: deque[Call] = deque()
         self._here: list[Rollout] = []
@@ -91,9 +89,9 @@ class RemoteWorkers:
         """
         self._actors.tell("follow", orders, only, about=orders.about)
 
-    def request(self, deliverer: int) -> None:
+    def request(self, worker: int) -> None:
         """Requests a fragment from a worker; `arrived` returns it later."""
-        self._actors.ask(deliverer, "sample").inbox = self._inbox
+        self._actors.ask(worker, "sample").inbox = self._inbox
 
     def arrived(self) -> list[Rollout]:
         """Returns the fragments that are ready, without waiting for more.
@@ -106,10 +104,6 @@ class RemoteWorkers:
         self._take_in()
         arrived, self._here = self._here, []
         return arrived
-
-    def wait(self, until: float) -> None:
-        """Blocks until a worker answers or the given deadline (`time.monotonic` seconds) has passed."""
-        self._actors.wait(until)
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
         """Returns the Ray references to wait for (any one suffices) before a fragment arrives, and a deadline."""

@@ -79,24 +79,6 @@ class Rollout:
     env_slots_restarted: int = 0
 
 
-@dataclass(frozen=True)
-class JoinedRollouts:
-    """Message of an aggregator, an actor that concatenates the fragments of several workers into one batch.
-
-    Attributes:
-        aggregator: Index of the aggregator.
-        batch: The fragments, concatenated to [T, B1 + B2 + ...], with the version of the behavior weights in
-            `weights_version`; None if no batch is full.
-        fragments: The concatenated rollouts in order, without their batches.
-        worker_restarts: Restarts of the aggregator's workers since its last answer.
-    """
-
-    aggregator: int
-    batch: SampleBatch | None
-    fragments: tuple[Rollout, ...]
-    worker_restarts: int
-
-
 def with_weights_version(batch: SampleBatch, version: int) -> SampleBatch:
     """Adds to a batch [T, B] a column with the version of the weights that acted, unless it has this column."""
     if "weights_version" in batch:

@@ -74,20 +74,3 @@ class WorkerConfig:
     def first_episodes(self) -> list[int]:
         """Index of each env slot's first episode; a restarted worker skips indices, so that no episode is repeated."""
         return [self.first_fragment * self.fragment_length] * self.num_envs
-
-
-@dataclass(frozen=True)
-class Aggregation:
-    """Settings of aggregators, actors that concatenate fragments of several workers into batches.
-
-    Attributes:
-        aggregators: Number of aggregators, at most one for each worker.
-        batch_size: Number of steps that fill a batch.
-        in_flight: Number of simultaneous requests to each worker.
-        policy: Name of the policy whose batches are joined.
-    """
-
-    aggregators: int
-    batch_size: int
-    in_flight: int
-    policy: str

@@ -5,24 +5,22 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rlrun.engine.envs.step_marks import step_mark_location
 from rlrun.engine.messages.errors import CheckpointError
 from rlrun.engine.rollout.counts import RolloutCounts
 from rlrun.engine.rollout.worker import ROLLOUT_WORKER, Orders
-from rlrun.engine.rollout.worker_config import LOCAL_INDEX, Aggregation
+from rlrun.engine.rollout.worker_config import LOCAL_INDEX
 from rlrun.engine.settings.registry import load_internal
 
 if TYPE_CHECKING:
-    from rlrun.engine.rollout.rollout import JoinedRollouts, Rollout
+    from rlrun.engine.rollout.rollout import Rollout
     from rlrun.engine.rollout.sampler import Postprocessing
 
 PLACES = {
     "local": "rlrun.engine.rollout.local_workers:LocalWorkers",
     "remote": "rlrun.engine.rollout.remote_workers:RemoteWorkers",
-    "aggregated": "rlrun.engine.rollout.aggregated_workers:AggregatedWorkers",
     "start of Ray": "rlrun.engine.actors.private_ray:start_unless_running",
     "end of Ray": "rlrun.engine.actors.private_ray:stop",
 }
@@ -30,27 +28,27 @@ PLACES = {
 
 
 class StartedWorkers(Protocol):
-    """Interface of running rollout workers: local, remote, or remote with aggregators."""
+    """Interface of running rollout workers, local or remote."""
 
     @property
     def restarts(self) -> int:
-        """Number of restarts of workers and aggregators."""
+        """Number of worker restarts."""
         ...
 
     def order(self, orders: Orders, only: int | None = None) -> None:
-        """Sends new weights or env keyword arguments to all workers or aggregators, or to one."""
+        """Sends new weights or env keyword arguments to all workers or to one."""
         ...
 
-    def request(self, deliverer: int) -> None:
-        """Asks one worker for a fragment, or one aggregator for a batch."""
+    def request(self, worker: int) -> None:
+        """Asks one worker for a fragment."""
         ...
 
     def arrived(self) -> list[Any]:
-        """Returns the fragments or batches that have arrived since the last call."""
+        """Returns the fragments that have arrived since the last call."""
         ...
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
-        """Returns the Ray references to wait for until a fragment or batch arrives, and the deadline of the wait.
+        """Returns the Ray references to wait for until a fragment arrives, and the deadline of the wait.
 
         One finished reference suffices.
         """
@@ -79,9 +77,6 @@ class WorkerSet:
     Workers start lazily, on first use. Remote workers need Ray: without a running cluster, as in a notebook, a private
     one is started, and stopped by `close`. With a local worker, ray is never imported.
 
-    Remote workers may have aggregators, actors that each supervise a group of workers and deliver complete batches.
-    Requests and weights then go to the aggregators.
-
     Args:
         config: Config that all workers share, except for the worker's index.
         num_workers: Number of remote workers; 0 for the local worker alone.
@@ -95,7 +90,6 @@ class WorkerSet:
     Attributes:
         config: Config that all workers share.
         indices: The workers' indices.
-        deliverers: Indices, from 1, of the actors that answer requests: workers, or aggregators if there are any.
         fragments_per_round: Number of fragments that complete a synchronous round.
         counts: Counters of received rollouts, which the dataflow updates as it receives each rollout.
     """
@@ -115,7 +109,6 @@ class WorkerSet:
         self.config = config
         self.num_workers = num_workers
         self.indices: Sequence[int] = tuple(range(1, num_workers + 1)) or (LOCAL_INDEX,)
-        self.deliverers: Sequence[int] = self.indices
         self.fragments_per_round = math.ceil(min_share_of_fragments * len(self.indices) - 1e-9)
         self.counts = RolloutCounts()
         self._factory = factory
@@ -124,14 +117,13 @@ class WorkerSet:
         self._max_restarts = max_worker_restarts
         self._operators: dict[str, Postprocessing] = {}
         self._keeps_states = False
-        self._aggregation: Aggregation | None = None
         self._started: StartedWorkers | None = None
         self._owns_ray = False
         self._earlier_restarts = 0
 
     @property
     def worker_restarts(self) -> int:
-        """Number of restarts of workers and aggregators since the trial began, including those before a resume."""
+        """Number of worker restarts since the trial began, including those before a resume."""
         return self._earlier_restarts + self._restarts_now
 
     @property
@@ -143,24 +135,6 @@ class WorkerSet:
         if self._started:
             raise RuntimeError("operators must be set before the workers start")
         self._operators[policy] = operators
-
-    def gather(self, aggregators: int, batch_size: int, in_flight: int, policy: str) -> None:
-        """Assigns the remote workers to aggregators, which deliver whole batches; call before the workers start.
-
-        Batches are then returned by `joined` instead of `arrived`.
-
-        Args:
-            aggregators: Number of aggregators, at most one per worker.
-            batch_size: Number of steps that fill a batch.
-            in_flight: Number of simultaneous requests to each worker.
-            policy: Name of the policy whose batches are joined.
-        """
-        if self._started:
-            raise RuntimeError("gathering must be set up before the workers start")
-        if not 1 <= aggregators <= self.num_workers:
-            raise ValueError(f"num_aggregators ({aggregators}) must not exceed num_workers ({self.num_workers})")
-        self.deliverers = tuple(range(1, aggregators + 1))
-        self._aggregation = Aggregation(aggregators, batch_size, in_flight, policy)
 
     def keep_states(self) -> None:
         """Makes remote workers send their state with each fragment, so that a restart continues exactly.
@@ -188,13 +162,13 @@ class WorkerSet:
     def order(self, orders: Orders, only: int | None = None) -> None:
         """Sends new weights or env keyword arguments, used from the next request on, to all workers or to one.
 
-        With aggregators, they are sent to these. An object that is sent several times is stored only once in Ray.
+        An object that is sent several times is stored only once in Ray.
         """
         self._workers().order(orders, only)
 
-    def request(self, deliverer: int) -> None:
-        """Asks a worker for a fragment (returned by `arrived`), or an aggregator for a batch (returned by `joined`)."""
-        self._workers().request(deliverer)
+    def request(self, worker: int) -> None:
+        """Asks a worker for a fragment, which `arrived` returns."""
+        self._workers().request(worker)
 
     def arrived(self) -> list[Rollout]:
         """Returns the fragments that are ready, without waiting for more; a local worker collects one now.
@@ -205,17 +179,8 @@ class WorkerSet:
         """
         return self._workers().arrived()
 
-    def joined(self) -> list[JoinedRollouts]:
-        """Returns the batches of aggregators that are ready, without waiting for more.
-
-        Raises:
-            RlrunError: A worker raised this error.
-            TrainingFailed: More workers or aggregators died than may be restarted.
-        """
-        return self._workers().arrived()
-
     def awaited(self) -> tuple[tuple[Any, ...], float]:
-        """Returns the Ray references to wait for until a fragment or batch arrives, and the deadline of the wait.
+        """Returns the Ray references to wait for until a fragment arrives, and the deadline of the wait.
 
         One finished reference suffices.
         """
@@ -276,25 +241,15 @@ class WorkerSet:
         if not self.num_workers:
             made = load_internal(PLACES["local"])(self._factory, self.config, self._operators)
             return made
-        make_workers = partial(
-            load_internal(PLACES["remote"]),
+        made = load_internal(PLACES["remote"])(
             self._factory,
             self.config,
             self._operators,
+            self.indices,
             tell_places=self._keeps_states,
             marks=step_mark_location(),
             num_cpus=self._num_cpus,
             num_gpus=self._num_gpus,
-            timeout_s=self._timeout_s,
-            max_restarts=self._max_restarts,
-        )
-        if self._aggregation is None:
-            made = make_workers(indices=self.indices, due={})
-            return made
-        made = load_internal(PLACES["aggregated"])(
-            make_workers,
-            self.indices,
-            self._aggregation,
             timeout_s=self._timeout_s,
             max_restarts=self._max_restarts,
         )

@@ -174,12 +174,6 @@ def test_algorithms_without_values_of_costs_say_who_has_them(name: str, wording)
         algorithm.Config.parse({"constraint": BOUND})
 
 
-@pytest.mark.parametrize("name", ["impala", "appo"])
-def test_curiosity_looks_at_fragments_of_workers_not_of_aggregators(name: str) -> None:
-    with pytest.raises(SpecError, match="leave out num_aggregators"):
-        algorithm_class(name).Config.parse({"curiosity": {}, "num_aggregators": 1, "num_workers": 2})
-
-
 def test_the_loss_of_impala_weighs_advantages_and_values_of_both_kinds_of_rewards() -> None:
     draws = np.random.default_rng(0)
     rows = {name: torch.tensor(draws.normal(size=(2, 4)), dtype=torch.float32) for name in ("rewards", "paid")}

@@ -34,14 +34,13 @@ class RolloutSource(Source):
         policy: str | Sequence[str],
         settings: Mapping[str, Any],
         on_workers: Any,
-        name: str = "parallel_rollouts",
     ) -> None:
         shown: dict[str, Any] = {}
         if not isinstance(policy, str):
             shown["policies"] = list(policy)
         elif policy != DEFAULT_POLICY:
             shown["policy"] = policy
-        super().__init__(name, {"workers": workers.num_workers or "local", **settings, **shown})
+        super().__init__("parallel_rollouts", {"workers": workers.num_workers or "local", **settings, **shown})
         self.on_workers = on_workers
         self.workers = workers
         self.policy = policy
@@ -145,36 +144,22 @@ class AsyncRollouts(RolloutSource):
     For each worker, `in_flight` fragments are requested or queued at any time: a new one is requested whenever one has
     been pulled. This bounds the queue even if the consumer is slow.
 
-    With aggregators (actors that concatenate the fragments of several workers), items are the aggregators' batches. The
-    trial then exchanges messages once per batch instead of once per fragment.
-
     Args:
         workers: The workers.
         policy: Name of the policy whose batches are delivered, or names of several policies.
         on_workers: Operators that workers apply to fragments, for the plan; see `OperatorChain.described`.
-        in_flight: Number of fragments (or aggregators' batches) requested ahead of time.
-        aggregation: Settings of the aggregators, for the printed plan; None without aggregators.
+        in_flight: Number of fragments requested ahead of time.
     """
 
-    def __init__(
-        self,
-        workers: WorkerSet,
-        policy: str | Sequence[str],
-        on_workers: Any,
-        in_flight: int,
-        aggregation: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.is_aggregated = aggregation is not None
-        shown = {"mode": "async", "in_flight": in_flight, **(aggregation or {})}
-        name = "aggregated_rollouts" if self.is_aggregated else "parallel_rollouts"
-        super().__init__(workers, policy, shown, on_workers, name)
+    def __init__(self, workers: WorkerSet, policy: str | Sequence[str], on_workers: Any, in_flight: int) -> None:
+        super().__init__(workers, policy, {"mode": "async", "in_flight": in_flight}, on_workers)
         self.in_flight = in_flight
         self._to_ask: list[int] | None = None
 
     @override
     def next_item(self) -> Polled:
         """Requests a fragment to replace the one pulled last, and returns the next batch that is ready."""
-        for worker in list(self.workers.deliverers) * self.in_flight if self._to_ask is None else self._to_ask:
+        for worker in list(self.workers.indices) * self.in_flight if self._to_ask is None else self._to_ask:
             self.workers.request(worker)
         self._to_ask = []
         if not self.here:
@@ -186,22 +171,9 @@ class AsyncRollouts(RolloutSource):
         return delivered
 
     def receive_all(self) -> None:
-        """Receives the fragments, or batches of aggregators, that have arrived."""
-        if self.is_aggregated:
-            self._receive_joined()
-            return
+        """Receives the fragments that have arrived."""
         for rollout in self.workers.arrived():
             self.receive(rollout)
-
-    def _receive_joined(self) -> None:
-        """Counts fragments of aggregators' batches, and repeats the request if a batch is not full yet."""
-        for joined in self.workers.joined():
-            for rollout in joined.fragments:
-                self.workers.counts.count(rollout)
-            if joined.batch is None:
-                self.workers.request(joined.aggregator)
-            else:
-                self.here.append(Delivered(joined.batch, joined.aggregator))
 
     @property
     @override
@@ -213,7 +185,7 @@ class AsyncRollouts(RolloutSource):
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Restores the queued batches from the result of `state()`; requests unfinished fragments again."""
         super().load_state(state)
-        known = self.workers.deliverers
+        known = self.workers.indices
         self.here = deque(Delivered(value, worker if worker in known else None) for value, worker in self.here)
         wanted = Counter(dict.fromkeys(known, self.in_flight))
         wanted.subtract(batch.worker for batch in self.here if batch.worker is not None)

@@ -49,7 +49,7 @@ def test_weights_hold_all_parameters_only_for_those_who_learn_on_the_workers(mak
 
 def test_fragments_of_the_local_worker_are_here_and_never_left_behind_a_reference(collecting):
     trainee, _ = collecting
-    flow = trainee.workers.rollouts(mode="async", deliver="references", aggregators=3, batch_size=100)
+    flow = trainee.workers.rollouts(mode="async", deliver="references")
     trainee.workers.send(trainee.weights())
     assert plan_text(flow.describe()) == "parallel_rollouts(workers=local, mode=async, in_flight=2)"
     assert next(flow)["rewards"].shape == (3, 2)

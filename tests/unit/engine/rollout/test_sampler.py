@@ -129,7 +129,7 @@ def test_a_lost_worker_goes_on_from_the_place_of_its_last_delivered_fragment(mon
     monkeypatch.setattr(remote_workers, "SupervisedActors", ActorsHere)
     make, orders = sampler_and_orders(ALGORITHMS["recurrent PPO"], "CartPole-v1", 3)
     limits: dict[str, Any] = {"marks": None, "num_cpus": 1.0, "num_gpus": 0.0, "timeout_s": 1.0, "max_restarts": 9}
-    workers = RemoteWorkers(*make.args[1:], (1, 2), due={}, tell_places=True, **limits)
+    workers = RemoteWorkers(*make.args[1:], (1, 2), tell_places=True, **limits)
     actors: Any = workers._actors
     workers.order(orders)
     for dies in (0, 0, 2, 1):  # worker 1 has answered when worker 2 is made anew, and counts once

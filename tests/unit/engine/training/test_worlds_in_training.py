@@ -199,8 +199,8 @@ def test_an_evaluation_tells_of_each_policy() -> None:
         ),
         (lambda: {"a": small(Impala, {}), "b": small_ppo()}, r"policy a \(impala\) collects without waiting for all"),
         (
-            lambda: {"a": small(Impala, {}), "b": small(Impala, {"num_aggregators": 2})},
-            r"policies\.b\.config\.num_aggregators: the policies that learn in a world share one stream",
+            lambda: {"a": small(Impala, {}), "b": small(Impala, {"rollouts_in_flight": 3})},
+            r"policies\.b\.config\.rollouts_in_flight: the policies that learn in a world share one stream",
         ),
     ],
 )

@@ -138,6 +138,7 @@ def test_a_league_on_two_workers_goes_on_bit_for_bit_though_one_is_killed(tmp_pa
     assert found == expected
 
 
+@pytest.mark.regress
 def test_the_ray_of_several_policies_with_learners_of_their_own_has_room_for_all_and_ends_with_the_last() -> None:
     done = subprocess.run(
         [sys.executable, "-c", LEARNERS],

@@ -88,7 +88,7 @@ seeded_but_pictures = pytest.mark.parametrize(
     "case",
     [pytest.param(case, id=name, marks=[pytest.mark.regress] * (name == "pong")) for name, case in CASES.items()],
 )
-"""Those with pictures take seconds; other tests begin chosen episodes in them, and restore places."""
+"""Those with pictures take seconds; other tests begin chosen episodes in them, restore places, and compare rows."""
 whole = pytest.mark.parametrize("case", WHOLE.values(), ids=WHOLE)
 every = pytest.mark.parametrize("case", (CASES | WHOLE).values(), ids=CASES | WHOLE)
 
@@ -211,7 +211,7 @@ def test_the_same_seeds_and_actions_give_the_same_stretch(case: Case) -> None:
     np.testing.assert_array_equal(one.ends, other.ends)
 
 
-@seeded
+@seeded_but_pictures
 def test_the_action_given_at_the_row_after_an_end_is_ignored(case: Case) -> None:
     stretch = recorded(case)
     with opened(case) as env:
@@ -276,7 +276,7 @@ def kill_points(stretch: Recorded, random_points: int = 4) -> list[int]:
     return sorted(step for step in chosen if step < len(stretch.actions))
 
 
-@seeded
+@seeded_but_pictures
 def test_a_restored_env_goes_on_exactly_from_any_point(case: Case) -> None:
     stretch = recorded(case)
     for step in kill_points(stretch, case.random_points):

@@ -180,7 +180,8 @@ class HostVectorEnv:
 
     The env resets a slot in the step that ends an episode. The view returns the final observation then, and resets the
     slot again, with the next episode's seed, in the step after that. If the final observation is unknown, the one
-    before it takes its place.
+    before it takes its place. Where slots have no seeds, they are not reset again: their next episode is the one that
+    the env started, after a step whose action and reward are ignored.
 
     Args:
         config: Config of the env.
@@ -231,7 +232,9 @@ class HostVectorEnv:
         self._lengths += 1
         if awaiting.any():
             seeds = [self._ledger.begin_next(slot) if awaiting[slot] else 0 for slot in range(self.num_envs)]
-            self._begin(awaiting, seeds)
+            self._lengths[awaiting] = 0
+            if self.seeds_episodes:
+                self._begin(awaiting, seeds)
         self._awaiting = ends
         return self._observations, rewards, terminateds, truncateds, {}
 
@@ -274,7 +277,6 @@ class HostVectorEnv:
     def _start(self, places: Mapping[int, EpisodePosition], own: Sequence[int]) -> Tree:
         mask, seeds = np.zeros(self.num_envs, np.bool_), np.zeros(self.num_envs, np.int64)
         mask[list(places)], seeds[list(places)] = True, own
-        self._awaiting &= ~mask
         return self._begin(mask, seeds.tolist())
 
     def _begin(self, mask: NDArray[np.bool_], seeds: Sequence[int]) -> Tree:
@@ -287,6 +289,7 @@ class HostVectorEnv:
         found = map_tree(_on_host, found)
         self._observations = found if chosen is None else map_tree(partial(_where, mask), found, self._observations)
         self._lengths[mask] = 0
+        self._awaiting = self._awaiting & ~mask
         return self._observations
 
     def _called(self, doing: str, call: Any) -> Any:

@@ -29,6 +29,7 @@ from rlrun.engine.functional.moments import Moments
 from rlrun.engine.functional.saved_numbers import as_count
 from rlrun.engine.functional.seeding import child_seed
 from rlrun.engine.functional.tensor_returns import final_values
+from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.policy.tensor_actor import Acted, TensorActor, host_moments
 from rlrun.engine.policy.weights import Weights
 from rlrun.engine.rollout.phases import ENV_STEP, INFERENCE, POSTPROCESS, RECORDING, FragmentTimes, machine_clock
@@ -61,11 +62,15 @@ class TensorRolloutWorker:
     has the value of its final observation in the column `final_values` [T, B]. The columns are valid until the next
     fragment.
 
+    Where episodes share seeds (`episodes_per_seed` above 1, as for groups of episodes), each fragment starts new
+    episodes, equal ones in consecutive slots. Only steps of a slot's first episode are valid, and an episode that is
+    longer than the fragment is truncated by it.
+
     Args:
         config: Settings of the worker.
 
     Raises:
-        UsageError: The policy cannot act on a device.
+        UsageError: The policy cannot act on a device, or episodes share seeds and the env cannot seed its slots.
         EnvironmentUnusable: The factory makes no such env.
     """
 
@@ -74,6 +79,12 @@ class TensorRolloutWorker:
         ((self._policy, rewards),) = config.rewards.items()
         self._device = torch.device(config.device)
         self._env = make_tensor_env(config.env, config.num_envs, self._device, f"worker {config.worker_index}")
+        self._is_grouped = config.episodes_per_seed > 1
+        if self._is_grouped and not self._env.seeds_episodes:
+            raise UsageError(
+                f"env {config.env.id} cannot start several env slots in the same state, which groups of episodes need: "
+                "use ppo"
+            )
         self._actor = TensorActor(config.policy, self._device)
         self._rewards = TensorRewards(config.num_envs, rewards, self._device)
         self._fragment, self._step = config.first_fragment, 0
@@ -101,7 +112,7 @@ class TensorRolloutWorker:
         buffers, actor, env_s, inference_s = self._buffers, self._actor, 0.0, 0.0
         self._step = 0
         with torch.no_grad(), Watched(self.config.env_name, self._places):
-            if self._observations is None:
+            if self._observations is None or self._is_grouped:
                 self._reset(self._fragment)
             noise = self._noise()
             now = time.perf_counter
@@ -143,8 +154,9 @@ class TensorRolloutWorker:
     def _reset(self, number: int) -> None:
         """Starts new episodes in all env slots, with seeds that depend on the fragment's number."""
         seed = child_seed(self.config.seed, "episodes of tensors", number)
-        seeds = np.random.default_rng(seed).integers(0, 2**31 - 1, self.config.num_envs)
         env, config = self._env, self.config
+        equal = config.episodes_per_seed
+        seeds = np.random.default_rng(seed).integers(0, 2**31 - 1, config.num_envs // equal).repeat(equal)
         try:
             observations = env.reset(seeds=torch.from_numpy(seeds).to(self._device))
         except (Exception, SystemExit) as error:
@@ -217,6 +229,8 @@ class TensorRolloutWorker:
             finals, valid, truncateds = buffers.finals(actor, self.config.env.missing_final)
             batch.update(values=buffers.values, finals=finals, valid=valid, truncateds=truncateds)
             batch["final_values"] = final_values(batch, actor.values)
+        if self._is_grouped:
+            batch["valid"] = buffers.only_first_episodes()
         seen = {name: host_moments(samples, found.cpu().numpy()) for name, found in moments.items()}
         if returned is not None:
             seen[RETURNS] = host_moments(samples, returned.cpu().numpy())
@@ -231,7 +245,7 @@ class TensorRolloutWorker:
 
     def state(self) -> dict[str, Any]:
         """Returns the worker's state for a checkpoint, with the env's if the env saves it."""
-        env = None if self._observations is None else self._env.state()
+        env = None if self._observations is None or self._is_grouped else self._env.state()
         state = {"fragment": self._fragment, "env": None if env is None else map_tree(_on_host, dict(env))}
         if env is None:
             return state
@@ -250,7 +264,7 @@ class TensorRolloutWorker:
         """
         self._fragment = as_count(state["fragment"])
         if state["env"] is None:
-            return self.config.num_envs if self._fragment else 0
+            return 0 if self._is_grouped or not self._fragment else self.config.num_envs
         running = state["running"]
         if len(running["sums"]) != self.config.num_envs:
             raise ValueError(f"the run has {self.config.num_envs} env slots, but {len(running['sums'])} were saved")
@@ -359,6 +373,15 @@ class _Buffers:
         before[:-1] = missing[1:] & ~self.ends[:-1]
         found["before"] = before
         return found, ~missing, self.truncateds | before
+
+    def only_first_episodes(self) -> Tensor:
+        """Truncates first episodes that have not ended; returns the mask [T, B] of the steps of first episodes."""
+        before = self.ends.cumsum(0) - self.ends.long()
+        first: Tensor = before == 0
+        cut_off = first[-1] & ~self.ends[-1]
+        self.truncateds[-1] |= cut_off
+        self.ends[-1] |= cut_off
+        return first
 
     def episodes(self) -> list[Episode]:
         """Returns the episodes that ended in the fragment, in the order of their ends."""

@@ -77,12 +77,16 @@ def on_device(operator: Any, name: str, algorithm: str) -> Any:
     if make is None:
         raise UsageError(
             f"an env of tensors needs a dataflow on the device, and the operator {name} of {algorithm} computes on the "
-            "host: use ppo or a2c, without curiosity, constraint and before_learning"
+            "host: use ppo, a2c or grpo, without curiosity, constraint and before_learning"
         )
     return make(operator)
 
 
-ELSEWHERE = {"rlrun.algorithms.kl_penalty:KLPenalty": "rlrun.algorithms.kl_penalty_on_device:KLPenaltyOnDevice"}
+ELSEWHERE = {
+    "rlrun.algorithms.groups.episode_groups:EpisodeGroups": "rlrun.algorithms.groups.groups_on_device:GroupsOnDevice",
+    "rlrun.algorithms.kl_penalty:KLPenalty": "rlrun.algorithms.kl_penalty_on_device:KLPenaltyOnDevice",
+    "rlrun.algorithms.pg.complete_episodes:JoinEpisodes": "rlrun.algorithms.groups.groups_on_device:EpisodesInSlots",
+}
 """Import paths of the forms for tensors that algorithms define, by their sibling's."""
 
 UNCHANGED = ("rlrun.algorithms.kl_penalty:AdaptKLPenalty",)

@@ -33,8 +33,8 @@ def refuse_misfits(env: EnvConfig, policies: Policies, *, records: bool, has_hoo
         UsageError: A setting, or the algorithm, needs experience on the host.
     """
     config, algorithm = policies.sampling, policies.first
-    if algorithm.worker_factory != ROLLOUT_WORKER or config.episodes_per_seed > 1:
-        raise UsageError(f"an env of tensors does not work with {algorithm.name()}: use ppo or a2c")
+    if algorithm.worker_factory != ROLLOUT_WORKER:
+        raise UsageError(f"an env of tensors does not work with {algorithm.name()}: use ppo, a2c or grpo")
     model = config.model
     refused = {
         "config.num_workers": config.num_workers > 0,

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from rlrun import A2C, DQN, GRPO, PPO, Training
+from rlrun import A2C, DQN, GRPO, PPO, RLOO, Training
 from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.data.action_masks import ACTION_MASK
 from rlrun.engine.data.sample_batch import SampleBatch
@@ -35,7 +35,7 @@ class Counter:
 
     observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (1,), np.float32)
     action_space: gymnasium.Space[Any] = gymnasium.spaces.Discrete(2, start=1)
-    seeds_episodes, is_only_one = True, False
+    is_only_one = False
 
     def __init__(
         self,
@@ -47,7 +47,9 @@ class Counter:
         finals: bool = True,
         saves: bool = True,
         masked: bool = False,
+        seeds_episodes: bool = True,
     ) -> None:
+        self.seeds_episodes = seeds_episodes
         self.num_envs, self.device = num_envs, device
         self.ends, self.finals, self.saves, self.fault = ends, finals, saves, fault
         self.steps = torch.zeros(num_envs)
@@ -313,9 +315,26 @@ def test_algorithms_whose_operators_run_on_the_host_are_refused_by_name() -> Non
     with pytest.raises(UsageError) as error:
         training(DQN()).step()
     assert "dqn" in str(error.value)
-    with pytest.raises(UsageError) as error:
-        training(GRPO(num_envs_per_worker=8)).step()
-    assert "grpo" in str(error.value)
+
+
+@pytest.mark.parametrize("kind", [GRPO, RLOO])
+def test_episodes_of_a_group_start_equal_and_are_compared_by_their_returns(kind: type[GRPO]) -> None:
+    sizes: Any = {"num_envs_per_worker": 4, "group_size": 2, "rollout_fragment_length": 4, "train_batch_size": 16}
+    algorithm = kind(**sizes, minibatch_size=16, min_env_steps_per_iteration=0, model={"hiddens": [8]})
+    made = training(algorithm)
+    with pytest.warns(UserWarning, match="truncated"):
+        result = made.step()
+    batch = made.running.trainee.learner.last_batch
+    assert batch is not None
+    valid = batch["valid"].view(4, 4).T
+    assert valid.sum(1).tolist() == [2, 3, 4, 4]  # the last slot's episode of five steps is truncated
+    returns = np.array([[30.0, 60.0], [100.0, 100.0]])
+    expected = returns - returns.mean(1, keepdims=True)
+    expected = 2 * expected if kind.leave_one_out else expected / (returns.std(1, keepdims=True) + 1e-6)
+    assert batch["advantages"].view(4, 4)[0].numpy() == pytest.approx(expected.ravel(), rel=1e-6)
+    assert result["equal_groups"] == 0.5
+    with pytest.raises(UsageError):
+        training(algorithm, seeds_episodes=False).step()
 
 
 def test_an_evaluation_has_its_own_env_slots() -> None:

@@ -198,7 +198,7 @@ def plan(
 def _drawn(name: str, training: Description, form: Form, *, titled: bool) -> str:
     from rlrun.engine.envs.presets import preset_text
     from rlrun.engine.flow.plan import plan_mermaid, plan_text
-    from rlrun.engine.training.rounding import ALL_PROCESSORS, expected_dependence
+    from rlrun.engine.training.rounding import ACTS_IN_TORCH, ALL_PROCESSORS, expected_dependence
 
     described = training.plan().describe()
     if form == "mermaid":
@@ -209,6 +209,7 @@ def _drawn(name: str, training: Description, form: Form, *, titled: bool) -> str
     preset = [f"preset {settings}"] if settings else []
     spaces = training.spaces()
     roles, networks = training.policies.described(), training.networks(spaces)
-    reason = expected_dependence(training.policies, spaces)
+    is_of_arrays = training.env.tensors is None
+    reason = expected_dependence(training.policies, spaces) if is_of_arrays else ACTS_IN_TORCH
     results = f"results: depend on processor and BLAS, because {reason}" if reason else f"results: {ALL_PROCESSORS}"
     return "\n".join([f"# {name}", plan_text(described), *preset, *roles, *networks, results])

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 from gymnasium.envs.classic_control.pendulum import PendulumEnv
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rlrun.engine.envs.tensor_vector_env import FinalObservations, TensorStep
@@ -51,6 +52,10 @@ class ToyDynamics(Protocol):
         """Returns the observations [B, ...] of states [K, B]."""
         ...
 
+    def render(self, state: NDArray[np.float64]) -> NDArray[np.uint8]:
+        """Returns an image [height, width, 3] of one state [K]."""
+        ...
+
 
 class CartPoleDynamics:
     """Dynamics of Gymnasium's CartPole: x, its velocity, the angle theta and its velocity, [4, B].
@@ -59,7 +64,7 @@ class CartPoleDynamics:
     """
 
     def __init__(self) -> None:
-        self._numbers = CartPoleEnv()
+        self._numbers = CartPoleEnv(render_mode="rgb_array")
         self.observation_space = self._numbers.observation_space
         self.action_space = self._numbers.action_space
         self.bounds: tuple[float, ...] = (0.05,) * 4
@@ -82,12 +87,16 @@ class CartPoleDynamics:
         """Returns the states as observations [B, 4]."""
         return state.T.float()
 
+    def render(self, state: NDArray[np.float64]) -> NDArray[np.uint8]:
+        """Returns an image of one cart and pole."""
+        return _image(self._numbers, state)
+
 
 class PendulumDynamics:
     """Dynamics of Gymnasium's Pendulum: the angle, 0 at the top, and its velocity, [2, B]."""
 
     def __init__(self) -> None:
-        self._numbers = PendulumEnv()
+        self._numbers = PendulumEnv(render_mode="rgb_array")
         self.observation_space = self._numbers.observation_space
         self.action_space = self._numbers.action_space
         self.bounds: tuple[float, ...] = (math.pi, 1.0)
@@ -108,6 +117,11 @@ class PendulumDynamics:
         """Returns cosine and sine of the angle, and the velocity, [B, 3]."""
         theta, speed = state
         return torch.stack((theta.cos(), theta.sin(), speed), dim=1).float()
+
+    def render(self, state: NDArray[np.float64]) -> NDArray[np.uint8]:
+        """Returns an image of one pendulum."""
+        self._numbers.last_u = None
+        return _image(self._numbers, state)
 
 
 class TensorToy:
@@ -185,6 +199,10 @@ class TensorToy:
         )
         return self._dynamics.observe(self._state)
 
+    def render(self) -> NDArray[np.uint8]:
+        """Returns an image of the first env slot, [height, width, 3]."""
+        return self._dynamics.render(self._state[:, 0].double().cpu().numpy())
+
     def close(self) -> None:
         """No-op: there are no resources to release."""
 
@@ -201,6 +219,13 @@ def tensor_pendulum(
 ) -> TensorToy:
     """Creates Gymnasium's Pendulum-v1 on a device."""
     return TensorToy(PendulumDynamics(), num_envs, device, max_episode_steps=max_episode_steps, dtype=dtype)
+
+
+def _image(env: Any, state: NDArray[np.float64]) -> NDArray[np.uint8]:
+    """Returns the image that one of Gymnasium's envs draws of a state."""
+    env.state = state
+    image: NDArray[np.uint8] = env.render()
+    return image
 
 
 def _uniform(seeds: Tensor, episodes: Tensor, like: Tensor) -> Tensor:

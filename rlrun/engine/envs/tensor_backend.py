@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import gymnasium
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -24,7 +25,7 @@ from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
 from rlrun.engine.envs.factory_call import check_call, made_by
 from rlrun.engine.envs.lockstep_restore import restore_in_lockstep
 from rlrun.engine.envs.spaces import Spaces, check_spaces
-from rlrun.engine.envs.tensor_vector_env import TensorStep, TensorTree, TensorVectorEnv
+from rlrun.engine.envs.tensor_vector_env import RendersTensorEnv, TensorStep, TensorTree, TensorVectorEnv
 from rlrun.engine.envs.vector_env import (
     NO_COLUMNS,
     BadReturn,
@@ -40,8 +41,6 @@ from rlrun.engine.envs.vector_env import (
 from rlrun.engine.messages.errors import EnvironmentUnusable
 
 if TYPE_CHECKING:
-    import gymnasium
-
     from rlrun.engine.envs.env_config import EnvConfig
     from rlrun.engine.envs.tasks import Lessons
 
@@ -300,6 +299,63 @@ class HostVectorEnv:
             raise env_error(self._config.id, doing, where, error) from error
 
 
+class SingleTensorEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
+    """One slot of an env of tensors as a Gymnasium env, for recordings.
+
+    Args:
+        config: Config of the env.
+        env: The env, with one slot.
+        render_mode: `rgb_array` for images; None for none.
+
+    Raises:
+        EnvironmentUnusable: Images are requested, and the env renders none.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"]}
+
+    def __init__(self, config: EnvConfig, env: TensorVectorEnv, render_mode: str | None) -> None:
+        if render_mode is not None and not (render_mode == "rgb_array" and isinstance(env, RendersTensorEnv)):
+            raise EnvironmentUnusable(
+                f"env {config.id} renders no images: give its class a method render() that returns an image "
+                "[height, width, 3] of the first env slot"
+            )
+        self.observation_space, self.action_space = env.observation_space, env.action_space
+        self.render_mode = render_mode
+        self._config, self._env = config, env
+        self._observation: Tree = None
+
+    @override
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        seeds = self.np_random.integers(2**31 - 1, size=1) if seed is None else np.array([seed])
+        self._observation = self._first(self._env.reset(seeds=_on_device(self._env.device, seeds)))
+        return self._observation, {}
+
+    @override
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        actions = map_tree(lambda leaf: _on_device(self._env.device, np.asarray(leaf)[None]), action)
+        step = self._env.step(actions)
+        check_tensors(self._config.id, self._env, step)
+        terminated, truncated = bool(step.terminateds[0]), bool(step.truncateds[0])
+        if not terminated | truncated:
+            self._observation = self._first(step.observations)
+        elif step.finals is not None and bool(step.finals.mask[0]):
+            self._observation = self._first(step.finals.observations)
+        return self._observation, float(step.rewards[0]), terminated, truncated, {}
+
+    @override
+    def render(self) -> Any:
+        return self._env.render() if isinstance(self._env, RendersTensorEnv) else None
+
+    @override
+    def close(self) -> None:
+        close_tensor_env(self._config, self._env)
+
+    def _first(self, tree: TensorTree) -> Tree:
+        """Returns the only slot's observation, as an element of the observation space."""
+        return map_tree(lambda leaf: _on_host(leaf)[0], tree)
+
+
 class TensorBackend(EnvBackend):
     """Env backend that shows envs of tensors as NumPy vector envs."""
 
@@ -321,7 +377,8 @@ class TensorBackend(EnvBackend):
 
     @override
     def make_single(self, config: EnvConfig, render_mode: str | None, seed: int) -> gymnasium.Env[Any, Any]:
-        raise EnvironmentUnusable(f"env {config.id} is an env of tensors, which has no single-env version")
+        env = make_tensor_env(config, 1, _present_device(), "a single env")
+        return SingleTensorEnv(config, env, render_mode)
 
     @override
     def spaces(self, config: EnvConfig) -> Spaces:

@@ -8,10 +8,12 @@ it (`FinalObservations`), if the simulator still has it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import gymnasium
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import Tensor, device
 
 TensorTree = Any
@@ -112,4 +114,13 @@ class TensorVectorEnv(Protocol):
 
     def close(self) -> None:
         """Frees the simulator's resources."""
+        ...
+
+
+@runtime_checkable
+class RendersTensorEnv(Protocol):
+    """Optional interface of a `TensorVectorEnv` that `rlrun record` can show."""
+
+    def render(self) -> NDArray[np.uint8]:
+        """Returns an image of the first env slot, [height, width, 3]."""
         ...

@@ -37,6 +37,10 @@ def kernels_record(running: RunningTraining, policies: Policies) -> dict[str, An
     return {"kernels": key() if reason else common_key(), "depends_on_processor": reason}
 
 
+ACTS_IN_TORCH = "torch computes its actions"
+"""Reason why the results of trainings in envs of tensors depend on the processor."""
+
+
 def has_other_rounding(recorded: object) -> bool:
     """Whether the C kernels of this machine may round differently from those whose hash a checkpoint records."""
     return recorded != key() and (recorded != common_key() or not library().has_fused_products())
@@ -54,6 +58,8 @@ def dependence_on_processor(running: RunningTraining, policies: Policies) -> str
     """
     if reason := _by_settings(policies):
         return reason
+    if not running.workers.config.behaviors:
+        return ACTS_IN_TORCH
     learners = cast("list[LocalLearner]", [trainee.learner for trainee in running.trainees])
     reasons = (learner.updates.outside_kernels for learner in learners)
     acting = (_outside_kernels(behavior) for behavior in running.workers.config.behaviors.values())

@@ -67,6 +67,7 @@ def tensor_worker(
     ((name, algorithm),) = algorithms.items()
     own = {field.name: getattr(worker, field.name) for field in dataclasses.fields(worker)}
     policy = making[name].start_learner().policy
+    own["behaviors"] = {}  # those act in NumPy
     return TensorWorkerConfig(**own, policy=policy, device=available_device(algorithm.config.num_gpus))
 
 

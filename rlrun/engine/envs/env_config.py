@@ -308,7 +308,7 @@ class EnvConfig(ConfigModel):
     tensors: str | None = None
     """Import path of a factory of envs whose B slots are torch tensors on one device, package.module:factory. The
     factory is called with the number of env slots, the device, and `kwargs`, and returns a TensorVectorEnv; see
-    docs/tensor_envs.md."""
+    docs/custom_environments.md."""
 
     missing_final: MissingFinal = "bootstrap"
     """Treatment of steps that truncate an episode without a final observation, in an env of tensors. `bootstrap`: the

@@ -8,7 +8,14 @@ from typing import Any
 from pydantic.json_schema import models_json_schema
 
 from rlrun.engine.algorithm_config import AlgorithmConfig, WorldSamplingSettings
-from rlrun.engine.envs.env_config import OF_MANY_AGENTS, OF_ONE_AGENT, EnvConfig, OpenEnvConfig, WrapperConfig
+from rlrun.engine.envs.env_config import (
+    OF_MANY_AGENTS,
+    OF_ONE_AGENT,
+    OF_TENSORS,
+    EnvConfig,
+    OpenEnvConfig,
+    WrapperConfig,
+)
 from rlrun.engine.league.league_settings import LeagueSettings, SeatSettings
 from rlrun.engine.messages.errors import RlrunError
 from rlrun.engine.settings.config import ConfigModel
@@ -101,15 +108,19 @@ def _definitions(models: Sequence[type[ConfigModel]]) -> frozenset[str]:
 
 
 def _kinds_of_env(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Schemas of a single-agent env, of an OpenEnv server's and of a multi-agent world, with their own settings."""
+    """Schemas of a single-agent env, an OpenEnv server's, an env of tensors and a multi-agent world."""
     properties = schema["properties"]
-    of_one = {name: value for name, value in properties.items() if name not in OF_MANY_AGENTS}
-    of_many = {name: value for name, value in properties.items() if name not in OF_ONE_AGENT}
+
+    def without(*names: str) -> dict[str, Any]:
+        return {name: value for name, value in properties.items() if name not in names}
+
+    of_one, of_many = without(*OF_MANY_AGENTS, *OF_TENSORS), without(*OF_ONE_AGENT, *OF_TENSORS)
     served = {name: value for name, value in of_one.items() if name not in ("id", "kwargs")}
     served = {"openenv": {"$ref": "#/$defs/OpenEnvConfig"}, **served}
     return [
         {**schema, "properties": of_one, "required": ["id"]},
         {**schema, "properties": served, "required": ["openenv"]},
+        {**schema, "properties": without(*OF_ONE_AGENT, *OF_MANY_AGENTS), "required": ["tensors"]},
         {**schema, "properties": of_many},
     ]
 

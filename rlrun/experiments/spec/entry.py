@@ -17,6 +17,7 @@ from rlrun.engine.messages.explain import Location, Mistake, shown
 from rlrun.engine.rollout.worker import ROLLOUT_WORKER
 from rlrun.engine.settings.config import ConfigModel, Plugin
 from rlrun.engine.settings.metric import HOOKS
+from rlrun.engine.settings.registry import load_internal
 from rlrun.engine.training.assemble.policies import Policies, learns_offline
 from rlrun.engine.worlds.make_worlds import make_game_tree
 from rlrun.experiments.spec.auto_settings import auto_mistakes, without_auto
@@ -99,6 +100,10 @@ def check_entry(
     mistakes = on.as_written(mistakes) if on.settings else mistakes
     mistakes = unknown_entry_keys(data, learning.classes_by_path) + on.mistakes + as_written(mistakes, keys)
     return (None if mistakes else experiment), mistakes
+
+
+TENSORS = "rlrun.engine.training.assemble.tensor_settings:refuse_misfits"
+"""Import path of the check of settings in an env of tensors."""
 
 
 @dataclass(frozen=True)
@@ -252,6 +257,15 @@ def _missing_columns(entry: _ParsedEntry) -> list[Mistake]:
     return [Mistake(("env", "columns"), lacks)] if lacks else []
 
 
+def _tensor_mistakes(entry: _ParsedEntry) -> list[Mistake]:
+    """Mistakes in settings that need experience on the host, in an env of tensors."""
+    env, learns = entry.env.value, entry.learning.learns
+    if env is None or env.tensors is None or entry.env.mistakes or learns is None:
+        return []
+    check = partial(load_internal(TENSORS), env, learns, records=bool(entry.data.get("output")), hooks=())
+    return refusals(("env", "tensors"), check)
+
+
 def _plan_mistakes(entry: _ParsedEntry) -> list[Mistake]:
     """Mistakes in the number of trials, their scheduler and their searcher, of an entry whose sections are valid."""
     settings = entry.settings
@@ -287,6 +301,7 @@ CHECKS: Sequence[Callable[[_ParsedEntry], list[Mistake]]] = (
     _plan_mistakes,
     _missing_settings,
     _missing_columns,
+    _tensor_mistakes,
 )
 """Checks of a spec entry, functions that return mistakes; the user gets the mistakes of all checks at once."""
 

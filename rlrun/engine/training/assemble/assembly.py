@@ -58,7 +58,7 @@ PARTS = {
     "output": "rlrun.engine.training.results.run_output:RunOutput",
     "replay": "rlrun.engine.replay.local_replay:local_replay",
     "seats": "rlrun.engine.training.assemble.seats:Seats",
-    "check of tensors": "rlrun.engine.training.assemble.tensor_training:refuse_misfits",
+    "check of tensors": "rlrun.engine.training.assemble.tensor_settings:refuse_misfits",
     "dataflow of tensors": "rlrun.engine.training.assemble.tensor_training:put_on_device",
     "worker of tensors": "rlrun.engine.training.assemble.tensor_training:tensor_worker",
 }
@@ -98,7 +98,7 @@ def assemble(
     """
     _refuse_misfits(env, policies, for_plan=for_plan)
     if env.tensors is not None:
-        load_internal(PARTS["check of tensors"])(env, policies, records=output is not None, has_hooks=bool(hooks))
+        load_internal(PARTS["check of tensors"])(env, policies, records=output is not None, hooks=hooks)
     if env.external is not None:
         env = load_internal(PARTS["logged actions"])(env, policies.algorithms)
     sampling, mapping = policies.sampling, policies.agent_mapping()

@@ -1,4 +1,4 @@
-"""Trainings in envs of tensors: what they support, their worker, and their dataflow on the device."""
+"""Trainings in envs of tensors: their worker, and their dataflow on the device."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlrun.engine.flow.operators import on_device
 from rlrun.engine.learner.device import available_device
-from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.rollout.tensor_worker import TensorWorkerConfig
-from rlrun.engine.rollout.worker import ROLLOUT_WORKER
 from rlrun.engine.rollout.worker_config import WorkerConfig
 
 if TYPE_CHECKING:
@@ -18,40 +16,6 @@ if TYPE_CHECKING:
     from rlrun.engine.envs.env_config import EnvConfig
     from rlrun.engine.flow.flow import Flow
     from rlrun.engine.training.assemble.policies import Policies
-
-
-def refuse_misfits(env: EnvConfig, policies: Policies, *, records: bool, has_hooks: bool) -> None:
-    """Validates that a training's settings work with an env of tensors.
-
-    Args:
-        env: The env.
-        policies: The policies with their settings.
-        records: Whether the run writes its steps to a data set.
-        has_hooks: Whether the run has hooks.
-
-    Raises:
-        UsageError: A setting, or the algorithm, needs experience on the host.
-    """
-    config, algorithm = policies.sampling, policies.first
-    if algorithm.worker_factory != ROLLOUT_WORKER:
-        raise UsageError(f"an env of tensors does not work with {algorithm.name()}: use ppo, a2c or grpo")
-    model = config.model
-    refused = {
-        "config.num_workers": config.num_workers > 0,
-        "config.num_learners": config.num_learners > 0,
-        "config.curiosity or config.constraint": bool(config.value_heads) or bool(config.env_columns),
-        "config.before_learning": bool(config.before_learning),
-        "config.model.views": model.views.any,
-        "config.model.use_sde": model.use_sde,
-        "output": records,
-        "hooks": has_hooks,
-    }
-    if found := [name for name, is_set in refused.items() if is_set]:
-        raise UsageError(
-            f"env {env.id}: an env of tensors keeps experience on the device, in the trial's process, and does not "
-            f"work with {', '.join(found)}; leave out"
-            f" {'it' if len(found) == 1 else 'them'}"
-        )
 
 
 def tensor_worker(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -11,9 +12,10 @@ from torch import Tensor
 from rlrun.engine.data.tree import map_tree
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.episode_position import EpisodeSeeds
-from rlrun.engine.envs.make import make_vector_env, spaces_of
+from rlrun.engine.envs.make import make_env, make_vector_env, spaces_of
 from rlrun.engine.envs.vector_env import observation_hash
 from rlrun.engine.messages.errors import EnvironmentUnusable, SpecError, UsageError
+from rlrun.experiments.spec.load import load_experiments
 from rlrun.toys.tensor_envs import TensorToy, tensor_cartpole
 
 HERE = "tests.unit.engine.envs.test_tensor_backend"
@@ -145,3 +147,34 @@ def test_only_envs_of_tensors_have_their_settings() -> None:
     assert data["missing_final"] == "bootstrap"
     assert EnvConfig.parse(data).to_data() == data
     assert not {"tensors", "missing_final"} & EnvConfig.parse("CartPole-v1").to_data().keys()
+
+
+def test_a_spec_names_the_line_of_settings_that_need_experience_on_the_host(tmp_path: Path) -> None:
+    file = tmp_path / "own.yaml"
+    file.write_text(
+        "own:\n  algorithm: ppo\n  env: {tensors: 'rlrun.toys:tensor_cartpole'}\n"
+        "  config: {num_workers: 2}\n  stop: {env_steps: 10}\n"
+    )
+    with pytest.raises(SpecError) as error:
+        load_experiments([file])
+    assert "own.yaml:3" in str(error.value)
+    assert "num_workers" in str(error.value)
+
+
+@pytest.mark.parametrize("toy", ["tensor_cartpole", "tensor_pendulum"])
+def test_one_slot_is_a_gymnasium_env_that_returns_final_observations(toy: str) -> None:
+    env = make_env(EnvConfig.parse({"tensors": f"rlrun.toys:{toy}", "kwargs": {"max_episode_steps": 2}}))
+    first, _ = env.reset(seed=3)
+    action = env.action_space.sample()
+    second, _, terminated, truncated, _ = env.step(action)
+    third, _, terminated, truncated, _ = env.step(action)
+    assert (terminated, truncated) == (False, True)
+    assert env.observation_space.contains(third)
+    assert not np.array_equal(second, third)
+    assert np.array_equal(env.reset(seed=3)[0], first)
+
+
+def test_an_env_without_images_is_not_recorded() -> None:
+    config = EnvConfig.parse({"tensors": "tests.unit.engine.rollout.test_tensor_worker:Counter"})
+    with pytest.raises(EnvironmentUnusable):
+        make_env(config, render_mode="rgb_array")

@@ -138,6 +138,7 @@ from rlrun.algorithms.trust_region.trpo import NPG as _NPG
 from rlrun.algorithms.trust_region.trpo import TRPO as _TRPO
 from rlrun.algorithms.trust_region.trpo import NPGConfig
 from rlrun.engine.algorithm import Algorithm as Algorithm
+from rlrun.engine.algorithm_config import InferenceConfig
 from rlrun.engine.messages.errors import RlrunError as RlrunError
 from rlrun.engine.nn.model_config import (
     ActionValueModelConfig,
@@ -194,6 +195,7 @@ class A2C(_A2C):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         train_batch_size: int = 40,
         seq_len: int = 16,
         curiosity: CuriosityConfig | Mapping[str, Any] | None = None,
@@ -232,6 +234,7 @@ class A2C(_A2C):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
                 time, at most a fragment.
@@ -270,6 +273,7 @@ class A3C(_A3C):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         gradients_in_flight: int = 1,
         train_batch_size: int = 80,
         seq_len: int = 16,
@@ -305,6 +309,7 @@ class A3C(_A3C):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             gradients_in_flight: Gradients in flight per worker: with 1 a worker waits for new weights after each
                 gradient, as in arXiv:1602.01783.
             train_batch_size: Env steps of one fragment of every worker, summed over the workers.
@@ -345,6 +350,7 @@ class APPO(_APPO):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         train_batch_size: int = 500,
         curiosity: CuriosityConfig | Mapping[str, Any] | None = None,
         rollouts_in_flight: int = 2,
@@ -391,6 +397,7 @@ class APPO(_APPO):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
             curiosity: Intrinsic rewards for novelty, in addition to the env's rewards.
             rollouts_in_flight: Fragments in flight per worker.
@@ -429,6 +436,7 @@ class ARS(_ARS):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         episodes_per_candidate: int = 1,
         num_pairs: int = 8,
         top_pairs: int | None = None,
@@ -451,6 +459,7 @@ class ARS(_ARS):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             episodes_per_candidate: Episodes of each candidate in a generation.
             num_pairs: Number N of perturbations in a generation.
             top_pairs: Number b of pairs used in an update: those with the highest return of either candidate.
@@ -483,6 +492,7 @@ class AWAC(_AWAC):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         minibatch_size: int = 256,
         replay: ReplayConfig | Mapping[str, Any] = ...,
         learning_starts: int = 0,
@@ -526,6 +536,7 @@ class AWAC(_AWAC):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch.
             replay: Settings of the replay buffer.
             learning_starts: Env steps that are stored before the first minibatch is sampled.
@@ -572,6 +583,7 @@ class AlphaZero(_AlphaZero):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         minibatch_size: int = 128,
         replay: RowReplayConfig | Mapping[str, Any] = ...,
         learning_starts: int = 1000,
@@ -612,6 +624,7 @@ class AlphaZero(_AlphaZero):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: The replay buffer of positions.
             learning_starts: Env steps that are stored before the first minibatch is sampled.
@@ -661,6 +674,7 @@ class Apex(_Apex):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         minibatch_size: int = 512,
         replay: ReplayConfig | Mapping[str, Any] = ...,
         learning_starts: int = 50000,
@@ -712,6 +726,7 @@ class Apex(_Apex):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
             learning_starts: Env steps that are stored before the first minibatch is sampled.
@@ -772,6 +787,7 @@ class ApexDDPG(_ApexDDPG):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         minibatch_size: int = 256,
         replay: SequenceReplayConfig | Mapping[str, Any] = ...,
         learning_starts: int = 10000,
@@ -816,6 +832,7 @@ class ApexDDPG(_ApexDDPG):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Replay buffer of single transitions, distributed over shards.
             learning_starts: Env steps that are stored before the first minibatch is sampled.
@@ -866,6 +883,7 @@ class Archer(_Archer):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         train_batch_size: int = 1024,
         seq_len: int = 16,
         input: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] | None = None,
@@ -905,6 +923,7 @@ class Archer(_Archer):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
                 time, at most a fragment.
@@ -949,6 +968,7 @@ class AsyncDQN(_AsyncDQN):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         gradients_in_flight: int = 1,
         huber: float | None = None,
         target_update_interval: int = 1000,
@@ -983,6 +1003,7 @@ class AsyncDQN(_AsyncDQN):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             gradients_in_flight: Gradients in flight per worker: with 1 a worker waits for new weights after each
                 gradient, as in arXiv:1602.01783.
             huber: Bound of the Huber loss of TD errors, beyond which the loss is linear.
@@ -1070,6 +1091,7 @@ class BCQ(_BCQ):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         minibatch_size: int = 256,
         replay: ReplayConfig | Mapping[str, Any] = ...,
         learning_starts: int = 0,
@@ -1110,6 +1132,7 @@ class BCQ(_BCQ):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch.
             replay: Settings of the replay buffer.
             learning_starts: Env steps that are stored before the first minibatch is sampled.
@@ -1147,6 +1170,7 @@ class CEM(_CEM):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         episodes_per_candidate: int = 1,
         population_size: int = 50,
         num_elites: int = 10,
@@ -1169,6 +1193,7 @@ class CEM(_CEM):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             episodes_per_candidate: Episodes of each candidate in a generation.
             population_size: Number of candidates in a generation.
             num_elites: Number of elites: the best candidates of a generation, to which the distribution is fitted.
@@ -1195,6 +1220,7 @@ class CMAES(_CMAES):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         episodes_per_candidate: int = 1,
         population_size: int = 16,
         sigma: float = 0.5,
@@ -1215,6 +1241,7 @@ class CMAES(_CMAES):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             episodes_per_candidate: Episodes of each candidate in a generation.
             population_size: Population size lambda, the candidates in a generation.
             sigma: Initial step size: the standard deviation of each parameter in the first generation.
@@ -1246,6 +1273,7 @@ class CQL(_CQL):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         minibatch_size: int = 256,
         replay: SequenceReplayConfig | Mapping[str, Any] = ...,
         learning_starts: int = 0,
@@ -1293,6 +1321,7 @@ class CQL(_CQL):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
             learning_starts: Env steps that are stored before the first minibatch is sampled.
@@ -1347,6 +1376,7 @@ class CRR(_CRR):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         minibatch_size: int = 256,
         replay: ReplayConfig | Mapping[str, Any] = ...,
         learning_starts: int = 0,
@@ -1392,6 +1422,7 @@ class CRR(_CRR):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch.
             replay: Settings of the replay buffer.
             learning_starts: Env steps that are stored before the first minibatch is sampled.
@@ -1444,6 +1475,7 @@ class CrossQ(_ExtendedSAC):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         minibatch_size: int = 256,
         replay: SequenceReplayConfig | Mapping[str, Any] = ...,
         learning_starts: int = 5000,
@@ -1498,6 +1530,7 @@ class CrossQ(_ExtendedSAC):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
             learning_starts: Env steps that are stored before the first minibatch is sampled.
@@ -1566,6 +1599,7 @@ class DAgger(_DAgger):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         minibatch_size: int = 64,
         replay: ReplayConfig | Mapping[str, Any] = ...,
         learning_starts: int = 0,
@@ -1596,6 +1630,7 @@ class DAgger(_DAgger):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
             learning_starts: Env steps that are stored before the first minibatch is sampled.
@@ -1631,6 +1666,7 @@ class DDPG(_DDPG):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         minibatch_size: int = 256,
         replay: SequenceReplayConfig | Mapping[str, Any] = ...,
         learning_starts: int = 1000,
@@ -1674,6 +1710,7 @@ class DDPG(_DDPG):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
             learning_starts: Env steps that are stored before the first minibatch is sampled.
@@ -1725,6 +1762,7 @@ class DDPPO(_DDPPO):
         num_cpus_per_worker: float = 1.0,
         worker_timeout_s: float = 300.0,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         train_batch_size: int = 2048,
         seq_len: int = 16,
         num_epochs: int = 10,
@@ -1766,6 +1804,7 @@ class DDPPO(_DDPPO):
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Timeout in seconds.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
                 time, at most a fragment.
@@ -1809,6 +1848,7 @@ class DPO(_DPO):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         train_batch_size: int = 2048,
         seq_len: int = 64,
         num_epochs: int = 2,
@@ -1839,6 +1879,7 @@ class DPO(_DPO):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Most steps of an episode.
             num_epochs: Epochs (passes over each batch).
@@ -1878,6 +1919,7 @@ class DQN(_DQN):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         minibatch_size: int = 64,
         replay: ReplayConfig | Mapping[str, Any] = ...,
         learning_starts: int = 1000,
@@ -1927,6 +1969,7 @@ class DQN(_DQN):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
             learning_starts: Env steps that are stored before the first minibatch is sampled.
@@ -2041,6 +2084,7 @@ class Distill(_Distill):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         train_batch_size: int = 2048,
         seq_len: int = 16,
         num_epochs: int = 4,
@@ -2073,6 +2117,7 @@ class Distill(_Distill):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
                 time, at most a fragment.
@@ -2106,6 +2151,7 @@ class Dreamer(_Dreamer):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         minibatch_size: int = 16,
         replay: DreamerReplayConfig | Mapping[str, Any] = ...,
         learning_starts: int = 1024,
@@ -2144,6 +2190,7 @@ class Dreamer(_Dreamer):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Sequences per minibatch from the replay buffer.
             replay: Settings of the replay buffer and of the replayed sequences.
             learning_starts: Env steps that are stored before the first minibatch is sampled.
@@ -2189,6 +2236,7 @@ class DroQ(_ExtendedSAC):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         minibatch_size: int = 256,
         replay: SequenceReplayConfig | Mapping[str, Any] = ...,
         learning_starts: int = 5000,
@@ -2246,6 +2294,7 @@ class DroQ(_ExtendedSAC):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
             learning_starts: Env steps that are stored before the first minibatch is sampled.
@@ -2312,6 +2361,7 @@ class ES(_ES):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         episodes_per_candidate: int = 1,
         num_pairs: int = 25,
         sigma: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.1,
@@ -2334,6 +2384,7 @@ class ES(_ES):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             episodes_per_candidate: Episodes of each candidate in a generation.
             num_pairs: Number of perturbations in a generation.
             sigma: Standard deviation of the perturbations.
@@ -2369,6 +2420,7 @@ class FilteredBC(_FilteredBC):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         train_batch_size: int = 1000,
         seq_len: int = 16,
         entropy_coeff: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.0,
@@ -2405,6 +2457,7 @@ class FilteredBC(_FilteredBC):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps of completed episodes per batch, over all workers and envs.
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
                 time, at most a fragment.
@@ -2441,6 +2494,7 @@ class FlashSAC(_ExtendedSAC):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         minibatch_size: int = 512,
         replay: SequenceReplayConfig | Mapping[str, Any] = ...,
         learning_starts: int = 10000,
@@ -2498,6 +2552,7 @@ class FlashSAC(_ExtendedSAC):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
             learning_starts: Env steps that are stored before the first minibatch is sampled.
@@ -2572,6 +2627,7 @@ class GAIL(_GAIL):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         train_batch_size: int = 2048,
         seq_len: int = 16,
         num_epochs: int = 10,
@@ -2618,6 +2674,7 @@ class GAIL(_GAIL):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
                 time, at most a fragment.
@@ -2675,6 +2732,7 @@ class GRPO(_GRPO):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         train_batch_size: int = 2048,
         seq_len: int = 16,
         num_epochs: int = 4,
@@ -2712,6 +2770,7 @@ class GRPO(_GRPO):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
                 time, at most a fragment.
@@ -2749,6 +2808,7 @@ class Gorila(_Gorila):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         gradients_in_flight: int = 1,
         minibatch_size: int = 64,
         replay: ReplayConfig | Mapping[str, Any] = ...,
@@ -2794,6 +2854,7 @@ class Gorila(_Gorila):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             gradients_in_flight: Fragments in flight per worker, each followed by the gradients that are due after it.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
@@ -2851,6 +2912,7 @@ class IPPO(_IPPO):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         train_batch_size: int = 2048,
         num_epochs: int = 10,
         minibatch_size: int = 1024,
@@ -2895,6 +2957,7 @@ class IPPO(_IPPO):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
             num_epochs: Epochs (passes over each batch).
             minibatch_size: Steps per minibatch.
@@ -2941,6 +3004,7 @@ class IQL(_IQL):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         minibatch_size: int = 256,
         replay: ReplayConfig | Mapping[str, Any] = ...,
         learning_starts: int = 0,
@@ -2984,6 +3048,7 @@ class IQL(_IQL):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch.
             replay: Settings of the replay buffer.
             learning_starts: Env steps that are stored before the first minibatch is sampled.
@@ -3034,6 +3099,7 @@ class IQN(_IQN):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         minibatch_size: int = 64,
         replay: ReplayConfig | Mapping[str, Any] = ...,
         learning_starts: int = 1000,
@@ -3083,6 +3149,7 @@ class IQN(_IQN):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
             learning_starts: Env steps that are stored before the first minibatch is sampled.
@@ -3143,6 +3210,7 @@ class Impala(_Impala):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         train_batch_size: int = 512,
         curiosity: CuriosityConfig | Mapping[str, Any] | None = None,
         rollouts_in_flight: int = 2,
@@ -3185,6 +3253,7 @@ class Impala(_Impala):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
             curiosity: Intrinsic rewards for novelty, in addition to the env's rewards.
             rollouts_in_flight: Fragments in flight per worker.
@@ -3217,6 +3286,7 @@ class LinTS(_LinTS):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         ridge: float = 1.0,
         v: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.1,
     ) -> None:
@@ -3235,6 +3305,7 @@ class LinTS(_LinTS):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             ridge: Ridge penalty: weight of the coefficients' squared norm.
             v: Scale v of the posterior N(theta, v^2 A^-1) that coefficients are sampled from.
         """
@@ -3256,6 +3327,7 @@ class LinUCB(_LinUCB):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         ridge: float = 1.0,
         alpha: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 1.0,
     ) -> None:
@@ -3274,6 +3346,7 @@ class LinUCB(_LinUCB):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             ridge: Ridge penalty: weight of the coefficients' squared norm.
             alpha: Width of the confidence interval, in standard deviations of the estimate for rewards of variance 1.
         """
@@ -3303,6 +3376,7 @@ class MADDPG(_MADDPG):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         minibatch_size: int = 256,
         replay: ReplayConfig | Mapping[str, Any] = ...,
         learning_starts: int = 1000,
@@ -3339,6 +3413,7 @@ class MADDPG(_MADDPG):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
             learning_starts: Env steps that are stored before the first minibatch is sampled.
@@ -3381,6 +3456,7 @@ class MAML(_MAML):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         tasks_per_update: int = 20,
         inner_steps: int = 1,
         inner_lr: float = 0.1,
@@ -3412,6 +3488,7 @@ class MAML(_MAML):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             tasks_per_update: Tasks per batch, the paper's meta batch size.
             inner_steps: Inner gradient steps of adaptation to a task, each on new episodes of the policy before the
                 step.
@@ -3452,6 +3529,7 @@ class MAPPO(_MAPPO):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         train_batch_size: int = 2048,
         seq_len: int = 16,
         num_epochs: int = 10,
@@ -3499,6 +3577,7 @@ class MAPPO(_MAPPO):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
                 time, at most a fragment.
@@ -3607,6 +3686,7 @@ class MBMPO(_MBMPO):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         inner_steps: int = 1,
         inner_lr: float = 0.1,
         first_order: bool = False,
@@ -3643,6 +3723,7 @@ class MBMPO(_MBMPO):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             inner_steps: Inner gradient steps of adaptation to a task, each on new episodes of the policy before the
                 step.
             inner_lr: Inner step size, the paper's alpha.
@@ -3684,6 +3765,7 @@ class MBPO(_MBPO):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         minibatch_size: int = 256,
         replay: TransitionReplayConfig | Mapping[str, Any] = ...,
         learning_starts: int = 1000,
@@ -3730,6 +3812,7 @@ class MBPO(_MBPO):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer of collected transitions.
             learning_starts: Env steps that are stored before the first minibatch is sampled.
@@ -3784,6 +3867,7 @@ class NPG(_NPG):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         train_batch_size: int = 2048,
         seq_len: int = 16,
         gae_lambda: float = 0.95,
@@ -3819,6 +3903,7 @@ class NPG(_NPG):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
                 time, at most a fragment.
@@ -3859,6 +3944,7 @@ class PG(_PG):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         train_batch_size: int = 1000,
         seq_len: int = 16,
         constraint: ConstraintConfig | Mapping[str, Any] | None = None,
@@ -3896,6 +3982,7 @@ class PG(_PG):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps of completed episodes per batch, over all workers and envs.
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
                 time, at most a fragment.
@@ -3935,6 +4022,7 @@ class PPG(_PPG):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         train_batch_size: int = 2048,
         seq_len: int = 16,
         num_epochs: int = 1,
@@ -3982,6 +4070,7 @@ class PPG(_PPG):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
                 time, at most a fragment.
@@ -4036,6 +4125,7 @@ class PPO(_PPO):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         train_batch_size: int = 2048,
         seq_len: int = 16,
         curiosity: CuriosityConfig | Mapping[str, Any] | None = None,
@@ -4082,6 +4172,7 @@ class PPO(_PPO):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
                 time, at most a fragment.
@@ -4134,6 +4225,7 @@ class PQN(_PQN):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         train_batch_size: int = 2048,
         num_epochs: int = 4,
         minibatch_size: int = 128,
@@ -4171,6 +4263,7 @@ class PQN(_PQN):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
             num_epochs: Epochs (passes over each batch).
             minibatch_size: Steps per minibatch.
@@ -4201,6 +4294,7 @@ class QLearning(_QLearning):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         initial_value: float = 0.0,
         epsilon: float | Sequence[Sequence[float]] | Cosine | Mapping[str, Any] = 0.1,
     ) -> None:
@@ -4224,6 +4318,7 @@ class QLearning(_QLearning):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             initial_value: Initial Q value of every action.
             epsilon: Probability of a uniformly random action.
         """
@@ -4254,6 +4349,7 @@ class QMIX(_QMIX):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         minibatch_size: int = 64,
         replay: SequenceReplayConfig | Mapping[str, Any] = ...,
         learning_starts: int = 1000,
@@ -4293,6 +4389,7 @@ class QMIX(_QMIX):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
             learning_starts: Env steps that are stored before the first minibatch is sampled.
@@ -4339,6 +4436,7 @@ class QTOpt(_QTOpt):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         minibatch_size: int = 128,
         replay: ReplayConfig | Mapping[str, Any] = ...,
         learning_starts: int = 1000,
@@ -4379,6 +4477,7 @@ class QTOpt(_QTOpt):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
             learning_starts: Env steps that are stored before the first minibatch is sampled.
@@ -4423,6 +4522,7 @@ class R2D2(_R2D2):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         minibatch_size: int = 32,
         replay: SequenceReplayConfig | Mapping[str, Any] = ...,
         learning_starts: int = 1000,
@@ -4459,6 +4559,7 @@ class R2D2(_R2D2):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Sequences per minibatch from the replay buffer.
             replay: Settings of the replay buffer and of the replayed sequences.
             learning_starts: Env steps that are stored before the first minibatch is sampled.
@@ -4498,6 +4599,7 @@ class R2D3(_R2D3):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         minibatch_size: int = 32,
         replay: SequenceReplayConfig | Mapping[str, Any] = ...,
         learning_starts: int = 1000,
@@ -4536,6 +4638,7 @@ class R2D3(_R2D3):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Sequences per minibatch from the replay buffer.
             replay: Settings of the replay buffer and of the replayed sequences.
             learning_starts: Env steps that are stored before the first minibatch is sampled.
@@ -4577,6 +4680,7 @@ class REDQ(_ExtendedSAC):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         minibatch_size: int = 256,
         replay: SequenceReplayConfig | Mapping[str, Any] = ...,
         learning_starts: int = 5000,
@@ -4634,6 +4738,7 @@ class REDQ(_ExtendedSAC):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
             learning_starts: Env steps that are stored before the first minibatch is sampled.
@@ -4707,6 +4812,7 @@ class RLHF(_RLHF):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         train_batch_size: int = 2048,
         seq_len: int = 64,
         num_epochs: int = 10,
@@ -4749,6 +4855,7 @@ class RLHF(_RLHF):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Most steps of an episode: a batch has whole episodes, and a recurrent network learns from each as
                 one sequence.
@@ -4800,6 +4907,7 @@ class RLOO(_RLOO):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         train_batch_size: int = 2048,
         seq_len: int = 16,
         num_epochs: int = 4,
@@ -4837,6 +4945,7 @@ class RLOO(_RLOO):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
                 time, at most a fragment.
@@ -4876,6 +4985,7 @@ class RLPD(_RLPD):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         minibatch_size: int = 256,
         replay: SequenceReplayConfig | Mapping[str, Any] = ...,
         learning_starts: int = 1000,
@@ -4920,6 +5030,7 @@ class RLPD(_RLPD):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
             learning_starts: Env steps that are stored before the first minibatch is sampled.
@@ -4961,6 +5072,7 @@ class Random(_Random):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
     ) -> None:
         """Uniformly random allowed actions: a baseline without learning.
 
@@ -4977,6 +5089,7 @@ class Random(_Random):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
         """
 
 class RewardModel(_RewardModel):
@@ -5057,6 +5170,7 @@ class SAC(_SAC):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         minibatch_size: int = 256,
         replay: SequenceReplayConfig | Mapping[str, Any] = ...,
         learning_starts: int = 1000,
@@ -5100,6 +5214,7 @@ class SAC(_SAC):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
             learning_starts: Env steps that are stored before the first minibatch is sampled.
@@ -5149,6 +5264,7 @@ class SimBa(_ExtendedSAC):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         minibatch_size: int = 256,
         replay: SequenceReplayConfig | Mapping[str, Any] = ...,
         learning_starts: int = 5000,
@@ -5206,6 +5322,7 @@ class SimBa(_ExtendedSAC):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
             learning_starts: Env steps that are stored before the first minibatch is sampled.
@@ -5279,6 +5396,7 @@ class SlateQ(_SlateQ):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         minibatch_size: int = 32,
         replay: ReplayConfig | Mapping[str, Any] = ...,
         learning_starts: int = 20000,
@@ -5313,6 +5431,7 @@ class SlateQ(_SlateQ):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
             learning_starts: Env steps that are stored before the first minibatch is sampled.
@@ -5351,6 +5470,7 @@ class TD3(_TD3):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         minibatch_size: int = 256,
         replay: SequenceReplayConfig | Mapping[str, Any] = ...,
         learning_starts: int = 1000,
@@ -5394,6 +5514,7 @@ class TD3(_TD3):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
             learning_starts: Env steps that are stored before the first minibatch is sampled.
@@ -5444,6 +5565,7 @@ class TD3BC(_TD3BC):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         minibatch_size: int = 256,
         replay: SequenceReplayConfig | Mapping[str, Any] = ...,
         learning_starts: int = 0,
@@ -5490,6 +5612,7 @@ class TD3BC(_TD3BC):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
             learning_starts: Env steps that are stored before the first minibatch is sampled.
@@ -5546,6 +5669,7 @@ class TQC(_ExtendedSAC):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         minibatch_size: int = 256,
         replay: SequenceReplayConfig | Mapping[str, Any] = ...,
         learning_starts: int = 1000,
@@ -5603,6 +5727,7 @@ class TQC(_ExtendedSAC):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
             learning_starts: Env steps that are stored before the first minibatch is sampled.
@@ -5677,6 +5802,7 @@ class TRPO(_TRPO):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         train_batch_size: int = 2048,
         seq_len: int = 16,
         gae_lambda: float = 0.95,
@@ -5714,6 +5840,7 @@ class TRPO(_TRPO):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
                 time, at most a fragment.
@@ -5753,6 +5880,7 @@ class VDN(_VDN):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         minibatch_size: int = 64,
         replay: SequenceReplayConfig | Mapping[str, Any] = ...,
         learning_starts: int = 1000,
@@ -5791,6 +5919,7 @@ class VDN(_VDN):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
             learning_starts: Env steps that are stored before the first minibatch is sampled.
@@ -5824,6 +5953,7 @@ class ValueIteration(_ValueIteration):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
     ) -> None:
         """Value iteration: Bellman optimality backups of all states in sweeps (Bellman, 1957).
 
@@ -5838,6 +5968,7 @@ class ValueIteration(_ValueIteration):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
         """
 
 class XQC(_ExtendedSAC):
@@ -5867,6 +5998,7 @@ class XQC(_ExtendedSAC):
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 100,
         min_share_of_fragments: float = 1.0,
+        inference: InferenceConfig | Mapping[str, Any] = ...,
         minibatch_size: int = 256,
         replay: SequenceReplayConfig | Mapping[str, Any] = ...,
         learning_starts: int = 5000,
@@ -5924,6 +6056,7 @@ class XQC(_ExtendedSAC):
             worker_timeout_s: Timeout in seconds.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+            inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
             replay: Settings of the replay buffer.
             learning_starts: Env steps that are stored before the first minibatch is sampled.

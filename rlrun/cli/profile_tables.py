@@ -46,6 +46,7 @@ def profile_lines(trial: TrialSpec, profile: Profile, warm_up_s: float) -> Itera
     if profile.workers:
         yield _worker_table(profile)
         yield from _travel_table(profile)
+        yield from _server_table(profile)
     elif counter == ENV_STEPS:
         yield "no fragment requested during the measurement has arrived"
     yield from ("", *_learner_lines(profile))
@@ -115,6 +116,26 @@ def _travel_of(worker: WorkerTime) -> Row:
         *(None if part is None else round(part, 3) for part in parts),
         *(None if part is None else _ms(part, worker.fragments) for part in parts),
     ]
+
+
+def _server_table(profile: Profile) -> Iterator[str]:
+    """Yields a table of the requests to an inference server: its queue, its batches, and what workers waited for."""
+    rows: list[Row] = [
+        [
+            worker_name(worker.worker),
+            served.requests,
+            round(served.rows / served.requests, 1),
+            served.most_rows,
+            round(served.queue / served.requests, 1),
+            *(_ms(part, served.requests) for part in (served.queue_s, served.compute_s, served.round_trip_s)),
+        ]
+        for worker in profile.workers
+        if (served := worker.served) is not None and served.requests
+    ]
+    if rows:
+        yield ""
+        headings = ["inference server", "requests", "batch rows", "largest", "waiting requests"]
+        yield table([*headings, "queue ms", "compute ms", "round trip ms"], rows, stdout_width())
 
 
 def _learner_lines(profile: Profile) -> Iterator[str]:

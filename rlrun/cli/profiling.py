@@ -15,6 +15,7 @@ from rlrun.engine.settings.metric import of_policy
 if TYPE_CHECKING:
     from rlrun.engine.flow.flow import OperatorTiming
     from rlrun.engine.rollout.counts import MeasuredFragment
+    from rlrun.engine.rollout.inference.served import Served
     from rlrun.engine.training.training import Training
 
 Span = tuple[float, float]
@@ -41,6 +42,7 @@ class WorkerTime:
         transfer_s: Seconds in which the driver waited for finished fragments or deserialized them; None for a
             worker in this process, or if the clocks of worker and driver cannot be compared.
         queued_s: Seconds for which finished fragments were queued while the driver was busy; None if `transfer_s` is.
+        served: Counts of the requests to an inference server; None if the worker chose the actions.
     """
 
     worker: int
@@ -50,6 +52,7 @@ class WorkerTime:
     wait_s: float
     transfer_s: float | None
     queued_s: float | None
+    served: Served | None = None
 
 
 @dataclass(frozen=True)
@@ -194,6 +197,7 @@ def worker_times(
         receiving: Time spans in which the driver waited for or received fragments, in order and without overlaps.
         travel: Whether workers run in other processes, so that the transfer of fragments takes time.
     """
+    from rlrun.engine.rollout.inference.served import merged
     from rlrun.engine.rollout.phases import machine_clock
 
     by_worker: dict[int, list[MeasuredFragment]] = defaultdict(list)
@@ -216,6 +220,7 @@ def worker_times(
             wait_s=spans[-1][1] - spans[0][0] - _total(spans),
             transfer_s=transfer_s,
             queued_s=None if transfer_s is None else _total(on_the_way) - transfer_s,
+            served=merged([fragment.served for fragment in own if fragment.served is not None]),
         )
 
 

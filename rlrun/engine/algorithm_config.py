@@ -33,8 +33,23 @@ SAMPLING = (
     "worker_timeout_s",
     "max_worker_restarts",
     "min_share_of_fragments",
+    "inference",
 )
 """Names of the sampling settings, which all policies of a world share; all other settings belong to a single policy."""
+
+
+class InferenceConfig(ConfigModel):
+    """Settings of inference: where policies choose the actions of remote rollout workers."""
+
+    at: Literal["worker", "trial"] = "worker"
+    """Place of inference: each rollout worker for its own envs, or one inference server for all workers of the trial,
+    which evaluates the requests that are waiting in one forward pass (SEED RL, arXiv:1910.06591)."""
+    max_batch: PositiveInt | None = None
+    """Maximum number of env slots in a forward pass of the server; null for all that are waiting."""
+    groups: PositiveInt = 2
+    """Groups of a worker's envs: while one waits for its actions, the others step."""
+    num_gpus: NonNegativeFloat = 0.0
+    """GPUs, or a share of one, that Ray reserves for the server, next to one CPU; above 0 it runs on CUDA."""
 
 
 class AlgorithmConfig(ConfigModel):
@@ -106,6 +121,8 @@ class AlgorithmConfig(ConfigModel):
     min_share_of_fragments: Annotated[float, Gt(0), Le(1)] = 1.0
     """Share of the remote workers whose fragments complete a synchronous round. Fragments of slower workers are left
     out, as by DD-PPO (arXiv:1911.00357): then results depend on the machine, and resumes are not exact."""
+    inference: InferenceConfig = InferenceConfig()
+    """Where policies choose the actions of remote rollout workers."""
 
     @model_validator(mode="after")
     def _one_way_to_shrink_rewards(self) -> AlgorithmConfig:
@@ -123,6 +140,34 @@ class AlgorithmConfig(ConfigModel):
                 "each learner uses one GPU"
             )
         return self
+
+    @model_validator(mode="after")
+    def _server_has_workers(self) -> AlgorithmConfig:
+        if not self.is_served:
+            return self
+        if not self.num_workers:
+            raise ValueError("inference.at: trial needs num_workers of at least 1, because it serves remote workers")
+        if self.num_envs_per_worker % self.inference.groups:
+            raise ValueError(
+                f"num_envs_per_worker ({self.num_envs_per_worker}) must be a multiple of inference.groups "
+                f"({self.inference.groups}), because each group steps an equal share of a worker's envs"
+            )
+        if self.min_share_of_fragments < 1:
+            raise ValueError(
+                "min_share_of_fragments has no effect with inference.at: trial, where workers wait for each other at "
+                "every step; leave out one of them"
+            )
+        return self
+
+    @property
+    def is_served(self) -> bool:
+        """Whether one inference server chooses the actions of all rollout workers."""
+        return self.inference.at == "trial"
+
+    @property
+    def cpus_of_server(self) -> float:
+        """Number of CPUs that Ray reserves for the inference server; 0 without one."""
+        return 1.0 if self.is_served else 0.0
 
     @property
     def cpus_per_learner(self) -> float:

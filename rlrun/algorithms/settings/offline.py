@@ -8,7 +8,7 @@ from typing import ClassVar
 from pydantic import model_validator
 from typing_extensions import override
 
-from rlrun.engine.algorithm_config import AlgorithmConfig
+from rlrun.engine.algorithm_config import AlgorithmConfig, InferenceConfig
 from rlrun.engine.datasets.input_config import DataSettings, total_share
 from rlrun.engine.settings.config import PositiveInt, fixed
 
@@ -21,6 +21,7 @@ from rlrun.engine.settings.config import PositiveInt, fixed
     min_env_steps_per_iteration=0,
     num_cpus_per_worker=1.0,
     max_worker_restarts=0,
+    inference=InferenceConfig(),
 )
 @fixed("minibatches of a data set are processed in one process", num_learners=0)
 @fixed("a minibatch of a data set is used as a whole", microbatch_size=None)

@@ -46,6 +46,8 @@ class SupervisedActors:
         max_concurrency: Number of calls that an actor executes at a time; if more than one, in any order.
         without_it: End of the error message when no restart is left; None to name the setting `max_worker_restarts`.
         ended_in: Function from an index to a description of the object's last work, for messages; "" if unknown.
+        name: Name by which other actors find the only actor; None for no name.
+        needs: Actors that these call, supervised together with these; None for none.
 
     Attributes:
         indices: The actors' indices.
@@ -65,6 +67,8 @@ class SupervisedActors:
         max_concurrency: int = 1,
         without_it: str | None = None,
         ended_in: Callable[[int], str] = unknown,
+        name: str | None = None,
+        needs: SupervisedActors | None = None,
     ) -> None:
         import ray
 
@@ -75,10 +79,10 @@ class SupervisedActors:
             max_concurrency=max_concurrency,
             max_restarts=0,
             max_task_retries=0,
+            name=name,
         )(ActorShell)
         self.indices = indices
-        self._make = make
-        self._what = what
+        self._make, self._what, self._needs = make, what, needs
         self._timeout_s = timeout_s
         self._start_timeout_s = max(timeout_s, START_TIMEOUT_S)
         self._max_restarts = max_restarts
@@ -145,6 +149,8 @@ class SupervisedActors:
             TrainingFailed: An object raised another exception, the restarts are used up, or the cluster has become too
                 small.
         """
+        if self._needs is not None:
+            self._needs.attend()
         for reference, answer in self._arrived():
             place = self._watched.pop(reference, None)
             if place is not None:  # its actor was not restarted meanwhile
@@ -154,8 +160,9 @@ class SupervisedActors:
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
         """Returns Ray references, of which the caller waits for any one, and the deadline of the wait."""
+        others, before = ((), math.inf) if self._needs is None else self._needs.awaited()
         is_asked = any(place.calls for place in self._places.values())
-        return tuple(self._watched), self._look_at if is_asked else math.inf
+        return (*self._watched, *others), min(self._look_at if is_asked else math.inf, before)
 
     def wait(self, until: float = math.inf) -> None:
         """Waits for the next answer or deadline, at most until a given time in seconds of `time.monotonic`."""

@@ -113,7 +113,7 @@ class MaskedVectorEnv:
         self.columns = env.columns
         self._env = env
         self._env_id = env_id
-        self._worker_index = seeds.worker_index
+        self._seeds = seeds
         self._firsts = np.cumsum([0, *masked_choices(env.action_space)[:-1]])
         self._all = np.ones(env.num_envs, np.bool_)
 
@@ -157,8 +157,8 @@ class MaskedVectorEnv:
         if not (allowed | ~acting).all():
             slot = int(np.flatnonzero(acting & ~allowed)[0])
             raise BadReturn(
-                f"env {self._env_id}: {ACTION_MASK} allows no action (worker {self._worker_index}, env {slot}, "
-                f"{self.places()[slot]}). The mask must allow at least one action of each choice, or the env "
-                "must end the episode"
+                f"env {self._env_id}: {ACTION_MASK} allows no action (worker {self._seeds.worker_index}, "
+                f"env {self._seeds.first_slot + slot}, {self.places()[slot]}). The mask must allow at least one action "
+                "of each choice, or the env must end the episode"
             )
         return observations

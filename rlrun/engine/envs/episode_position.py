@@ -56,6 +56,7 @@ class EpisodeSeeds:
         episodes_per_seed: Number of consecutive episodes that share a seed, such as a group of episodes from equal
             starts. Above 1, episodes are numbered over all of the worker's env slots, in the order of their resets, and
             seeds do not depend on the env slot.
+        first_slot: Number of the worker's env slots before those that are counted here, from 0.
 
     Examples:
         >>> EpisodeSeeds(run_seed=7, worker_index=1).seed(env_index=0, episode=3)
@@ -66,9 +67,11 @@ class EpisodeSeeds:
     worker_index: int
     stream: int = 0
     episodes_per_seed: int = 1
+    first_slot: int = 0
 
     def seed(self, env_index: int, episode: int) -> int:
         """Returns the seed of an env slot's episode, below 2**31 since some simulators accept no larger seeds."""
+        env_index += self.first_slot
         if self.episodes_per_seed > 1:
             env_index, episode = 0, episode // self.episodes_per_seed
         key = (self.run_seed, self.worker_index, self.stream, env_index, episode)
@@ -76,7 +79,7 @@ class EpisodeSeeds:
 
     def seeds(self, env_indices: NDArray[Any], episodes: NDArray[Any]) -> NDArray[np.int64]:
         """Returns the seeds of several episodes, given arrays of env slots and of episode numbers (broadcast)."""
-        slots, numbers = np.broadcast_arrays(env_indices, episodes)
+        slots, numbers = np.broadcast_arrays(np.asarray(env_indices) + self.first_slot, episodes)
         if self.episodes_per_seed > 1:
             slots, numbers = np.zeros_like(slots), numbers // self.episodes_per_seed
         fixed = [word for part in (self.run_seed, self.worker_index, self.stream) for word in split_words(part)]

@@ -129,7 +129,8 @@ class GymnasiumVectorEnv:
         if (bad := first_not_finite(rewards)) is not None:
             (slot,) = bad
             reason = f"the reward must be a finite number, not {rewards[slot]}"
-            self._refuse("step()", f"worker {self._seeds.worker_index}, env {slot}, {self.places()[slot]}", reason)
+            env = self._seeds.first_slot + slot
+            self._refuse("step()", f"worker {self._seeds.worker_index}, env {env}, {self.places()[slot]}", reason)
         return self._arrays("step()", observations), rewards, terminateds, truncateds, said
 
     def begin(self, slots: Sequence[int], seeds: Sequence[int]) -> Tree:

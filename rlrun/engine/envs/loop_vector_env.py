@@ -78,7 +78,7 @@ class LoopVectorEnv:
             self._steps = [reading_columns(env_step, self.columns, slot) for slot, env_step in enumerate(self._steps)]
         self._slots = range(self.num_envs)
         self._marks = StepMarks(env_id, seeds, self.num_envs)
-        self._worker_index = seeds.worker_index
+        self._seeds = seeds
         self._ledger = EpisodeLedger(seeds, self.num_envs, first_episodes)
         self._observations = empty_batch(self.observation_space, self.num_envs)
         self._write = row_writer(self.observation_space, self._observations)
@@ -262,7 +262,8 @@ class LoopVectorEnv:
         raise BadReturn(f"env {self._env_id} returned an invalid result from {doing} ({self._where(slot)}): {reason}")
 
     def _where(self, slot: int) -> str:
-        return f"worker {self._worker_index}, env {slot}, {self._ledger.place(slot, self._lengths[slot])}"
+        place, seeds = self._ledger.place(slot, self._lengths[slot]), self._seeds
+        return f"worker {seeds.worker_index}, env {seeds.first_slot + slot}, {place}"
 
 
 class LoopBackend(EnvBackend):
@@ -286,7 +287,7 @@ class LoopBackend(EnvBackend):
             make_single_env(
                 config,
                 worker_index=seeds.worker_index,
-                env_index=slot,
+                env_index=seeds.first_slot + slot,
                 seed=seeds.seed(slot, firsts[slot]),
                 lessons=lessons,
             )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
 
 _FILES = ".env-steps-{}-{}"
-"""File name of a process's step mark, by worker index and seed stream."""
+"""File name of a process's step mark, by worker index, and seed stream with the first env slot."""
 
 _HEAD = struct.Struct("=qqq")
 _EPISODE = struct.Struct("=qq")
@@ -168,7 +168,9 @@ def stepped_env(directory: Path, worker: int = 0) -> SteppedEnv | None:
                 data = file.read(_LARGEST_BYTES)
             slot, stream, num_envs = _HEAD.unpack_from(data)
             stepped = range(num_envs) if slot == ALL_SLOTS else range(slot, slot + 1) if 0 <= slot < num_envs else ()
-            slots = tuple(SteppedSlot(b, *_EPISODE.unpack_from(data, _HEAD.size + b * _EPISODE.size)) for b in stepped)
+            first = int(path.name.rpartition("+")[2])
+            places = ((b, _EPISODE.unpack_from(data, _HEAD.size + b * _EPISODE.size)) for b in stepped)
+            slots = tuple(SteppedSlot(first + b, *place) for b, place in places)
             if slots:
                 each, _, env_id = data[_HEAD.size + num_envs * _EPISODE.size :].decode().partition(" ")
                 return SteppedEnv(env_id, slots, in_training=stream == 0, each=each)
@@ -181,7 +183,7 @@ def _kept(seeds: EpisodeSeeds, content: bytes) -> mmap.mmap | bytearray:
     """Allocates memory with the given content: mapped to a file if step marks are enabled, else plain."""
     if not _kept_in:
         return bytearray(content)
-    path = _kept_in[-1] / _FILES.format(seeds.worker_index, seeds.stream)
+    path = _kept_in[-1] / _FILES.format(seeds.worker_index, f"{seeds.stream}+{seeds.first_slot}")
     try:
         path.unlink(missing_ok=True)  # never shortened: an earlier env may still have it in its memory
         with path.open("x+b", buffering=0) as file:

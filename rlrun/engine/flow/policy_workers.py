@@ -90,6 +90,8 @@ class PolicyWorkers:
         if deliver == "references" and self.num_workers:
             operators.append(load_internal(LEAVE_ON_WORKER)())
         self.learns_on_workers = any(learns(operator) for operator in operators)
+        if self.learns_on_workers and self._workers.served is not None:
+            raise UsageError("config.inference.at: trial does not work with workers that learn; set it to worker")
         chain = OperatorChain(operators)
         if operators:
             self._workers.postprocess(self.policy, chain)

@@ -83,7 +83,7 @@ class TorchNetwork:
 
 
 class TorchActingNetwork:
-    """Acting network in torch on the CPU, for networks that NumPy cannot run: encoders with parameters, users' modules.
+    """Acting network in torch, for networks that NumPy cannot run: encoders with parameters, users' modules.
 
     Args:
         network: Network to copy.
@@ -97,10 +97,16 @@ class TorchActingNetwork:
         self.offset = offset
         self.size = sum(parameter.numel() for parameter in network.module.parameters())
         self.state_size = state_size
+        self._device = "cpu"
+
+    def to(self, device: str) -> None:
+        """Moves the parameters to a device, on which all further calls run."""
+        self.network.module.to(device)
+        self._device = device
 
     def load(self, flat: Floats) -> None:
         """Loads the network's parameters from the flat vector of all parameters that acting needs."""
-        own = torch.from_numpy(flat[self.offset : self.offset + self.size].copy())
+        own = torch.from_numpy(flat[self.offset : self.offset + self.size].copy()).to(self._device)
         nn.utils.vector_to_parameters(own, self.network.module.parameters())
 
     def __call__(
@@ -111,21 +117,25 @@ class TorchActingNetwork:
         noise: Floats | None = None,
     ) -> tuple[dict[str, Floats], Floats | None]:
         """Forward pass of one env step, as in `NumpyNetwork`, without gSDE noise."""
+        device = self._device
         with torch.inference_mode():
             heads, after = self.forward(
-                {name: map_tree(torch.as_tensor, tree) for name, tree in inputs.items()},
-                None if state is None else torch.from_numpy(state),
-                None if episode_starts is None else torch.from_numpy(episode_starts),
+                {
+                    name: map_tree(lambda leaf: torch.as_tensor(leaf, device=device), tree)
+                    for name, tree in inputs.items()
+                },
+                None if state is None else torch.as_tensor(state, device=device),
+                None if episode_starts is None else torch.as_tensor(episode_starts, device=device),
             )
-        found = {name: outputs.numpy() for name, outputs in heads.items()}
-        return found, None if after is None else after.numpy()
+        found = {name: outputs.numpy(force=True) for name, outputs in heads.items()}
+        return found, None if after is None else after.numpy(force=True)
 
     def forward(
         self, inputs: Mapping[str, Any], state: Tensor | None = None, episode_starts: Tensor | None = None
     ) -> tuple[dict[str, Tensor], Tensor | None]:
         """Runs one env step for B env slots, with inputs and outputs as tensors."""
         if state is not None and episode_starts is None:
-            episode_starts = torch.zeros(len(state), dtype=torch.bool)
+            episode_starts = torch.zeros(len(state), dtype=torch.bool, device=state.device)
         heads, after = self.network(
             None,
             {name: map_tree(lambda leaf: leaf[:, None], tree) for name, tree in inputs.items()},

@@ -16,6 +16,7 @@ from rlrun.engine.rollout.rollout import Episode, Rollout
 if TYPE_CHECKING:
     from rlrun.engine.rollout.endless_episodes import EndlessEpisodes
     from rlrun.engine.rollout.hook_answers import HookAnswers
+    from rlrun.engine.rollout.inference.served import Served
     from rlrun.engine.rollout.phases import FragmentTimes
 
 
@@ -28,12 +29,14 @@ class MeasuredFragment:
         env_steps: Env steps of the fragment.
         times: Durations that the worker measured while collecting.
         received: Time of arrival, on the clock of `time.perf_counter`.
+        served: Counts of the requests to an inference server; None if the worker chose the actions.
     """
 
     worker: int
     env_steps: int
     times: FragmentTimes
     received: float
+    served: Served | None = None
 
 
 class RolloutCounts:
@@ -51,6 +54,8 @@ class RolloutCounts:
         endless: Check called after each fragment, which warns if no episode ends; None for no warning.
         measured: Timings of the fragments, in the order of their arrival; None if they are not recorded.
         hooks: Metrics and stop reasons that the workers' hooks returned; None without hooks.
+        lost_steps: Steps of unfinished fragments that were lost with a worker, whose actions an inference server had
+            chosen, since this process started.
         record: Function called with each rollout, to write its steps to a data set; None for no data set.
     """
 
@@ -62,6 +67,7 @@ class RolloutCounts:
         self.endless: EndlessEpisodes | None = None
         self.measured: list[MeasuredFragment] | None = None
         self.hooks: HookAnswers | None = None
+        self.lost_steps = 0
         self.record: Callable[[Rollout], None] | None = None
         self.agent_steps: Counter[str] = Counter()
         self.missing_finals = self.dropped_rewards = 0
@@ -78,6 +84,8 @@ class RolloutCounts:
         self.env_steps += rollout.env_steps
         self.sample_s += rollout.sample_s
         self.env_slots_restarted += rollout.env_slots_restarted
+        if rollout.served is not None:
+            self.lost_steps += rollout.served.lost_steps
         self._episodes += rollout.episodes
         self.missing_finals += rollout.missing_finals
         self.dropped_rewards += rollout.dropped_rewards
@@ -87,7 +95,9 @@ class RolloutCounts:
             self._agent_episodes.setdefault(policy, []).extend(episodes)
         if self.measured is not None and rollout.times is not None:
             self.measured.append(
-                MeasuredFragment(rollout.worker_index, rollout.env_steps, rollout.times, time.perf_counter())
+                MeasuredFragment(
+                    rollout.worker_index, rollout.env_steps, rollout.times, time.perf_counter(), rollout.served
+                )
             )
         for policy, deltas in rollout.filter_deltas.items():
             merged = self._filter_deltas.setdefault(policy, {})

@@ -141,7 +141,7 @@ class LockstepRecorder:
         if bad := first_bad_row(self._env.observation_space, recorded):
             (t, slot), reason = bad
             place = self._seeds.position_after(slot, began, ~valid[:t])
-            raise EnvError(f"{self._env_name}, env {slot}, {place}: {reason}")
+            raise EnvError(f"{self._env_name}, env {slot + self._seeds.first_slot}, {place}: {reason}")
         self._recorded = recorded
         self._observations = map_tree(lambda leaf: leaf[-1].copy(), recorded)
         self._starts = starts

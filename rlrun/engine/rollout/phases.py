@@ -15,6 +15,8 @@ RECORDING = "recording"
 POSTPROCESS = "postprocess"
 HOOKS = "hooks"
 SGD = "sgd"
+QUEUE = "queue"
+ROUND_TRIP = "round_trip"
 
 
 @dataclass(slots=True)  # not frozen: a frozen one takes three times as long to make, once for each fragment

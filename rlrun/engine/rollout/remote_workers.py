@@ -16,6 +16,7 @@ from rlrun.engine.rollout.sampler import Postprocessing, Sampler
 
 if TYPE_CHECKING:
     from rlrun.engine.actors.actor_place import Call
+    from rlrun.engine.rollout.inference.server_actor import ServerActor
     from rlrun.engine.rollout.worker import Orders
 
 
@@ -38,6 +39,7 @@ class RemoteWorkers:
         num_gpus: GPUs that Ray reserves for each worker.
         timeout_s: Seconds to wait for a fragment before its worker is restarted.
         max_restarts: Maximum number of restarts of all workers together, before the trial fails.
+        server: The inference server that chooses the workers' actions; None if they choose them.
 
     Attributes:
         indices: The workers' indices.
@@ -56,8 +58,10 @@ class RemoteWorkers:
         num_gpus: float,
         timeout_s: float,
         max_restarts: int,
+        server: ServerActor | None = None,
     ) -> None:
         self.indices = indices
+        self._server = server
         self._operators = operators
         self._make = partial(Sampler, factory=factory, config=config, tells_place=tell_places, marks=marks)
         self._tell_places = tell_places
@@ -75,18 +79,21 @@ class RemoteWorkers:
             timeout_s=timeout_s,
             max_restarts=max_restarts,
             ended_in=self._ended_in,
+            needs=None if server is None else server.actors,
         )
 
     @property
     def restarts(self) -> int:
-        """Number of worker restarts so far."""
-        return self._actors.restarts
+        """Number of restarts so far, of workers and of their inference server."""
+        return self._actors.restarts + (0 if self._server is None else self._server.actors.restarts)
 
     def order(self, orders: Orders, only: int | None = None) -> None:
         """Sends new weights or env keyword arguments to all workers, or to one.
 
         An object that is sent several times is stored only once in Ray.
         """
+        if self._server is not None:
+            orders = self._server.follow(orders)
         self._actors.tell("follow", orders, only, about=orders.about)
 
     def request(self, worker: int) -> None:
@@ -136,8 +143,10 @@ class RemoteWorkers:
         return sum(self._actors.answers_of_all("load_state", [(state,) for state in states]))
 
     def close(self) -> None:
-        """Ends the workers' processes."""
+        """Ends the workers' processes, and that of the inference server."""
         self._actors.close()
+        if self._server is not None:
+            self._server.actors.close()
 
     def _take_in(self) -> None:
         """Records, for each received fragment, the worker's next fragment number and its state for restarts."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,18 +67,39 @@ class RewardTransform:
         Returns:
             The transformed rewards [T, B], and the fragment's new statistics by name.
         """
+        clipped, delta = self.measured(rewards, ends, valid)
+        return self.scaled(clipped, delta), delta
+
+    def measured(
+        self, rewards: NDArray[np.float64], ends: NDArray[np.bool_], valid: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.float64], dict[str, Moments]]:
+        """Clips a fragment's raw rewards, and measures their discounted returns; see `__call__`.
+
+        Returns:
+            The clipped rewards [T, B], and the fragment's new statistics by name.
+        """
         rewards = np.where(valid, rewards, 0.0)
         clip = self.settings.clip
         if clip is not None:
             rewards = rewards.clip(-clip, clip)
         if self._discounted_sums is None:
-            return rewards.astype(np.float32), {}
+            return rewards, {}
         ends = ends & valid
         sums = self._discounted_sums(rewards, ends, valid, self.settings.gamma, self._returns)
         self._returns = np.where(ends[-1], 0.0, sums[-1])
-        delta = Moments.of(sums[valid], 1)
-        standard_deviation = np.sqrt(self.moments.merged(delta).variance + 1e-8)
-        return (rewards / standard_deviation).clip(-CLIP, CLIP).astype(np.float32), {RETURNS: delta}
+        return rewards, {RETURNS: Moments.of(sums[valid], 1)}
+
+    def scaled(self, rewards: NDArray[np.float64], delta: Mapping[str, Moments]) -> NDArray[np.float32]:
+        """Divides clipped rewards [T, B] by the standard deviation of all returns, if the settings ask for it.
+
+        Args:
+            rewards: Rewards of a fragment, from `measured`.
+            delta: Statistics of the fragment's returns, which are included, from `measured`.
+        """
+        if RETURNS not in delta:
+            return rewards.astype(np.float32)
+        standard_deviation = np.sqrt(self.moments.merged(delta[RETURNS]).variance + 1e-8)
+        return (rewards / standard_deviation).clip(-CLIP, CLIP).astype(np.float32)
 
     def state(self) -> dict[str, Any]:
         """Returns the running discounted return of each slot, for a checkpoint."""

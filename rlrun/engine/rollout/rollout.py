@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.functional.moments import Moments
 from rlrun.engine.rollout.phases import FragmentTimes
+
+if TYPE_CHECKING:
+    from rlrun.engine.rollout.inference.served import Served
 
 DEFAULT_POLICY = "default"
 """Name of the policy where there is only one."""
@@ -58,6 +61,7 @@ class Rollout:
         times: Time profile of the collection; None from a worker that measures no times.
         place: Worker's state after the fragment, from which a restarted worker resumes; None if not requested.
         env_slots_restarted: Env slots of a restarted worker that began a new episode instead of resuming.
+        served: Counts of the requests to an inference server; None if the worker chose the actions.
     """
 
     worker_index: int
@@ -77,6 +81,7 @@ class Rollout:
     times: FragmentTimes | None = None
     place: Any = None
     env_slots_restarted: int = 0
+    served: Served | None = None
 
 
 def with_weights_version(batch: SampleBatch, version: int) -> SampleBatch:

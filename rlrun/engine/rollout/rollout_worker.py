@@ -89,7 +89,8 @@ class RolloutWorker:
             behavior = self.behaviors[policy]
             if config.records:
                 load_internal(PARTS["log-probabilities"])(behavior)
-            behavior.noise_source.assign_envs(max(config.worker_index - 1, 0) * slots, config.num_workers * slots)
+            first = (max(config.worker_index - 1, 0) * config.groups + config.group) * slots
+            behavior.noise_source.assign_envs(first, config.num_workers * config.groups * slots)
             self._rewards[policy] = RewardTransform(slots, config.rewards[policy])
             self._noise[policy] = FragmentNoise(
                 behavior.noise_source,
@@ -98,6 +99,8 @@ class RolloutWorker:
                 config.fragment_length,
                 slots,
                 policy=policy if len(self.behaviors) > 1 else "",
+                groups=config.groups,
+                group=config.group,
             )
 
     def follow(self, orders: Orders) -> None:
@@ -110,6 +113,11 @@ class RolloutWorker:
                 self._clients.publish(policy, latest.version, partial(in_json, self.behaviors[policy], latest))
         if self._lessons is not None and orders.env_kwargs is not None:
             self._lessons.latest = dict(orders.env_kwargs)
+
+    @property
+    def next_fragment(self) -> int:
+        """Index of the next fragment, from 0."""
+        return self._fragment
 
     def begin(self, seeds: Sequence[int]) -> None:
         """Resets all slots of a single-agent env with given seeds; the next fragment starts with these episodes.
@@ -185,11 +193,17 @@ class RolloutWorker:
         behavior, batch = self.behaviors[policy], recorded.batches[policy]
         seen = behavior.collector.moments(map_tree(lambda leaf: leaf[:-1], batch["obs"]), recorded.filled[policy])
         ends = batch["terminateds"] | batch["truncateds"]
-        batch["rewards"], returned = self._rewards[policy](batch["rewards"], ends, batch["valid"])
+        batch["rewards"], returned = self._rewards[policy].measured(batch["rewards"], ends, batch["valid"])
+        if self.config.groups == 1:  # else by the returns of all groups, once their fragments are joined
+            batch["rewards"] = self.scaled(policy, batch["rewards"], returned)
         behavior.collector.postprocess(batch)
         if policy in recorded.closing:
             place_finals(batch, *recorded.closing[policy])
         return {**seen, **returned}
+
+    def scaled(self, policy: str, rewards: NDArray[np.float64], delta: Mapping[str, Moments]) -> Floats:
+        """Scales a policy's clipped rewards [T, B] by the standard deviation of returns; see `RewardTransform`."""
+        return self._rewards[policy].scaled(rewards, delta)
 
     def state(self) -> dict[str, Any]:
         """Returns the worker's state for a checkpoint: fragment number, running episodes, and policies' memories."""
@@ -250,18 +264,29 @@ class FragmentNoise:
         length: T, steps in a fragment.
         slots: B, env slots.
         policy: Name of the policy, so that several policies draw different noise; "" for a single policy.
+        groups: Number of groups of B env slots, whose noise is drawn together; only that of one group is returned.
+        group: Index of this group.
     """
 
     def __init__(
-        self, source: NoiseSource, seed: int, worker_index: int, length: int, slots: int, policy: str = ""
+        self,
+        source: NoiseSource,
+        seed: int,
+        worker_index: int,
+        length: int,
+        slots: int,
+        policy: str = "",
+        groups: int = 1,
+        group: int = 0,
     ) -> None:
         self._source = source
         self._purpose = f"noise of {policy}" if policy else "noise"
         self._seed = seed
         self._worker_index = worker_index
         self._length = length
-        self._slots = slots
-        self._block_length = length * max(DRAWN_TOGETHER // (length * slots), 1)
+        self._slots = slots * groups
+        self._own = slice(group * slots, (group + 1) * slots)
+        self._block_length = length * max(DRAWN_TOGETHER // (length * self._slots), 1)
         self._drawn: tuple[int, Floats] | None = None
         self._held: tuple[int, Floats] | None = None
         self._every = source.network_noise_every
@@ -274,7 +299,7 @@ class FragmentNoise:
             if self._every is not None and self._block_length % self._every:
                 self._hold(block, noise, self._every)
             self._drawn = block, noise
-        return self._drawn[1][first : first + self._length]
+        return self._drawn[1][first : first + self._length, self._own]
 
     def _draw(self, block: int) -> Floats:
         """Samples the noise of a block of consecutive fragments, with gSDE noise held over `every` steps."""

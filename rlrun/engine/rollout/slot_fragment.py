@@ -89,6 +89,10 @@ class SlotFragment(ABC):
         self._form = form
         self._behavior = form.behavior
         self._buffers = RowBuffers(form, states)
+        versions = self._buffers.batch.get("weights_version")  # of each step, with an inference server
+        self._versions: NDArray[np.int32] = (
+            np.full(shape, form.behavior.weights_version, np.int32) if versions is None else versions
+        )
         self._in_step: Flags = np.zeros(form.slots, np.bool_)
         owners.begin_fragment()
 
@@ -217,7 +221,7 @@ class StepFragment(SlotFragment):
             terminateds=self._terminateds,
             truncateds=self._truncateds,
             valid=self.acted,
-            weights_version=np.full(self.acted.shape, self._behavior.weights_version, np.int32),
+            weights_version=self._versions,
         )
         nowhere = np.zeros(0, np.int64)
         return batch, self._buffers.filled, (nowhere, nowhere)
@@ -239,7 +243,6 @@ class DecisionFragment(SlotFragment):
         self._row_rewards = np.zeros(shape)
         self._row_columns = {name: np.zeros(shape) for name in self.columns}
         self._valid = np.zeros(shape, np.bool_)
-        self._versions = np.full(shape, form.behavior.weights_version, np.int32)
         if carried.slots.any():
             self._put(carried)
 

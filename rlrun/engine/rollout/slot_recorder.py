@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
@@ -222,7 +223,8 @@ class SlotRecorder:
         world = slot // (self.slots[policy] // self._worlds.num_worlds)
         place = self._seeds.position_after(world, began, ~stepped)
         who = self._worlds.owners(policy)[slot] if agent is None else agent
-        raise EnvError(f"{self._name}, world {world}, {place}, agent {who!r} of policy {policy}: {reason}")
+        shown = world + self._seeds.first_slot
+        raise EnvError(f"{self._name}, world {shown}, {place}, agent {who!r} of policy {policy}: {reason}")
 
     def state(self) -> dict[str, Any]:
         """Returns the data for replaying each env's current episode (number, seed, actions), and the returns so far."""
@@ -394,7 +396,7 @@ def slot_recorder(
         names_agents: Whether fragments name the agent and the seed of each row.
     """
     assert config.mapping is not None
-    seeds, external = EpisodeSeeds(config.seed, config.worker_index), config.env.external
+    seeds, external = replace(config.seeds, episodes_per_seed=1), config.env.external
     worlds = make_vector_world(
         config.env,
         config.num_envs,

@@ -26,6 +26,9 @@ ROLLOUT_WORKER = "rlrun.engine.rollout.rollout_worker:RolloutWorker"
 TENSOR_WORKER = "rlrun.engine.rollout.tensor_worker:TensorRolloutWorker"
 """Import path of the worker class of envs of tensors, which acts on the learner's device."""
 
+GROUPED_WORKER = "rlrun.engine.rollout.inference.grouped_worker:GroupedWorker"
+"""Import path of the worker class whose actions an inference server chooses."""
+
 NO_WORKER = "rlrun.engine.rollout.no_worker:NoWorker"
 """Import path of the worker class of trainings from recorded data alone, which steps no env."""
 

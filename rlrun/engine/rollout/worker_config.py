@@ -42,6 +42,9 @@ class WorkerConfig:
         episodes_per_seed: Number of consecutive episodes of a worker that share a seed; above 1, fragments have the
             column `EPISODE`.
         lenders: By policy, what lends memory for its fragments, filled in by replay buffers in the worker's process.
+        groups: Number of groups of envs that share the worker's index; above 1 only with an inference server.
+        group: Index of the group whose envs are stepped; `num_envs` counts these alone.
+        server: Name of the trial's inference server; "" if the worker chooses actions itself.
     """
 
     env: EnvConfig
@@ -59,11 +62,15 @@ class WorkerConfig:
     hooks: Sequence[Mapping[str, Mapping[str, Any]]] = ()
     episodes_per_seed: int = 1
     lenders: dict[str, Lend] = field(default_factory=dict)
+    groups: int = 1
+    group: int = 0
+    server: str = ""
 
     @property
     def seeds(self) -> EpisodeSeeds:
-        """Seeds of the episodes of this worker."""
-        return EpisodeSeeds(self.seed, self.worker_index, episodes_per_seed=self.episodes_per_seed)
+        """Seeds of the episodes of this worker, or of its group of envs."""
+        first = self.group * self.num_envs
+        return EpisodeSeeds(self.seed, self.worker_index, episodes_per_seed=self.episodes_per_seed, first_slot=first)
 
     @property
     def env_name(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -10,17 +11,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 from rlrun.engine.envs.step_marks import step_mark_location
 from rlrun.engine.messages.errors import CheckpointError
 from rlrun.engine.rollout.counts import RolloutCounts
-from rlrun.engine.rollout.worker import ROLLOUT_WORKER, Orders
+from rlrun.engine.rollout.worker import GROUPED_WORKER, ROLLOUT_WORKER, Orders
 from rlrun.engine.rollout.worker_config import LOCAL_INDEX
 from rlrun.engine.settings.registry import load_internal
 
 if TYPE_CHECKING:
+    from rlrun.engine.rollout.inference.server_actor import ServedPolicies
     from rlrun.engine.rollout.rollout import Rollout
     from rlrun.engine.rollout.sampler import Postprocessing
 
 PLACES = {
     "local": "rlrun.engine.rollout.local_workers:LocalWorkers",
     "remote": "rlrun.engine.rollout.remote_workers:RemoteWorkers",
+    "inference server": "rlrun.engine.rollout.inference.server_actor:ServerActor",
     "start of Ray": "rlrun.engine.actors.private_ray:start_unless_running",
     "end of Ray": "rlrun.engine.actors.private_ray:stop",
 }
@@ -86,12 +89,14 @@ class WorkerSet:
         max_worker_restarts: Maximum number of restarts of all remote workers together, before the trial fails.
         factory: `module:Name` of a `Worker` class, instantiated with its config.
         min_share_of_fragments: Fraction of the remote workers whose fragments suffice to complete a synchronous round.
+        served: Settings of the inference server that chooses the remote workers' actions; None if they choose them.
 
     Attributes:
         config: Config that all workers share.
         indices: The workers' indices.
         fragments_per_round: Number of fragments that complete a synchronous round.
         counts: Counters of received rollouts, which the dataflow updates as it receives each rollout.
+        served: Settings of the inference server that chooses the remote workers' actions; None if they choose them.
     """
 
     def __init__(
@@ -105,6 +110,7 @@ class WorkerSet:
         max_worker_restarts: int = 10,
         factory: str = ROLLOUT_WORKER,
         min_share_of_fragments: float = 1.0,
+        served: ServedPolicies | None = None,
     ) -> None:
         self.config = config
         self.num_workers = num_workers
@@ -112,6 +118,7 @@ class WorkerSet:
         self.fragments_per_round = math.ceil(min_share_of_fragments * len(self.indices) - 1e-9)
         self.counts = RolloutCounts()
         self._factory = factory
+        self.served = served
         self._num_cpus, self._num_gpus = num_cpus_per_worker, num_gpus_per_worker
         self._timeout_s = worker_timeout_s
         self._max_restarts = max_worker_restarts
@@ -123,7 +130,7 @@ class WorkerSet:
 
     @property
     def worker_restarts(self) -> int:
-        """Number of worker restarts since the trial began, including those before a resume."""
+        """Number of restarts of workers and inference server since the trial began, also before a resume."""
         return self._earlier_restarts + self._restarts_now
 
     @property
@@ -231,7 +238,9 @@ class WorkerSet:
         """Returns the started workers; the first call starts them."""
         if self._started is None:
             if self.num_workers:
-                needed = math.ceil(self.num_workers * self._num_cpus)
+                needed = math.ceil(self.num_workers * self._num_cpus) + math.ceil(
+                    0.0 if self.served is None else self.served.num_cpus
+                )
                 self._owns_ray = load_internal(PLACES["start of Ray"])(max(needed, os.cpu_count() or 1))
             self._started = self._made()
         return self._started
@@ -241,11 +250,23 @@ class WorkerSet:
         if not self.num_workers:
             made = load_internal(PLACES["local"])(self._factory, self.config, self._operators)
             return made
+        factory, config, server = self._factory, self.config, None
+        if self.served is not None:
+            server = load_internal(PLACES["inference server"])(
+                self.served,
+                self.num_workers,
+                by_round=self._keeps_states,
+                timeout_s=self._timeout_s,
+                max_restarts=self._max_restarts,
+            )
+            factory = GROUPED_WORKER
+            config = dataclasses.replace(config, groups=self.served.groups, server=server.name)
         made = load_internal(PLACES["remote"])(
-            self._factory,
-            self.config,
+            factory,
+            config,
             self._operators,
             self.indices,
+            server=server,
             tell_places=self._keeps_states,
             marks=step_mark_location(),
             num_cpus=self._num_cpus,

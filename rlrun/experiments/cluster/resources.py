@@ -27,6 +27,8 @@ class TrialResources:
         num_learners: Number of remote learners of all policies.
         cpus_per_learner: CPUs of each learner; the maximum over policies.
         gpus_per_learner: GPUs of each learner; the maximum over policies.
+        cpus_of_server: CPUs of the inference server; 0 without one.
+        gpus_of_server: GPUs of the inference server.
     """
 
     cpus: float
@@ -37,6 +39,8 @@ class TrialResources:
     num_learners: int
     cpus_per_learner: float
     gpus_per_learner: float
+    cpus_of_server: float = 0.0
+    gpus_of_server: float = 0.0
 
     @classmethod
     def of(cls, trial: TrialSpec) -> TrialResources:
@@ -54,23 +58,28 @@ class TrialResources:
             num_learners=sum(config.num_learners for config in elsewhere),
             cpus_per_learner=max(config.cpus_per_learner for config in elsewhere or settings),
             gpus_per_learner=max((config.gpus_per_learner for config in elsewhere), default=0.0),
+            cpus_of_server=sampling.cpus_of_server,
+            gpus_of_server=sampling.inference.num_gpus if sampling.is_served else 0.0,
         )
 
     @property
     def total_cpus(self) -> float:
-        """Total CPUs of the trial's process, rollout workers and learners."""
-        return self.cpus + self.num_workers * self.cpus_per_worker + self.num_learners * self.cpus_per_learner
+        """Total CPUs of the trial's process, rollout workers, learners and inference server."""
+        of_learners = self.num_learners * self.cpus_per_learner
+        return self.cpus + self.num_workers * self.cpus_per_worker + of_learners + self.cpus_of_server
 
     @property
     def total_gpus(self) -> float:
-        """Total GPUs of the trial's process, rollout workers and learners."""
-        return self.gpus + self.num_workers * self.gpus_per_worker + self.num_learners * self.gpus_per_learner
+        """Total GPUs of the trial's process, rollout workers, learners and inference server."""
+        of_learners = self.num_learners * self.gpus_per_learner
+        return self.gpus + self.num_workers * self.gpus_per_worker + of_learners + self.gpus_of_server
 
     def bundles(self) -> list[dict[str, float]]:
-        """Bundles of Ray's placement group: the trial's process, then each learner, then each rollout worker."""
+        """Bundles of Ray's placement group: trial's process, each learner, inference server, each rollout worker."""
         return [
             _bundle(self.cpus, self.gpus),
             *([_bundle(self.cpus_per_learner, self.gpus_per_learner)] * self.num_learners),
+            *([_bundle(self.cpus_of_server, self.gpus_of_server)] if self.cpus_of_server else []),
             *([_bundle(self.cpus_per_worker, self.gpus_per_worker)] * self.num_workers),
         ]
 
@@ -88,6 +97,8 @@ class TrialResources:
         parts = []
         if self.num_learners:
             parts.append(f"{self.num_learners} x {_number(self.cpus_per_learner)} for learners")
+        if self.cpus_of_server:
+            parts.append(f"{_number(self.cpus_of_server)} for the inference server")
         if self.num_workers:
             parts.append(f"{self.num_workers} x {_number(self.cpus_per_worker)} for workers")
         cpus = self.total_cpus
@@ -166,7 +177,9 @@ class Capacity:
             left, left_gpus = list(self.cpus), list(self.gpus)
             left[node] -= 0 if self.shares_trial_cpu else needs.cpus
             left_gpus[node] -= needs.gpus
-            if all(_take_place(needs, left, left_gpus) for _ in range(num_learners)):
+            of_learner = needs.cpus_per_learner, needs.gpus_per_learner
+            of_server = needs.cpus_of_server, needs.gpus_of_server
+            if all(_take_place(each, left, left_gpus) for each in [*[of_learner] * num_learners, of_server]):
                 yield left, left_gpus
 
 
@@ -175,18 +188,18 @@ def _number_of(each: float, free: float) -> float:
     return math.floor(free / each + 1e-9) if each else math.inf
 
 
-def _take_place(needs: TrialResources, cpus: list[float], gpus: list[float]) -> bool:
-    """Allocates one learner on the feasible node with most free CPUs; returns False without such a node."""
+def _take_place(needs: tuple[float, float], cpus: list[float], gpus: list[float]) -> bool:
+    """Allocates CPUs and GPUs of one process on the feasible node with most free CPUs; False without such a node."""
     fitting = [
         node
         for node, (free, free_gpus) in enumerate(zip(cpus, gpus, strict=True))
-        if needs.cpus_per_learner <= free + 1e-9 and needs.gpus_per_learner <= free_gpus + 1e-9
+        if needs[0] <= free + 1e-9 and needs[1] <= free_gpus + 1e-9
     ]
     if not fitting:
         return False
     node = max(fitting, key=lambda node: cpus[node])
-    cpus[node] -= needs.cpus_per_learner
-    gpus[node] -= needs.gpus_per_learner
+    cpus[node] -= needs[0]
+    gpus[node] -= needs[1]
     return True
 
 
@@ -268,7 +281,7 @@ def _advice(needs: TrialResources, capacity: Capacity) -> str:
 
 def _settings_to_lower(needs: TrialResources, capacity: Capacity) -> list[str]:
     if needs.gpus > max(capacity.gpus, default=0) or needs.total_gpus > sum(capacity.gpus):
-        return ["num_gpus"]
+        return ["inference.num_gpus"] if needs.gpus_of_server and not needs.gpus else ["num_gpus"]
     room = capacity.room_for_workers(needs)
     if room >= 0:
         return [f"num_workers to {room:g}", "num_cpus_per_worker"]

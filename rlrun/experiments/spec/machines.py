@@ -21,6 +21,7 @@ SETTINGS = (
     "worker_timeout_s",
     "max_worker_restarts",
     "min_share_of_fragments",
+    "inference",
 )
 """Settings that a machine's section may contain; they override those in `config`."""
 

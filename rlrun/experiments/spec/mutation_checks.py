@@ -36,7 +36,7 @@ MUTATIONS: Location = ("scheduler", "pbt", "mutations")
 """Location of PBT's mutations in a spec entry; search spaces there are not part of the sweep."""
 BOUNDS: Location = ("scheduler", "pb2", "bounds")
 """Location of PB2's ranges in a spec entry."""
-PLACES = ("num_workers", "num_cpus_per_worker", "num_learners", "num_gpus")
+PLACES = ("num_workers", "num_cpus_per_worker", "num_learners", "num_gpus", "inference")
 """Settings that determine the CPUs and GPUs of a trial; a population cannot mutate them."""
 _PATHS_OF_POLICIES = "; for a setting of a policy, write the whole path, such as policies.NAME.config.lr"
 

@@ -40,7 +40,9 @@ class RolloutSource(Source):
             shown["policies"] = list(policy)
         elif policy != DEFAULT_POLICY:
             shown["policy"] = policy
-        super().__init__("parallel_rollouts", {"workers": workers.num_workers or "local", **settings, **shown})
+        acting = {} if workers.served is None else {"inference": str(workers.served)}
+        described = {"workers": workers.num_workers or "local", **acting, **settings, **shown}
+        super().__init__("parallel_rollouts", described)
         self.on_workers = on_workers
         self.workers = workers
         self.policy = policy

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from rlrun.engine.replay.local_replay import LocalReplay
     from rlrun.engine.replay.replay import Lend
     from rlrun.engine.replay.replay_config import ReplayConfig
+    from rlrun.engine.rollout.inference.server_actor import ServedPolicies
     from rlrun.engine.rollout.worker_behavior import WorkerBehavior
     from rlrun.engine.training.assemble.curriculum import Curriculum
     from rlrun.engine.training.assemble.seats import Seats
@@ -50,6 +51,7 @@ PARTS = {
     "acting in kernels": "rlrun.engine.policy.acting_network:in_kernels",
     "curriculum": "rlrun.engine.training.assemble.curriculum:Curriculum",
     "goals": "rlrun.engine.envs.goal_env:GoalEnv",
+    "inference server": "rlrun.engine.training.assemble.central_inference:served_policies",
     "hooks of a trial": "rlrun.engine.training.assemble.trial_hooks:TrialHooks",
     "hooks of workers": "rlrun.engine.hook:worker_hooks",
     "learning in turn": "rlrun.engine.training.assemble.joint_learning:learning_in_turn",
@@ -117,6 +119,11 @@ def assemble(
             seats = load_internal(PARTS["seats"])(policies, world, learners, copied)
         behaviors |= {name: _collecting(own.start_learner().policy, update_executor) for name, own in making.items()}
         behaviors |= {} if seats is None else seats.behaviors()
+    worker_hooks = load_internal(PARTS["hooks of workers"])(hooks) if hooks else ()
+    served: ServedPolicies | None = None
+    if sampling.is_served:
+        serve = load_internal(PARTS["inference server"])
+        served = serve(env, policies, behaviors, output, worker_hooks)
     lenders: dict[str, Lend] = {}
     worker = WorkerConfig(
         env=env,
@@ -132,13 +139,13 @@ def assemble(
         slots=world.slots,
         num_workers=max(sampling.num_workers, 1),
         records=output is not None,
-        hooks=load_internal(PARTS["hooks of workers"])(hooks) if hooks else (),
+        hooks=worker_hooks,
         episodes_per_seed=max(algorithm.config.episodes_per_seed for algorithm in algorithms.values()),
         lenders=lenders,
     )
     if env.tensors is not None and not for_plan:
         worker = load_internal(PARTS["worker of tensors"])(worker, algorithms, making)
-    workers = _workers(worker, policies, algorithms)
+    workers = _workers(worker, policies, algorithms, served)
     trainees = {}
     for policy, own in making.items():
         joined = -(-wanted[policy] // length) * length if len(wanted) > 1 and policy in wanted else length
@@ -263,7 +270,12 @@ def _trainee_factories(
     }
 
 
-def _workers(worker: WorkerConfig, policies: Policies, algorithms: Mapping[str, Algorithm[Any]]) -> WorkerSet:
+def _workers(
+    worker: WorkerConfig,
+    policies: Policies,
+    algorithms: Mapping[str, Algorithm[Any]],
+    served: ServedPolicies | None,
+) -> WorkerSet:
     """Creates the worker set: rollout workers, or the custom workers of the only policy's algorithm.
 
     Raises:
@@ -286,7 +298,7 @@ def _workers(worker: WorkerConfig, policies: Policies, algorithms: Mapping[str, 
         return _worker_set(worker, policies.sampling, TENSOR_WORKER, policies.sampling.worker_timeout_s)
     timeout_s = policies.sampling.worker_timeout_s if worker.env.external is None else math.inf  # it waits for clients
     gpus = sum(algorithm.config.num_gpus for algorithm in algorithms.values() if algorithm.config.learns_on_workers)
-    return _worker_set(worker, policies.sampling, ROLLOUT_WORKER, timeout_s, gpus)
+    return _worker_set(worker, policies.sampling, ROLLOUT_WORKER, timeout_s, gpus, served)
 
 
 def _worker_factory(algorithm: Algorithm[Any]) -> str:
@@ -417,7 +429,12 @@ def _announce_compilation(
 
 
 def _worker_set(
-    worker: Any, sampling: AlgorithmConfig, factory: str, timeout_s: float, num_gpus: float = 0.0
+    worker: Any,
+    sampling: AlgorithmConfig,
+    factory: str,
+    timeout_s: float,
+    num_gpus: float = 0.0,
+    served: ServedPolicies | None = None,
 ) -> WorkerSet:
     """Creates a set of workers, whose processes start on first use and share GPUs equally."""
     return WorkerSet(
@@ -429,4 +446,5 @@ def _worker_set(
         max_worker_restarts=sampling.max_worker_restarts,
         factory=factory,
         min_share_of_fragments=sampling.min_share_of_fragments,
+        served=served,
     )

@@ -48,12 +48,14 @@ TRAINING_METRICS = (
     Metric("time_this_iter_s", "s", "Seconds of this iteration, and of the evaluation and checkpoint before it"),
     Metric("time_total_s", "s", "Seconds of all iterations"),
     Metric("weights_version", "updates", "Version of the weights, as the number of updates so far"),
-    Metric("worker_restarts", "workers", "Rollout workers that were restarted"),
+    Metric("worker_restarts", "workers", "Rollout workers that were restarted, and restarts of the inference server"),
     Metric("time/<operator>_s", "s", "Seconds spent in a dataflow operator in this iteration"),
     Metric("time/learner_wait_share", "", "Fraction of the iteration during which the learner waited for data"),
 )
 """Metrics that every training in a single-agent env reports."""
 
+LOST_STEPS = Metric("lost_steps", "steps", "Steps chosen by the inference server for fragments lost with their worker")
+"""Metric of trainings with an inference server."""
 
 _OWN_OF_A_POLICY = ("policy_lag_mean", "policy_lag_max", "weights_version")
 """Names of the metrics that are reported per policy instead of globally in multi-agent worlds."""
@@ -104,6 +106,8 @@ def metric_table(
         common = POLICY_METRICS if has_many_agents else TRAINING_METRICS
         own = _without_duplicates([*common, *_learned(algorithm)], algorithm)
         table += [metric.below(of_policy(policy)) for metric in own] if has_many_agents else own
+    if policies.sampling.is_served:
+        table.append(LOST_STEPS)
     if policies.seats:
         table += load_internal(FURTHER["league"])
     return [*table, *load_internal(FURTHER["hooks"])(hooks)] if hooks else table

@@ -92,6 +92,8 @@ class IterationResults:
             "time/learner_wait_share": _per_second(self._flow.waited_s - self._waited_s, seconds),
         }
         restarts = {"worker_restarts": self._workers.worker_restarts}
+        if self._workers.served is not None:
+            restarts["lost_steps"] = counts.lost_steps
         if self.agents is None:
             (branch,) = self._branches.values()
             lag, learned = _learned(branch)

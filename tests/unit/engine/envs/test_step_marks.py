@@ -128,7 +128,7 @@ def test_marks_of_an_earlier_process_go_when_a_trial_begins_and_its_own_when_it_
 
 
 def test_a_trial_goes_on_where_nothing_can_be_noted(tmp_path: Path) -> None:
-    (tmp_path / ".env-steps-0-0").mkdir()
+    (tmp_path / ".env-steps-0-0+0").mkdir()
     enable_step_marks(tmp_path)
     marks = StepMarks("lab:Reads", SEEDS, 2)
     marks.begin(1, 3, 33)
@@ -138,5 +138,5 @@ def test_a_trial_goes_on_where_nothing_can_be_noted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"torn", b"\xff" * 24, b"\x00" * 24, (1 << 62).to_bytes(8, "little") * 9])
 def test_a_damaged_mark_tells_nothing(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / ".env-steps-0-0").write_bytes(content)
+    (tmp_path / ".env-steps-0-0+0").write_bytes(content)
     assert stepped_env(tmp_path) is None

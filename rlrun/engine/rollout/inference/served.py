@@ -1,0 +1,50 @@
+"""Counts of the requests of a fragment to an inference server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+
+@dataclass(slots=True)
+class Served:
+    """Requests to an inference server for one or several fragments.
+
+    Attributes:
+        requests: Number of requests.
+        rows: Rows of the forward passes that served them, summed over the requests.
+        most_rows: Rows of the largest of these passes.
+        queue: Requests that waited when the passes began, summed over the requests.
+        queue_s: Seconds for which requests waited for their passes.
+        compute_s: Seconds of the passes.
+        round_trip_s: Further seconds from the request to the answer, spent on its way.
+        lost_steps: Steps of unfinished fragments that were lost with a worker.
+    """
+
+    requests: int = 0
+    rows: int = 0
+    most_rows: int = 0
+    queue: int = 0
+    queue_s: float = 0.0
+    compute_s: float = 0.0
+    round_trip_s: float = 0.0
+    lost_steps: int = 0
+
+    def add(self, *, rows: int, queue: int, queue_s: float, compute_s: float, waited_s: float, lost_steps: int) -> None:
+        """Adds one request, which was answered after `waited_s` seconds."""
+        self.requests += 1
+        self.rows += rows
+        self.most_rows = max(self.most_rows, rows)
+        self.queue += queue
+        self.queue_s += queue_s
+        self.compute_s += compute_s
+        self.round_trip_s += max(waited_s - queue_s - compute_s, 0.0)
+        self.lost_steps += lost_steps
+
+
+def merged(parts: Sequence[Served]) -> Served | None:
+    """Returns the counts of several groups of envs or fragments together; None for no counts."""
+    if not parts:
+        return None
+    sums = {each.name: sum(getattr(part, each.name) for part in parts) for each in fields(Served)}
+    return Served(**{**sums, "most_rows": max(part.most_rows for part in parts)})

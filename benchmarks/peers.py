@@ -34,6 +34,7 @@ INSTRUCTIONS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 SB3, RLLIB, SAMPLE_FACTORY, SHEEPRL = "Stable-Baselines3", "RLlib", "Sample Factory", "SheepRL"
 SBX, REJAX, D3RLPY = "SBX", "rejax", "d3rlpy"
+RSL_RL, SKRL = "rsl_rl", "skrl"
 VENVS: Mapping[str, Sequence[str]] = {
     SB3: (
         "stable-baselines3==2.9.2",
@@ -49,6 +50,8 @@ VENVS: Mapping[str, Sequence[str]] = {
         *("mujoco", "imageio", "packaging", "ale-py"),
     ),
     D3RLPY: ("d3rlpy==2.8.1", "torch"),
+    RSL_RL: ("rsl-rl-lib==5.5.1", "torch", "gymnasium", "numpy", "tensorboard"),
+    SKRL: ("skrl==2.1.1", "torch", "gymnasium", "numpy", "tensorboard"),
     REJAX: ("rejax==0.1.3", "gymnax==0.0.9", "jax==0.10.2", "numpy"),
 }
 """What is installed for another framework. A package without a version has the one that rlrun runs with here."""
@@ -297,6 +300,7 @@ def benchmark(
     repeats: int = 3,
     unasked: Sequence[str] = (),
     others: Mapping[str, Callable[[int], Measurement]] = MappingProxyType({}),
+    told: Callable[[Mapping[str, Sequence[Measurement]]], None] = lambda measured: None,
 ) -> None:
     """Measures what the command line asks for, prints the tables, and writes them to a file if that is wanted.
 
@@ -307,6 +311,7 @@ def benchmark(
         repeats: Repetitions of each side, unless the command line says how many.
         unasked: Parts that are measured only if they are named.
         others: Parts that are measured otherwise than as a `Work`, given the repetitions.
+        told: What prints more about the measurements of a work, by side.
     """
     parser = parser_of(description, [*(work.part for work in works), *others], unasked)
     parser.add_argument("--repeats", type=int, default=repeats, help="repetitions of each side")
@@ -318,7 +323,10 @@ def benchmark(
     chosen = [work for work in works if work.part in options.only]
     peers = {side.peer: None for work in chosen for side in work.sides if side.peer}
     about = surroundings(packages, peers, f"one thread each, in turn, {options.repeats} repetitions")
-    found = [compared(work, {**work.order, **changes}, options.repeats) for work in chosen]
+    found = []
+    for work in chosen:
+        found.append(compared(work, {**work.order, **changes}, options.repeats))
+        told(found[-1]["measured"])
     found += [measured(options.repeats) for part, measured in others.items() if part in options.only]
     write_json(options.json, {"about": about, "comparisons": found})
 

@@ -35,6 +35,9 @@ MOST_LISTED = 12
 SLOW_S = 2.0
 """Seconds after which `rlrun env check` reports its stages on stderr."""
 
+TENSOR_CHECK = "rlrun.engine.envs.tensor_check:check_tensor_env"
+"""Import path of the check of envs of tensors, which imports torch."""
+
 MARKS = {"ok": "ok   ", "note": "note ", "wrong": "WRONG"}
 
 
@@ -66,6 +69,9 @@ def check(target: str, steps: int, seed: int) -> None:
     replaying the actions leads to the same state. Also shows the env's speed, how
     observations enter a network, and which algorithms can learn in the env. In a
     multi-agent world, also checks when agents appear and leave, and action masks.
+    An env of tensors is `{tensors: package.module:factory}`; its check shows
+    devices, flags, final observations, reused buffers, seeds, saved states, waits
+    for the GPU and speed.
     If something is WRONG, the exit code is 6.
     """
     found = []
@@ -173,11 +179,15 @@ def _targets(target: str) -> list[_Target]:
 def _findings(target: _Target, steps: int, seed: int, begin: Callable[[str], object]) -> list[EnvFinding]:
     """Checks an env or multi-agent world by stepping; returns all findings."""
     from rlrun.engine.envs.probes.probe import probe_of
+    from rlrun.engine.settings.registry import load_internal
     from rlrun.engine.training.assemble.policies_in_world import policies_in_world
     from rlrun.engine.worlds.env_check import check_by_stepping
     from rlrun.engine.worlds.make import kinds_of_agents
 
     config, mapping, slots = target
+    if config.tensors is not None:
+        begin("stepping the env of tensors")
+        return load_internal(TENSOR_CHECK)(config, steps=steps, seed=seed)  # type: ignore[no-any-return]
     mapping = mapping or kinds_of_agents(config)
     found = check_by_stepping(config, mapping, slots, steps=steps, seed=seed, begin=begin)
     begin("comparing the effects of actions")

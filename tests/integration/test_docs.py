@@ -32,7 +32,7 @@ OF_DATA = ROOT / "docs" / "offline.md"
 OF_SEARCH = ROOT / "docs" / "search.md"
 EXTENDING = ROOT / "docs" / "extending.md"
 OF_HOOKS = ROOT / "docs" / "hooks.md"
-READERS_ENVS = ("tank", "lift", "rover")
+READERS_ENVS = ("tank", "lift", "rover", "isaac")
 """Modules that pages assume next to the spec, with an env of the reader's own."""
 
 
@@ -173,7 +173,8 @@ def test_yaml_of_a_page_is_a_valid_spec(block: str, tmp_path: Path) -> None:
     for name in ("poles/left", "poles/right", "more", "demonstrations"):
         (tmp_path / name).symlink_to(ROOT / "configs" / "cartpole" / "data" / "expert")
     for module in READERS_ENVS:
-        (tmp_path / f"{module}.py").write_text(f"class {module.title()}: ...\n")
+        made = f"class {module.title()}: ...\n\ndef make(num_envs, device, task): ...\n"
+        (tmp_path / f"{module}.py").write_text(made)
     try:
         experiments = load_experiments([path])
     except SpecError as error:

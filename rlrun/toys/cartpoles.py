@@ -80,8 +80,7 @@ class CartPoleArrays:
         """Pushes each cart to the left or to the right."""
         acts, terminateds, truncateds, over = self._acts, self._terminateds, self._truncateds, self._over
         leaving = np.argwhere(terminateds).tolist() if self._reborn else ()
-        self._motion.move(actions[GROUP].reshape(-1))
-        self._motion.find_fallen(self._fallen.reshape(-1))
+        self._motion.move(actions[GROUP].reshape(-1), self._fallen.reshape(-1))
         self._lengths += 1
         np.greater_equal(self._lengths, self._max_steps, over)
         self._rewards[:] = acts

@@ -17,7 +17,7 @@ from rlrun.algorithms.actor_q.scaled_rewards import MeasureReturns, ScaleRewards
 from rlrun.engine.envs.env_ids import time_limit
 from rlrun.engine.flow.flow import Flow, StatefulOperator
 from rlrun.engine.flow.operators.minibatches import TrainedMinibatch
-from rlrun.engine.flow.recipes.replay_updates import replay_updates
+from rlrun.engine.flow.recipes.replay_updates import MOST_TOGETHER, replay_updates
 from rlrun.engine.functional.seeding import child_seed
 from rlrun.engine.learner.optimizers import Adam, AdamW
 from rlrun.engine.learner.projection import Projection
@@ -222,7 +222,8 @@ class ExtendedSAC(SAC):
             bounds = (-math.inf, math.inf) if config.num_bins is None else config.support
             measure = MeasureReturns(cast("float", config.gamma), bounds)
             fragments, scale = fragments.zip_with_worker().for_each(measure), ScaleRewards(measure)
-        updates = replay_updates(replay, trainee, config, has_target=self.has_target_network, prepare=scale)
+        together = MOST_TOGETHER if config.reset_interval is None else 1  # a reset comes after its minibatch
+        updates = replay_updates(replay, trainee, config, together, has_target=self.has_target_network, prepare=scale)
         if config.reset_interval is not None:
             updates = updates.for_each(ResetNetworks(trainee, self.policy, config.reset_interval))
         return self.learn_from(replay, fragments, updates, trainee)

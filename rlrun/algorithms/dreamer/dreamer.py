@@ -24,6 +24,7 @@ from rlrun.engine.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.engine.flow.trainee import Trainee
 from rlrun.engine.functional.masked import masked_mean
 from rlrun.engine.functional.seeding import generator
+from rlrun.engine.learner.learner import last_batch_of
 from rlrun.engine.learner.objective import Loss, Objective
 from rlrun.engine.learner.optimizers import Adam
 from rlrun.engine.replay.replay_config import SequenceReplayConfig
@@ -323,9 +324,10 @@ class Dreamer(Algorithm[DreamerConfig]):
         from rlrun.algorithms.dreamer.pictures import observed_and_imagined, picture_of
 
         learner = trainee.learner
-        if learner.last_batch is None:
+        batch = last_batch_of(learner)
+        if batch is None:
             return None
-        row = learner.last_batch.map(lambda leaf: leaf[:1])
+        row = batch.map(lambda leaf: leaf[:1])
         noise = generator(trainee.seed, "picture").random((1, row["valid"].shape[1] + 1, self.latents), np.float32)
         return picture_of(learner.evaluate(observed_and_imagined, SampleBatch(row, latent_noise=noise)))
 

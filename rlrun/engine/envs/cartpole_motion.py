@@ -49,7 +49,8 @@ class CartPoleMotion:
         self._position_change, self._x_acc, self._theta_acc = self._change[0::2], self._change[1], self._change[3]
         self._scratch = tuple(np.zeros((5, num_poles)))
         self._distances = np.zeros((2, num_poles))
-        self._limits = np.repeat([[numbers.x_threshold], [numbers.theta_threshold_radians]], num_poles, axis=1)
+        self._bounds = float(numbers.x_threshold), float(numbers.theta_threshold_radians)
+        self._limits = np.repeat(np.array(self._bounds)[:, None], num_poles, axis=1)
         self._sample_unbounded = np.zeros((2, num_poles), dtype=bool)
         self._x_beyond, self._theta_beyond = self._sample_unbounded
 
@@ -62,16 +63,17 @@ class CartPoleMotion:
         first = self.state[:, poles]
         first[:] = generator.uniform(-_FIRST, _FIRST, first.T.shape).T
 
-    def move(self, actions: NDArray[Any]) -> None:
+    def move(self, actions: NDArray[Any], fallen: NDArray[np.bool_]) -> None:
         """Advances all CartPoles by an Euler step of 0.02 s (https://coneural.org/florian/papers/05_cart_pole.pdf).
 
         The order of operations is that of Gymnasium's single CartPole; another order changes the last bits.
 
         Args:
             actions: 0 pushes a cart to the left, 1 to the right, [N].
+            fallen: Mask that is set to whether the pole has fallen or the cart has left the track, [N].
         """
-        if len(self._theta) == 1:
-            self._step_single(int(actions[0]))
+        if self._theta.size == 1:
+            fallen[0] = self._moves_single(actions.item())
             return
         polemass_length, total_mass, masspole, length, gravity = self._numbers
         force, cos, sin, temp, other = self._scratch
@@ -103,22 +105,22 @@ class CartPoleMotion:
         self._position_change[:] = self._velocities
         self._change *= self._tau
         self.state += self._change
-
-    def _step_single(self, action: int) -> None:
-        """Advances a single CartPole by the same operations on numbers, which are faster than arrays of one each."""
-        polemass_length, total_mass, masspole, length, gravity, four_thirds, tau, push, pushes = self._floats
-        x, x_dot, theta, theta_dot = self.state[:, 0].tolist()
-        cos, sin = np.cos(theta).item(), np.sin(theta).item()
-        temp = (theta_dot * theta_dot * polemass_length * sin + (action * pushes - push)) / total_mass
-        theta_acc = (sin * gravity - cos * temp) / ((four_thirds - cos * cos * masspole / total_mass) * length)
-        x_acc = temp - theta_acc * polemass_length * cos / total_mass
-        self.state[:, 0] = (
-            *(x + x_dot * tau, x_dot + x_acc * tau),
-            *(theta + theta_dot * tau, theta_dot + theta_acc * tau),
-        )
-
-    def find_fallen(self, fallen: NDArray[np.bool_]) -> None:
-        """Computes the termination mask [N]: the pole has fallen, or the cart has left the track."""
         np.abs(self._positions, self._distances)
         np.greater(self._distances, self._limits, self._sample_unbounded)
         np.logical_or(self._x_beyond, self._theta_beyond, fallen)
+
+    def _moves_single(self, action: int) -> bool:
+        """Advances a single CartPole by the same operations on numbers, which are faster than arrays of one each.
+
+        Returns whether it has fallen or left the track.
+        """
+        polemass_length, total_mass, masspole, length, gravity, four_thirds, tau, push, pushes = self._floats
+        x, x_dot, theta, theta_dot = self.state[:, 0].tolist()
+        cos, sin = float(np.cos(theta)), float(np.sin(theta))
+        temp = (theta_dot * theta_dot * polemass_length * sin + (action * pushes - push)) / total_mass
+        theta_acc = (sin * gravity - cos * temp) / ((four_thirds - cos * cos * masspole / total_mass) * length)
+        x_acc = temp - theta_acc * polemass_length * cos / total_mass
+        x, theta = x + x_dot * tau, theta + theta_dot * tau
+        self.state[:, 0] = x, x_dot + x_acc * tau, theta, theta_dot + theta_acc * tau
+        farthest, steepest = self._bounds
+        return bool(x < -farthest or x > farthest or theta < -steepest or theta > steepest)

@@ -84,9 +84,8 @@ class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is n
         """Steps all env slots; a slot whose episode ended is reset instead (NEXT_STEP autoreset)."""
         if self._unchecked:
             self._check(actions)
-        self._motion.move(actions)
         rewards, terminateds, truncateds = self._rewards, self._terminateds, self._truncateds
-        self._motion.find_fallen(terminateds)
+        self._motion.move(actions, terminateds)
         self._lengths += 1
         np.greater_equal(self._lengths, self._longest, truncateds)
         if self._sutton_barto_reward:
@@ -100,7 +99,7 @@ class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is n
             rewards[slot] = 0.0
             terminateds[slot] = truncateds[slot] = False
         np.logical_or(terminateds, truncateds, self._ended)
-        self._awaiting = np.flatnonzero(self._ended).tolist() if np.count_nonzero(self._ended) else []
+        self._awaiting = np.flatnonzero(self._ended).tolist() if np.add.reduce(self._ended) else []
         self._observations[:] = self._state.T
         return self._observations, rewards, terminateds, truncateds, {}
 

@@ -161,7 +161,7 @@ def first_not_finite(numbers: NDArray[np.float64]) -> tuple[int, ...] | None:
 
     A finite sum proves that all entries are finite; otherwise the entries are searched.
     """
-    if math.isfinite(numbers.sum()):
+    if math.isfinite(np.add.reduce(numbers, None)):
         return None
     found = np.argwhere(~np.isfinite(numbers))
     return tuple(found[0].tolist()) if len(found) else None

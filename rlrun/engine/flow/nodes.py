@@ -115,9 +115,8 @@ class Node(ABC):
         """Replaces one of this node's inputs, `instead_of`, by another node; does nothing if it is not an input."""
         self.inputs = tuple(node if own is instead_of else own for own in self.inputs)
 
-    def spend(self, began: float) -> None:
-        """Adds the time since `began` (`time.perf_counter` seconds) to the time spent in this node."""
-        ended = time.perf_counter()
+    def spend(self, began: float, ended: float) -> None:
+        """Adds the time between two readings of `time.perf_counter` to the time spent in this node."""
         self.seconds += ended - began
         if self.spans is not None:
             self.spans.append((began, ended))
@@ -162,10 +161,8 @@ class Source(Node):
     def poll(self) -> Polled:
         """Returns the result of `next_item`, and records the elapsed time."""
         began = time.perf_counter()
-        try:
-            polled = self.next_item()
-        finally:
-            self.spend(began)
+        polled = self.next_item()
+        self.spend(began, time.perf_counter())
         self.items += isinstance(polled, Delivered)
         return polled
 
@@ -226,15 +223,24 @@ class OperatorNode(Node):
         """Applies the operator to an item and measures the time; adds the operator's name to exceptions."""
         began = time.perf_counter()
         try:
-            return self.apply(item)
-        except StopIteration as error:  # it would look like the end of the stream
-            raise RuntimeError(f"the operator '{self.name}' raised StopIteration") from error
+            result = self.apply(item)
         except Exception as error:
-            error.add_note(f"raised by the operator '{self.name}'")
+            self.blame(error, began)
             raise
-        finally:
-            self.spend(began)
-            self.items += 1
+        self.spend(began, time.perf_counter())
+        self.items += 1
+        return result
+
+    def blame(self, error: Exception, began: float) -> None:
+        """Adds the operator's name to an exception that it raised, and the time since `began` to the node's time.
+
+        Raises:
+            RuntimeError: The exception is a StopIteration, which would look like the end of the stream.
+        """
+        self.spend(began, time.perf_counter())
+        if isinstance(error, StopIteration):
+            raise RuntimeError(f"the operator '{self.name}' raised StopIteration") from error
+        error.add_note(f"raised by the operator '{self.name}'")
 
 
 class ForEach(OperatorNode):
@@ -248,16 +254,27 @@ class ForEach(OperatorNode):
     def poll(self) -> Polled:
         """Returns the operator's result for the next item of its input.
 
-        For speed, `ForEach` nodes directly upstream are applied in the same loop instead of being polled.
+        For speed, `ForEach` nodes directly upstream are applied in the same loop instead of being polled, and one
+        reading of the clock is both the end of an operator and the start of the next one.
         """
-        if self._chain is None:
-            self._chain = self._linked()
-        polled = self._chain[0].pull()
+        chain = self._chain = self._chain or self._linked()
+        polled = chain[0].pull()
         if not isinstance(polled, Delivered):
             return polled
-        value = polled.value
-        for node in self._chain:
-            value = node.call(value)
+        node, value, now = chain[0], polled.value, time.perf_counter
+        began = now()
+        try:
+            for node in chain:
+                value = node.apply(value)
+                ended = now()
+                node.seconds += ended - began
+                if node.spans is not None:
+                    node.spans.append((began, ended))
+                node.items += 1
+                began = ended
+        except Exception as error:
+            node.blame(error, began)
+            raise
         return polled if value is polled.value else Delivered(value, polled.worker)
 
     def _linked(self) -> tuple[ForEach, ...]:

@@ -20,8 +20,13 @@ typedef struct Step {
 typedef struct {
     const char *from;
     char *to;
-    int64_t bytes; /* of a row */
+    int64_t bytes; /* of a row; of the column of a minibatch where the kind is WHOLE */
+    int64_t kind;
 } Column;
+
+/* What a column's rows are: rows of these states; gamma, but 0 where `from` says terminal; 1; or all rows of one
+   minibatch after those of another. */
+enum { AT_STEP, AT_BOOTSTRAP, DISCOUNT, ONE, WHOLE };
 
 typedef void (*Loop)(char *, const char *, const char *, int64_t, int64_t, int64_t, int64_t);
 typedef void (*Whole)(const Step *);
@@ -738,14 +743,13 @@ static void run_outer(const Step *s) {
         }
 }
 
-static void gather(const Column *column, const int64_t *rows, int64_t num_rows) {
-    if (column->bytes == sizeof(i32))
-        for (int64_t r = 0; r < num_rows; r++) ((i32 *)column->to)[r] = ((const i32 *)column->from)[rows[r]];
-    else if (column->bytes == sizeof(i64))
-        for (int64_t r = 0; r < num_rows; r++) ((i64 *)column->to)[r] = ((const i64 *)column->from)[rows[r]];
+static void gather(char *to, const char *from, int64_t bytes, const int64_t *rows, int64_t num_rows) {
+    if (bytes == sizeof(i32))
+        for (int64_t r = 0; r < num_rows; r++) ((i32 *)to)[r] = ((const i32 *)from)[rows[r]];
+    else if (bytes == sizeof(i64))
+        for (int64_t r = 0; r < num_rows; r++) ((i64 *)to)[r] = ((const i64 *)from)[rows[r]];
     else
-        for (int64_t r = 0; r < num_rows; r++)
-            memcpy(column->to + r * column->bytes, column->from + rows[r] * column->bytes, column->bytes);
+        for (int64_t r = 0; r < num_rows; r++) memcpy(to + r * bytes, from + rows[r] * bytes, bytes);
 }
 
 void run_steps(const Step *steps, int64_t num_steps) {
@@ -760,8 +764,7 @@ void run_steps(const Step *steps, int64_t num_steps) {
 void run(const Step *steps, int64_t num_steps, const Column *columns, int64_t num_columns, const int64_t *rows,
          int64_t num_rows, int64_t count, const float *results, float *totals, int64_t size) {
     for (int64_t k = 0; k < count; k++, rows += num_rows) {
-        for (int64_t c = 0; c < num_columns; c++)
-            gather(columns + c, rows, num_rows);
+        for (const Column *c = columns; c < columns + num_columns; c++) gather(c->to, c->from, c->bytes, rows, num_rows);
         run_steps(steps, num_steps);
         for (int64_t i = 0; i < size; i++) totals[i] += results[i];
     }
@@ -778,20 +781,10 @@ typedef struct { /* bitgen_t of NumPy */
 } BitGenerator;
 
 typedef struct {
-    const char *from;
-    int64_t bytes; /* of a row */
-    int64_t kind;
-} ReplayColumn;
-
-enum { AT_STEP, AT_BOOTSTRAP, DISCOUNT, ONE }; /* rows of these states; gamma, but 0 where `from` says terminal; 1 */
-
-typedef struct {
     const BitGenerator *generator;
     const b8 *ready;         /* by index: whether the step can be sampled */
     const uint16_t *lengths; /* by index: steps of the transition; NULL: one */
-    const ReplayColumn *columns;
-    int64_t num_columns;
-    int64_t slots, size; /* env slots, and entries of a worker: rows times slots */
+    int64_t slots, size;     /* env slots, and entries of a worker: rows times slots */
     f64 gamma;
 } Transitions;
 
@@ -818,22 +811,87 @@ void draw_steps(const Transitions *t, int64_t bound, int64_t number, int64_t tim
     }
 }
 
-/* Reads the transitions that begin at n indices: into `block` the indices of their bootstrap states, and then column
-   after column. */
-void read_transitions(const Transitions *t, const int64_t *indices, int64_t n, int64_t *block) {
+/* Finds the indices of the bootstrap states of the n transitions that begin at some indices. */
+static void follow(const Transitions *t, const int64_t *indices, int64_t n, int64_t *following) {
     for (int64_t i = 0; i < n; i++) {
         const int64_t within = indices[i] % t->size, steps = t->lengths ? t->lengths[indices[i]] : 1;
-        block[i] = indices[i] - within + (within + steps * t->slots) % t->size;
+        following[i] = indices[i] - within + (within + steps * t->slots) % t->size;
     }
+}
+
+/* Reads one column of n transitions, of the k-th minibatch of those that are read in one call. */
+static void read_column(const Transitions *t, const Column *c, const int64_t *indices, const int64_t *following,
+                        int64_t n, int64_t k) {
+    f32 *const numbers = (f32 *)c->to;
+    switch (c->kind) {
+    case AT_STEP: gather(c->to, c->from, c->bytes, indices, n); break;
+    case AT_BOOTSTRAP: gather(c->to, c->from, c->bytes, following, n); break;
+    case DISCOUNT:
+        for (int64_t i = 0; i < n; i++) numbers[i] = c->from[indices[i]] ? 0.0f : (f32)t->gamma;
+        break;
+    case ONE:
+        for (int64_t i = 0; i < n; i++) numbers[i] = 1.0f;
+        break;
+    default: memcpy(c->to, c->from + k * c->bytes, c->bytes);
+    }
+}
+
+/* Reads the transitions that begin at n indices: into `block` the indices of their bootstrap states, and then column
+   after column. */
+void read_transitions(const Transitions *t, const Column *columns, int64_t num_columns, const int64_t *indices,
+                      int64_t n, int64_t *block) {
+    follow(t, indices, n, block);
     char *to = (char *)(block + n);
-    for (const ReplayColumn *c = t->columns; c < t->columns + t->num_columns; to += n * c->bytes, c++) {
-        f32 *const numbers = (f32 *)to;
-        const Column column = {c->from, to, c->bytes};
-        if (c->kind == DISCOUNT)
-            for (int64_t i = 0; i < n; i++) numbers[i] = c->from[indices[i]] ? 0.0f : (f32)t->gamma;
-        else if (c->kind == ONE)
-            for (int64_t i = 0; i < n; i++) numbers[i] = 1.0f;
-        else
-            gather(&column, c->kind == AT_STEP ? indices : block, n);
+    for (int64_t i = 0; i < num_columns; to += n * columns[i].bytes, i++) {
+        const Column column = {columns[i].from, to, columns[i].bytes, columns[i].kind};
+        read_column(t, &column, indices, block, n, 0);
+    }
+}
+
+/* Parameters [size] that a target network follows. */
+typedef struct {
+    f32 *target;
+    const f32 *present;
+    int64_t size;
+    int64_t every; /* minibatches from one update to the next; 0: never */
+    f64 tau;
+} Target;
+
+/* target <- target + tau (present - target), rounded as by torch's `lerp`. */
+static void update_target(const Target *own) {
+    const f32 tau = (f32)own->tau, rest = tau - 1.0f;
+    const f32 *restrict present = own->present;
+    f32 *restrict target = own->target;
+    if (own->tau == 1.0) memcpy(target, present, own->size * sizeof(f32));
+    else if (tau < 0.5f)
+        for (int64_t i = 0; i < own->size; i++) target[i] = FMA(tau, present[i] - target[i], target[i]);
+    else
+        for (int64_t i = 0; i < own->size; i++) target[i] = FMA(rest, present[i] - target[i], present[i]);
+}
+
+typedef struct {
+    const Transitions *transitions;
+    const Column *columns;
+    const Step *steps;
+    const f32 *results;
+    const Target *target;
+    int64_t num_columns, num_steps, num_totals;
+    int64_t *drawn, *following; /* indices of the last minibatch */
+    int64_t num_rows;           /* of a minibatch */
+} Learning;
+
+/* Learns from `count` minibatches of a replay buffer, one after another: draws their steps from those below `bound`
+   unless they are chosen, reads the columns, runs the update, and adds its first results to the totals. `seen`
+   minibatches have passed since the last update of the target network. */
+void learn(const Learning *l, const int64_t *chosen, int64_t bound, int64_t count, int64_t seen, f32 *totals) {
+    for (int64_t k = 0; k < count; k++) {
+        if (!chosen) draw_steps(l->transitions, bound, l->num_rows, 1, l->drawn);
+        const int64_t *indices = chosen ? chosen + k * l->num_rows : l->drawn;
+        follow(l->transitions, indices, l->num_rows, l->following);
+        for (int64_t c = 0; c < l->num_columns; c++)
+            read_column(l->transitions, l->columns + c, indices, l->following, l->num_rows, k);
+        run_steps(l->steps, l->num_steps);
+        for (int64_t i = 0; i < l->num_totals; i++) totals[i] += l->results[i];
+        if (l->target->every && (seen + k + 1) % l->target->every == 0) update_target(l->target);
     }
 }

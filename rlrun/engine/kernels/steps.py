@@ -24,6 +24,9 @@ STEP = np.dtype(
 )
 """`Step` of `kernels.c`."""
 
+COLUMN = np.dtype([("from", "u8"), ("to", "u8"), ("bytes", "i8"), ("kind", "i8")])
+"""`Column` of `kernels.c`."""
+
 BLOCK = 2048
 """Numbers that a group of steps works on at a time, as in `kernels.c`."""
 

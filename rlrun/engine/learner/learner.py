@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rlrun.engine.data.sample_batch import SampleBatch
@@ -20,6 +21,22 @@ EvaluatedFunction = Callable[[Any, SampleBatch], Any]
 Recompute = Callable[[Callable[[EvaluatedFunction, SampleBatch], Any]], SampleBatch]
 """Type of a picklable function that takes `Learner.evaluate` and returns new columns for rows of experience [S, L]."""
 
+LastBatch = SampleBatch | Callable[[], SampleBatch] | None
+"""Type of the last batch that a learner has learned from, or of what reads it again; None before the first."""
+
+
+@dataclass(frozen=True)
+class TargetUpdates:
+    """When and how a target network follows the learned parameters: target <- (1 - tau) * target + tau * parameters.
+
+    Attributes:
+        every: Number of minibatches from one update to the next.
+        tau: Coefficient of the soft update; 1 copies the parameters.
+    """
+
+    every: int
+    tau: float = 1.0
+
 
 AllReduceTensor = Callable[["Tensor"], "Tensor"]
 """Type of a function that sums a tensor over all data-parallel learners, in place, and returns the tensor."""
@@ -31,7 +48,7 @@ class Learner(Protocol):
     policy: Policy
     sgd_steps: int
     weights_version: int
-    last_batch: SampleBatch | None
+    last_batch: LastBatch
 
     def learn(
         self,
@@ -138,3 +155,12 @@ def load_update(learner: Learner, flat: NDArray[np.float32]) -> None:
     learner.load_flat(flat)
     learner.sgd_steps += 1
     learner.weights_version += 1
+
+
+def last_batch_of(learner: Learner) -> SampleBatch | None:
+    """Returns the last batch that a learner has learned from; None before the first.
+
+    Rows that C kernels read from a replay buffer are as they are there now.
+    """
+    latest = learner.last_batch
+    return latest() if callable(latest) else latest

@@ -14,7 +14,7 @@ from torch import Tensor
 from rlrun.engine.data.sample_batch import SampleBatch, network_columns
 from rlrun.engine.functional.saved_numbers import as_count, load_generator
 from rlrun.engine.learner.executors.update_executor import UpdateExecutor
-from rlrun.engine.learner.learner import AllReduceTensor, EvaluatedFunction, Recompute
+from rlrun.engine.learner.learner import AllReduceTensor, EvaluatedFunction, LastBatch, Recompute
 from rlrun.engine.learner.minibatch_updates import NO_PRIORITIES, MinibatchUpdates
 from rlrun.engine.learner.minibatches import Passes, Selection, minibatches
 from rlrun.engine.learner.objective import Objective, check_objectives
@@ -52,7 +52,8 @@ class LocalLearner:
         weights_version: Version number of the weights: the number of batches learned so far.
         update_executor: Backend of the updates; fixed for a run, since results differ in the last bits.
         updates: Updates of the parameters, minibatch by minibatch.
-        last_batch: Last batch learned, for diagnostics; None before the first.
+        parameters, generator, staging: Parameters, random generator of shuffling and noise, and copies to the device.
+        last_batch: Last batch learned, for diagnostics; see `last_batch_of`.
 
     Raises:
         ValueError: The objectives are inconsistent with each other or with the policy; see `check_objectives`.
@@ -75,20 +76,20 @@ class LocalLearner:
         announce: Callable[[str], None] = lambda message: None,
     ) -> None:
         check_objectives(objectives, policy.parameters)
-        self.policy = policy
-        self.objectives = tuple(objectives)
+        self.policy, self.objectives = policy, tuple(objectives)
         self.device, self.update_executor = torch.device(device), update_executor
         self.sgd_steps = self.weights_version = 0
-        self.last_batch: SampleBatch | None = None
-        self._share, self._staging = share, Staging(self.device)
-        self._generator = np.random.Generator(np.random.Philox(seed))
+        self.last_batch: LastBatch = None
+        self._share, self.staging = share, Staging(self.device)
+        self.generator = np.random.Generator(np.random.Philox(seed))
         flat = policy.parameters.gather(policy.module).to(self.device)
         policy.module.to(self.device)
-        self._parameters = Parameters(flat, flat.clone() if has_target else None)
+        self.parameters = Parameters(flat, flat.clone() if has_target else None)
+        self._acting = flat.narrow(0, *policy.acting_range)
         self.updates = MinibatchUpdates(
             policy,
             self.objectives,
-            self._parameters,
+            self.parameters,
             update_executor=update_executor,
             runs_own_code=runs_own_code,
             microbatch_size=microbatch_size,
@@ -124,24 +125,24 @@ class LocalLearner:
         """
         self.last_batch = batch
         self.updates.begin_update()
-        settings = self._staging.settings(scheduled)
+        settings = self.staging.settings(scheduled)
         rows, length = batch["valid"].shape
         passes = Passes.over(rows, length, minibatch_size, self._share)
-        noise = self.policy.draws(self._generator, rows, length)
-        columns = self._staging.batch(SampleBatch(batch, **noise), spare=passes.spare)
+        noise = self.policy.draws(self.generator, rows, length)
+        columns = self.staging.batch(SampleBatch(batch, **noise), spare=passes.spare)
         one_by_one = stop is not None or recompute is not None or self.updates.adapts_after_epochs
         together = num_epochs if self.updates.takes_rows and not one_by_one else 1
         for first in range(0, num_epochs, together):
             if first and recompute is not None:
-                columns.update(self._staging.batch(recompute(self.evaluate), spare=passes.spare))
-            order = np.concatenate([passes.order(self._generator) for _ in range(together)])
+                columns.update(self.staging.batch(recompute(self.evaluate), spare=passes.spare))
+            order = np.concatenate([passes.order(self.generator) for _ in range(together)])
             before = self.updates.totals.total_of(stop[0]) if stop else (0.0, 0)
             if self.updates.takes_rows:
                 selection = Selection(columns.map(Tensor.numpy), order.reshape(-1, passes.local_size))
                 self.sgd_steps += selection.number
                 self.updates.step_through(selection, settings, objectives)
             else:
-                for minibatch in minibatches(columns, self._staging.order(order), passes.local_size):
+                for minibatch in minibatches(columns, self.staging.order(order), passes.local_size):
                     self.sgd_steps += 1
                     self.updates.step(minibatch, settings, objectives)
             self.updates.end_epoch()
@@ -171,12 +172,12 @@ class LocalLearner:
         """
         self.last_batch = batch
         self.updates.totals.begin_update()
-        settings = self._staging.settings(scheduled)
+        settings = self.staging.settings(scheduled)
         rows, length = batch["valid"].shape
         size = rows // minibatches
         self.weights_version += minibatches
         self.sgd_steps += minibatches
-        noise = [self.policy.draws(self._generator, size, length) for _ in range(minibatches)]
+        noise = [self.policy.draws(self.generator, size, length) for _ in range(minibatches)]
         if self._share[1] > 1:
             batch, noise, size = load_internal(SHARE_OF)(batch, noise, self._share)
         if self.updates.takes_rows and minibatches > 1 and not noise[0]:
@@ -188,7 +189,7 @@ class LocalLearner:
             if self.updates.takes_rows:
                 priorities = self.updates.step_through(Selection(columns), settings, objectives)
             else:
-                priorities = self.updates.step(self._staging.batch(columns), settings, objectives).cpu().numpy()
+                priorities = self.updates.step(self.staging.batch(columns), settings, objectives).cpu().numpy()
         return priorities if minibatches == 1 else NO_PRIORITIES
 
     def gradients(self, batch: SampleBatch, *, scheduled: Mapping[str, float]) -> NDArray[np.float32]:
@@ -202,9 +203,9 @@ class LocalLearner:
             Gradients and statistics of all losses, summed over valid steps, in one vector.
         """
         self.last_batch = batch
-        draws = self.policy.draws(self._generator, *batch["valid"].shape)
-        columns = self._staging.batch(SampleBatch(batch, **draws))
-        return self.updates.gradients(columns, self._staging.settings(scheduled)).cpu().numpy()
+        draws = self.policy.draws(self.generator, *batch["valid"].shape)
+        columns = self.staging.batch(SampleBatch(batch, **draws))
+        return self.updates.gradients(columns, self.staging.settings(scheduled)).cpu().numpy()
 
     def apply_gradients(
         self, gradients: NDArray[np.float32], statistics: Mapping[str, Sequence[str]], *, scheduled: Mapping[str, float]
@@ -221,7 +222,7 @@ class LocalLearner:
         self.sgd_steps += 1
         self.updates.totals.begin_update()
         received = torch.from_numpy(gradients.copy()).to(self.device)
-        self.updates.apply_gradients(received, statistics, self._staging.settings(scheduled))
+        self.updates.apply_gradients(received, statistics, self.staging.settings(scheduled))
         self.weights_version += 1
 
     @property
@@ -240,7 +241,7 @@ class LocalLearner:
             ValueError: Other processes cannot import the function by its module and name.
         """
         require_picklable(function)
-        return self.updates.evaluated(function, self._staging.batch(batch))
+        return self.updates.evaluated(function, self.staging.batch(batch))
 
     def last_statistics(self) -> dict[str, float]:
         """Returns the mean of each training statistic over the minibatches of the last update; waits for the device.
@@ -256,26 +257,25 @@ class LocalLearner:
 
     def is_finite(self) -> bool:
         """Whether all parameters are finite: none is NaN or infinite."""
-        return bool(torch.isfinite(self._parameters.flat).all())
+        return bool(torch.isfinite(self.parameters.flat).all())
 
     def flat(self) -> NDArray[np.float32]:
         """Returns a copy of all of the policy's parameters, as one flat vector."""
-        return self._parameters.flat.cpu().numpy().copy()
+        return self.parameters.flat.cpu().numpy().copy()
 
     def acting_flat(self) -> NDArray[np.float32]:
         """Returns a copy of the parameters that rollout workers need for acting, as one flat vector."""
-        start, size = self.policy.acting_range
-        return self._parameters.flat[start : start + size].cpu().numpy().copy()
+        return self._acting.numpy().copy() if self._acting.device.type == "cpu" else self._acting.cpu().numpy()
 
     def load_flat(self, flat: NDArray[np.float32]) -> None:
         """Replaces all of the policy's parameters by those in a flat vector, which is not modified."""
-        self._parameters.flat.copy_(over_memory(flat))
+        self.parameters.flat.copy_(over_memory(flat))
 
     def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32]:
         """Computes the target network's outputs [S, L, K] for S sequences of L steps of experience."""
-        if self._parameters.target is None:
+        if self.parameters.target is None:
             raise RuntimeError("this learner keeps no target network")
-        return self.updates.outputs(self._parameters.target, self._staging.batch(network_columns(batch)))
+        return self.updates.outputs(self.parameters.target, self.staging.batch(network_columns(batch)))
 
     def update_target(self, tau: float = 1.0, prefix: str = "") -> None:
         """Polyak update of the target network: target += tau * (parameters - target).
@@ -287,16 +287,16 @@ class LocalLearner:
         Raises:
             ValueError: No parameter's name begins with the prefix.
         """
-        self._parameters.update_target(*self.policy.parameters.range_under(prefix), tau)
+        self.parameters.update_target(*self.policy.parameters.range_under(prefix), tau)
 
     def target(self) -> NDArray[np.float32] | None:
         """Returns a copy of the target network's parameters, as one flat vector; None without a target network."""
-        return None if self._parameters.target is None else self._parameters.target.cpu().numpy().copy()
+        return None if self.parameters.target is None else self.parameters.target.cpu().numpy().copy()
 
     def load_target(self, flat: NDArray[np.float32]) -> None:
         """Replaces the target network's parameters by those in a flat vector, which is not modified."""
-        if self._parameters.target is not None:
-            self._parameters.target.copy_(over_memory(flat))
+        if self.parameters.target is not None:
+            self.parameters.target.copy_(over_memory(flat))
 
     def optimizer_state(self) -> dict[str, NDArray[np.float32]]:
         """Returns the state of the optimizers for a checkpoint, as tensors named `<objective>/<part>`."""
@@ -312,14 +312,14 @@ class LocalLearner:
             "sgd_steps": self.sgd_steps,
             "weights_version": self.weights_version,
             "objectives": self.updates.counts.state(),
-            "generator": dict(self._generator.bit_generator.state),  # JSON numbers and arrays
+            "generator": dict(self.generator.bit_generator.state),  # JSON numbers and arrays
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Restores counters and random state from the dict that `state()` returned."""
         self.adopt_state(state)
         self.weights_version = as_count(state["weights_version"])
-        load_generator(self._generator, state["generator"])
+        load_generator(self.generator, state["generator"])
 
     def adopt_state(self, state: Mapping[str, Any]) -> None:
         """Takes over the counters in another learner's `state()`, but not its random state."""

@@ -59,6 +59,7 @@ class MinibatchUpdates:
     Attributes:
         counts: Number of minibatches that each objective has seen.
         totals: Training statistics, summed over minibatches.
+        execution: Runs the updates.
         takes_rows: Whether the caller should pass minibatches as selected rows to `step_through`, rather than one by
             one to `step`.
     """
@@ -87,8 +88,8 @@ class MinibatchUpdates:
         for each in objectives:
             _, size = each.range_in(policy.parameters)
             self._states[each.name] = fresh_state(each.optimizer, size, parameters.flat.device)
-        self._execution = Execution(update_executor, announce, runs_own_code=runs_own_code)
-        self._updates: dict[tuple[str, ...], Update] = {}
+        self.execution = Execution(update_executor, announce, runs_own_code=runs_own_code)
+        self._updates: dict[tuple[int, ...], tuple[Update, list[OptimizerState]]] = {}  # by ids of the objectives
         self._has_evaluated = False
         self._microbatch_size = microbatch_size
         self._in_parts = all_reduce is not None or microbatch_size is not None
@@ -104,7 +105,7 @@ class MinibatchUpdates:
             self._policy,
             self._objectives,
             self._precision,
-            self._execution,
+            self.execution,
             microbatch_size=self._microbatch_size,
         )
         return made
@@ -113,6 +114,15 @@ class MinibatchUpdates:
     def adapts_after_epochs(self) -> bool:
         """Whether a learning rate adapts after each epoch, so that epochs must be run one by one."""
         return self._rates is not None and not self._rates.adapts_after_minibatches
+
+    @property
+    def adapts_after_minibatches(self) -> bool:
+        """Whether a learning rate adapts after each minibatch, so that minibatches must be run one by one."""
+        return self._rates is not None and self._rates.adapts_after_minibatches
+
+    def applied(self, settings: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Returns the scheduled settings with the current values of adaptive learning rates."""
+        return settings if self._rates is None else self._rates.applied(settings)
 
     def begin_update(self) -> None:
         """Marks the start of an update, for statistics and for adaptive learning rates."""
@@ -142,24 +152,24 @@ class MinibatchUpdates:
             objectives: Names of the objectives to run; None for all.
         """
         due = self.counts.due(objectives)
-        settings = settings if self._rates is None else self._rates.applied(settings)
+        settings = self.applied(settings)
         if self._in_parts:
             priorities = self._parameters.flat[:0]
             for objective, total, found in self._sums.over(due, batch, self._parameters, settings):
                 self._apply(objective, total, self._sums.statistics[objective.name], settings)
                 priorities = found if len(found) else priorities
-            self._adapt()
+            self.adapt()
             return priorities
         if not due:
             return self._parameters.flat[:0]
-        update, states = self._update_of(due)
-        (measured,) = self._execution(update, self._parameters, states, batch, settings)
+        update, states = self.update_of(due)
+        (measured,) = self.execution(update, self._parameters, states, batch, settings)
         number = len(update.statistics)
         self.totals.add(update.statistics, measured[:number])
-        self._adapt()
+        self.adapt()
         return measured[number:]
 
-    def _adapt(self) -> None:
+    def adapt(self) -> None:
         """Adapts learning rates after a minibatch."""
         if self._rates is not None:
             self._rates.adapt("minibatch")
@@ -179,22 +189,26 @@ class MinibatchUpdates:
         Returns:
             New replay priorities of the last minibatch on which an objective was due; empty if there are none.
         """
-        due = [tuple(self.counts.due(objectives)) for _ in range(selection.number)]
+        return self.run_due([self.counts.due(objectives) for _ in range(selection.number)], selection, settings)
+
+    def run_due(
+        self, due: Sequence[tuple[Objective, ...]], selection: Selection, settings: Mapping[str, Tensor]
+    ) -> NDArray[np.float32]:
+        """Updates the parameters as `step_through` does, by the objectives that are due on each minibatch."""
         priorities = NO_PRIORITIES
         for present, run in groupby(range(len(due)), key=due.__getitem__):
             numbers = list(run)
             if not present:
                 continue
-            update, states = self._update_of(present)
+            update, states = self.update_of(present)
             together, runs = range(numbers[0], numbers[-1] + 1), [range(numbers[0], numbers[-1] + 1)]
-            if self._rates is not None and self._rates.adapts_after_minibatches:
+            if self.adapts_after_minibatches:
                 runs = [range(number, number + 1) for number in together]
             for each in runs:
-                applied = settings if self._rates is None else self._rates.applied(settings)
-                priorities = self._execution.run_minibatches(
-                    update, self._parameters, states, selection, each, applied, self.totals
+                priorities = self.execution.run_minibatches(
+                    update, self._parameters, states, selection, each, self.applied(settings), self.totals
                 )
-                self._adapt()
+                self.adapt()
         return priorities
 
     def evaluated(self, function: EvaluatedFunction, batch: SampleBatch) -> Any:
@@ -214,10 +228,10 @@ class MinibatchUpdates:
             return "the dataflow evaluates networks in torch"
         if self._in_parts:
             return "gradients are sums over microbatches or learners"
-        run = {name for names in self._updates for name in names}
+        run = {objective.name for update, _ in self._updates.values() for objective in update.objectives}
         if any(each.loss is not None and each.name not in run for each in self._objectives):
             return "not all losses have been computed yet"
-        return self._execution.outside_kernels
+        return self.execution.outside_kernels
 
     def gradients(self, batch: SampleBatch, settings: Mapping[str, Tensor]) -> Tensor:
         """Returns gradients and statistics of all losses on a minibatch, in one vector, without updating parameters.
@@ -268,13 +282,14 @@ class MinibatchUpdates:
             for part, tensor in state.items():
                 tensor.copy_(torch.from_numpy(np.array(named[f"{name}/{part}"])))
 
-    def _update_of(self, due: Sequence[Objective]) -> tuple[Update, list[OptimizerState]]:
+    def update_of(self, due: Sequence[Objective]) -> tuple[Update, list[OptimizerState]]:
         """The update by some objectives, and their optimizers' states."""
-        names = tuple(objective.name for objective in due)
-        if names not in self._updates:
+        key = tuple(map(id, due))
+        if key not in self._updates:
             several = len(self._objectives) > 1
-            self._updates[names] = Update(self._policy, due, self._precision, names_objectives=several)
-        return self._updates[names], [self._states[name] for name in names]
+            update = Update(self._policy, due, self._precision, names_objectives=several)
+            self._updates[key] = update, [self._states[objective.name] for objective in due]
+        return self._updates[key]
 
     def _apply(
         self, objective: Objective, total: Tensor, statistics: tuple[str, ...], settings: Mapping[str, Tensor]
@@ -303,8 +318,9 @@ class ObjectiveCounts:
         self._objectives = tuple(each for each in objectives if each.loss is not None)
         self._asked = {objective.name: 0 for objective in self._objectives}
         self._some_need_others = any(objective.needs for objective in self._objectives)
+        self._complete: set[tuple[int, ...]] = set()  # ids of objectives that need no others
 
-    def due(self, names: Collection[str] | None = None) -> list[Objective]:
+    def due(self, names: Collection[str] | None = None) -> tuple[Objective, ...]:
         """Counts one minibatch, and returns the objectives that run on it, in order.
 
         Args:
@@ -317,9 +333,10 @@ class ObjectiveCounts:
         if names is not None and (unknown := set(names) - set(self._asked)):
             raise ValueError(f"no objective with a loss is named {', '.join(sorted(unknown))}")
         asked = self._objectives if names is None else [each for each in self._objectives if each.name in names]
-        due = [each for each in asked if self._asked[each.name] % each.every == 0]
-        if self._some_need_others:
+        due = tuple([each for each in asked if self._asked[each.name] % each.every == 0])
+        if self._some_need_others and (key := tuple(map(id, due))) not in self._complete:
             _require_needed(due)
+            self._complete.add(key)
         for each in asked:
             self._asked[each.name] += 1
         return due

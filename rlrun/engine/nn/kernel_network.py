@@ -43,14 +43,19 @@ class KernelNetwork(WrappedNetwork):
         Raises:
             CompilerMissing: The kernels cannot be used on this machine.
         """
-        given = leaves(inputs)
-        key = len(given[0]), noise is None
+        seen = inputs["obs"]
+        given = [seen] if seen.__class__ is np.ndarray and len(inputs) == 1 else leaves(inputs)
+        key = given[0].shape[0], noise is None
         if key not in self._functions:
             self._functions[key] = self._recorded(inputs, state, noise)
         function = self._functions[key]
         if function is None or episode_starts is not None:
             return self.network(inputs, state, episode_starts, noise)
-        heads, after = function(*given, *(each for each in (state, noise) if each is not None))
+        if state is not None:
+            given.append(state)
+        if noise is not None:
+            given.append(noise)
+        heads, after = function(*given)
         return heads, None if after is None else after.copy()  # it is kept from step to step
 
     @property

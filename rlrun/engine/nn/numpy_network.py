@@ -48,7 +48,8 @@ class NumpyNetwork:
         self._vectors = tuple(name for name, _ in spec.vectors)
         self._towers = [_Tower(spec, i) for i in range(len(spec.towers))]
         self._plain = _plain_layers(spec)
-        self._copies: list[tuple[Floats, slice, tuple[int, ...]]] = []  # of a plain MLP: targets of later loads
+        self._loaded: Floats | None = None  # parameters of a plain MLP
+        self._copies: list[tuple[Floats, Floats]] = []  # its arrays, and the same parameters in `_loaded`
 
     @property
     def plain_layers(self) -> tuple[str, tuple[tuple[str, Activation | None], ...]] | None:
@@ -60,18 +61,22 @@ class NumpyNetwork:
 
     def load(self, flat: Floats) -> None:
         """Loads parameters from a flat vector, which is not modified since it may lie in Ray's object store."""
+        if self._loaded is not None:
+            self._loaded[...] = flat
+            for array, loaded in self._copies:
+                array[...] = loaded
+            return
+        source = flat if self._plain is None else flat.copy()
 
         def parameter(name: str) -> Floats:
             own, shape = self._places[name]
-            return flat[own].reshape(shape)
+            return source[own].reshape(shape)
 
-        for array, own, shape in self._copies:
-            array[...] = flat[own].reshape(shape).T
-        if self._copies:
-            return
         if self._plain is not None:
-            self._plain[1].load(parameter)
-            self._copies = [(array, *self._places[name]) for name, array in self._plain[1].parameters()]
+            layers = self._plain[1]
+            layers.load(parameter)
+            self._loaded = source
+            self._copies = [(array, parameter(name).T) for name, array in layers.parameters()]
             return
         for tower in self._towers:
             tower.load(parameter)

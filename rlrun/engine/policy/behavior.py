@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -178,9 +179,8 @@ class BehaviorPolicy:
                 log_probs = collector.log_probs(heads["outputs"], actions)
                 record[TAKEN_LOGP][where] = log_probs if acts is None else log_probs[acts]
         else:
-            actions = self.exploration.explore(
-                lambda: collector.run(observations, network_noise, acts), noise, episode_starts, acts, mask
-            )
+            run = partial(collector.run, observations, network_noise, acts)
+            actions = self.exploration.explore(run, noise, episode_starts, acts, mask)
         record["actions"][where] = actions if acts is None else actions[acts]
         if memory.takes_actions:
             memory.remember(actions, acts)

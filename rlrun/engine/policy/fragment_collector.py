@@ -162,8 +162,15 @@ class FragmentCollector:
             self._memory.views.close(batch, episode_starts, shown)
 
     def moments(self, observations: Any, filled: Flags) -> dict[str, Moments]:
-        """Returns count, mean and variance of a fragment's raw observations, which update the observation filter."""
-        return self.filter.moments(observations, filled)
+        """Returns count, mean and variance of a fragment's raw observations, which update the observation filter.
+
+        Args:
+            observations: The fragment's column `obs`, [T + 1, B, ...]; the closing row does not count.
+            filled: Mask of the entries that hold an observation, [T, B].
+        """
+        if not self.filter.is_on:
+            return {}
+        return self.filter.moments(map_tree(lambda leaf: leaf[:-1], observations), filled)
 
     def postprocess(self, batch: SampleBatch) -> None:
         """Completes a fragment for learning, in place: adds columns such as past steps, and adapts the parameter noise.

@@ -20,6 +20,7 @@ from rlrun.engine.settings.registry import load_internal
 
 if TYPE_CHECKING:
     from rlrun.engine.replay.hindsight import MakeGoals
+    from rlrun.engine.replay.transition_reader import UnreadMinibatches
 
 EXPERIENCES = {
     "transitions": "rlrun.engine.replay.replay_buffer:ReplayBuffer",
@@ -88,16 +89,22 @@ class LocalReplay:
         workers: Indices of the rollout workers.
         offer: Function to call once the first fragment is stored, from which on the buffer can lend memory; None if it
             lends none.
+        unread: Function that returns minibatches for the learner to draw and read, where it can; takes the arguments of
+            `Experience.sample`. None if only `sample` reads them.
     """
 
     accepts_fragments = True
     has_minibatch = False
 
     def __init__(
-        self, experience: Experience, workers: Sequence[int], offer: Callable[[], object] | None = None
+        self,
+        experience: Experience,
+        workers: Sequence[int],
+        offer: Callable[[], object] | None = None,
+        unread: Callable[[int, int, int], UnreadMinibatches | None] | None = None,
     ) -> None:
         self.experience = experience
-        self._offer = offer
+        self._offer, self._unread = offer, unread
         self._streams = {worker: stream for stream, worker in enumerate(workers)}
 
     @property
@@ -113,7 +120,14 @@ class LocalReplay:
             self._offer()
             self._offer = None
 
-    def sample(self, minibatch_size: int, env_steps: int, ratio: ReplayRatio, at_most: int = 1) -> SampleBatch | None:
+    @property
+    def learns_priorities(self) -> bool:
+        """Whether sampling depends on the priorities that `update_priorities` sets."""
+        return self.experience.learns_priorities
+
+    def sample(
+        self, minibatch_size: int, env_steps: int, ratio: ReplayRatio, at_most: int = 1, *, unread: bool = False
+    ) -> SampleBatch | UnreadMinibatches | None:
         """Samples as many minibatches as the replay ratio now allows, but only one at a time if priorities are learned.
 
         Returns None if the ratio (minibatches per stored step) allows none yet.
@@ -122,7 +136,12 @@ class LocalReplay:
         due = ratio.minibatches(experience.stored_steps) - experience.drawn_batches
         if due < 1 or not experience.num_ready:
             return None
-        return experience.sample(minibatch_size, env_steps, 1 if experience.learns_priorities else min(due, at_most))
+        if experience.learns_priorities:
+            due = 1
+        elif due > at_most:
+            due = at_most
+        left = self._unread(minibatch_size, env_steps, due) if unread and self._unread is not None else None
+        return experience.sample(minibatch_size, env_steps, due) if left is None else left
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
         """Sets the priorities of sampled rows from their TD errors; an empty array of errors changes nothing."""
@@ -204,7 +223,8 @@ def local_replay(
             make_goals=make_goals,
             in_kernels=in_kernels,
         )
-        return LocalReplay(buffer, workers, None if offer is None else partial(offer, partial(buffer.lend, 0)))
+        lend = None if offer is None else partial(offer, partial(buffer.lend, 0))
+        return LocalReplay(buffer, workers, lend, buffer.unread)
     if not isinstance(config, SequenceReplayConfig):
         raise UsageError(
             "a sequence replay buffer needs settings of class rlrun.plugin:SequenceReplayConfig, not "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,9 @@ from rlrun.engine.actors.batch_ref import BatchRef
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.replay.replay_config import ReplayConfig
 from rlrun.engine.settings.metric import Metric
+
+if TYPE_CHECKING:
+    from rlrun.engine.replay.transition_reader import UnreadMinibatches
 
 Awaited = tuple[tuple[Any, ...], float]
 """Ray references and a deadline (`time.monotonic`) to wait for; no state changes before one of these is ready."""
@@ -74,7 +77,13 @@ class Replay(Protocol):
     def add(self, worker: int | None, fragment: SampleBatch | BatchRef) -> None:
         """Stores a worker's fragment of T steps in B env slots; does not wait if another process stores it."""
 
-    def sample(self, minibatch_size: int, env_steps: int, ratio: ReplayRatio, at_most: int = 1) -> SampleBatch | None:
+    @property
+    def learns_priorities(self) -> bool:
+        """Whether sampling depends on the priorities that `update_priorities` sets."""
+
+    def sample(
+        self, minibatch_size: int, env_steps: int, ratio: ReplayRatio, at_most: int = 1, *, unread: bool = False
+    ) -> SampleBatch | UnreadMinibatches | None:
         """Samples minibatches; None if the replay ratio allows none yet, or if none has arrived from other processes.
 
         Args:
@@ -82,9 +91,11 @@ class Replay(Protocol):
             env_steps: Total env steps so far, for hyperparameter schedules.
             ratio: Replay ratio that limits the number of minibatches.
             at_most: Maximum number of minibatches, whose rows are concatenated: S in total.
+            unread: Whether the learner can draw and read the rows; otherwise they are read here.
 
         Returns:
-            Sampled rows, with their replay `indices` [S] for `update_priorities`.
+            Sampled rows, with their replay `indices` [S] for `update_priorities`; or, with `unread`, minibatches that
+            are drawn and read later.
         """
 
     @property

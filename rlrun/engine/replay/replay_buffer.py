@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,10 +23,13 @@ from rlrun.engine.settings.registry import load_internal
 
 if TYPE_CHECKING:
     from rlrun.engine.replay.hindsight import Hindsight, MakeGoals
-    from rlrun.engine.replay.transition_reader import TransitionReader
+    from rlrun.engine.replay.transition_reader import TransitionReader, UnreadMinibatches
 
-TRANSITION_READER = "rlrun.engine.replay.transition_reader:TransitionReader"
-"""Import path of sampling by C kernels."""
+KERNELS = {
+    "reader": "rlrun.engine.replay.transition_reader:TransitionReader",
+    "minibatches": "rlrun.engine.replay.transition_reader:UnreadMinibatches",
+}
+"""Import paths of sampling by C kernels."""
 
 PRIORITIES = "priorities"
 """Name of a fragment's column of initial replay priorities, [T, B]; see `InitialPriorities`."""
@@ -83,6 +87,7 @@ class ReplayBuffer:
         self._generator = np.random.Generator(np.random.Philox(seed))
         self._in_kernels = in_kernels
         self._reader: TransitionReader | None = None
+        self._make_unread: Callable[..., UnreadMinibatches]
         self._make_goals = make_goals
         self._hindsight_seed = child_seed(seed, "hindsight")
         self._hindsight: Hindsight | None = None
@@ -119,7 +124,7 @@ class ReplayBuffer:
             if hindsight is not None:
                 hindsight.insert(inserted)
             self._note(inserted, fragment.get(PRIORITIES) if self.learns_priorities else None)
-        steps = int(np.count_nonzero(fragment["valid"]))
+        steps = int(np.add.reduce(fragment["valid"], None))
         self.stored_steps += steps
         return steps
 
@@ -162,8 +167,9 @@ class ReplayBuffer:
         """Creates the sampler, once the buffer has stored rows."""
         self._sampler = make_sampler(self.config, self)
         if self._in_kernels:
-            ring, make = self._ring, load_internal(TRANSITION_READER)
+            ring, make = self._ring, load_internal(KERNELS["reader"])
             if make.supports(ring.stores, ring.streams):
+                self._make_unread = load_internal(KERNELS["minibatches"])
                 self._reader = make(ring.stores, ring.ready.flags, ring.streams, ring.gamma, self._generator)
         return self._sampler
 
@@ -174,6 +180,19 @@ class ReplayBuffer:
             RuntimeError: No transition can be sampled yet.
         """
         return self._ring.draw(generator, number, times)
+
+    def unread(self, batch_size: int, env_steps: int, number: int) -> UnreadMinibatches | None:
+        """Returns the minibatches that `sample` would return, for the learner to draw and read.
+
+        Returns None where C kernels do not read the transitions, or where they are relabeled. Then none is counted.
+        """
+        if self._reader is None or self._hindsight is not None or not self.num_ready:
+            return None
+        self.drawn_batches += number
+        chosen, weights = None, None
+        if self._sampler is not None and self.config.sampling != "uniform":
+            chosen, weights = self._sampler.draw(self._generator, batch_size, number, env_steps)
+        return self._make_unread(self._reader, batch_size, number, chosen, weights)
 
     def sample(self, batch_size: int, env_steps: int, number: int = 1) -> SampleBatch:
         """Samples several minibatches of n-step transitions in one call, with the same result as separate calls.

@@ -21,6 +21,7 @@ from rlrun.engine.functional.seeding import child_seed
 from rlrun.engine.messages.errors import CheckpointError
 from rlrun.engine.replay.replay import GIGABYTES, RESTARTS, Awaited, ReplayRatio
 from rlrun.engine.replay.replay_buffer import ReplayBuffer
+from rlrun.engine.replay.samplers import sampler_of
 
 if TYPE_CHECKING:
     from rlrun.engine.replay.hindsight import MakeGoals
@@ -206,7 +207,15 @@ class ReplayShards:
         self._owed = self._minibatches_per_fragment
         self._started().ask(shard, "add", stream, fragment).inbox = self._stored
 
-    def sample(self, minibatch_size: int, env_steps: int, ratio: ReplayRatio, at_most: int = 1) -> SampleBatch | None:
+    @property
+    def learns_priorities(self) -> bool:
+        """Whether sampling depends on the priorities that `update_priorities` sets."""
+        sampler, _ = sampler_of(self._config)
+        return sampler.learns_priorities
+
+    def sample(
+        self, minibatch_size: int, env_steps: int, ratio: ReplayRatio, at_most: int = 1, *, unread: bool = False
+    ) -> SampleBatch | None:
         """Returns a minibatch that has arrived (None if none has), and requests more as the replay ratio allows."""
         if not self._arrived or any(self._may_be_asked(shard) for shard in range(self.num_shards)):
             self.attend()  # not before each minibatch: it costs as much as several of them

@@ -159,7 +159,7 @@ class ReplayRing:
     def _has_gap(self, worker: int, cursor: Cursor, fragment: SampleBatch) -> bool:
         """Whether a fragment has empty rows; row 0 of a worker's first fragment may be a final observation."""
         valid = fragment["valid"]
-        if np.count_nonzero(valid) == valid.size:
+        if np.add.reduce(valid, None) == valid.size:
             return False
         ended = self._has_ended(worker, cursor) if cursor.begun else np.ones(self.num_slots, np.bool_)
         filled = filled_rows(valid, fragment["terminateds"] | fragment["truncateds"], ended)[:-1]
@@ -221,21 +221,16 @@ class ReplayRing:
         overwritten = self.ready.retire(streams, worker, cursor, lost)
         own, within = streams.span(first, length + 1), streams.span(first, length)
         lent = self.loan.at(first)
-        for name in [each for each in self._names if part[each] is not lent.get(each)]:
+        for name in self._names:
+            if name in lent and part[name] is lent[name]:
+                continue
             for store, leaf in zip(self._flat_stores[name], _leaves(part[name]), strict=True):
                 store.write(worker, own if name == "obs" else within, slots, leaf, continues=continues)
         streams.advance(worker, cursor, closing + length)
         self._values("valid")[worker, cursor.head, slots] = False  # a step there is overwritten
         before = min(self.n_step - 1 + closing, cursor.filled - length) if self.n_step > 1 else 0
-        return Inserted(
-            worker=worker,
-            slots=slots,
-            steps=steps,
-            rows=streams.row_numbers(first, length + 1),
-            lost=streams.row_numbers(head, lost),
-            overwritten=overwritten,
-            ready=self.ready.add(streams, self.stores, worker, slots, (first - before) % rows, before + length),
-        )
+        ready = self.ready.add(streams, self.stores, worker, slots, (first - before) % rows, before + length)
+        return Inserted(streams, worker, slots, steps, head, first, length, lost, overwritten, ready)
 
     def _no_rows(self, fragment: SampleBatch) -> dict[str, Any]:
         """Empty fragment [0, B, ...] with the stored columns."""

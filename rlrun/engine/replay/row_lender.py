@@ -60,7 +60,8 @@ class RowLender:
         own, within = (worker, slice(head, head + length + 1), slots), (worker, slice(head, head + length), slots)
         for name, tree in self._columns.items():
             where = own if name == "obs" else within
-            loan.columns[name] = tree[where] if isinstance(tree, np.ndarray) else map_tree(itemgetter(where), tree)
+            is_array = tree.__class__ is np.ndarray
+            loan.columns[name] = tree[where] if is_array else map_tree(itemgetter(where), tree)
         loan.row = head
         return loan.columns, overwritten
 

@@ -33,23 +33,41 @@ class Inserted:
     """Result of storing rows in a replay buffer: which entries are new, overwritten, or can now be sampled.
 
     Attributes:
+        streams: Converts rows of the ring buffer, which wrap around after the last one.
         worker: Index of the worker in the buffer, from 0.
         slots: Env slots that received rows.
         steps: Rows of the fragment that were inserted, T of them.
-        rows: Rows of the ring buffer that hold the inserted observations, [T + 1]; the last one holds no step yet.
-        lost: Rows of the ring buffer whose old content is overwritten or no longer readable, in write order; until the
-            buffer is full, these rows were empty.
+        head: First row of the ring buffer whose old content is lost.
+        first: Row of the ring buffer that holds the first inserted observation.
+        length: Number of inserted steps, T.
+        num_lost: Number of rows of the ring buffer whose old content is overwritten or no longer readable.
         overwritten: Indices that can no longer be sampled.
         ready: Indices that have become available for sampling.
     """
 
+    streams: Streams
     worker: int
     slots: slice
     steps: slice | Indices
-    rows: Indices
-    lost: Indices
+    head: int
+    first: int
+    length: int
+    num_lost: int
     overwritten: Indices
     ready: Indices
+
+    @property
+    def rows(self) -> Indices:
+        """Rows of the ring buffer that hold the inserted observations, [T + 1]; the last one holds no step yet."""
+        return self.streams.row_numbers(self.first, self.length + 1)
+
+    @property
+    def lost(self) -> Indices:
+        """Rows of the ring buffer whose old content is overwritten or no longer readable, in write order.
+
+        Until the buffer is full, these rows were empty.
+        """
+        return self.streams.row_numbers(self.head, self.num_lost)
 
 
 class Streams:

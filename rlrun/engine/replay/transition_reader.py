@@ -1,10 +1,11 @@
-"""Sampling of a replay buffer's transitions by C kernels: one call draws their indices, another one reads them."""
+"""Sampling of a replay buffer's transitions by C kernels, in calls of its own or as part of a parameter update."""
 
 from __future__ import annotations
 
 import ctypes
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,20 +13,15 @@ import numpy as np
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.data.tree import leaves, map_tree
 from rlrun.engine.kernels.library import library
-from rlrun.engine.kernels.steps import Array, address, pointer
+from rlrun.engine.kernels.steps import COLUMN, Array, address, pointer
 from rlrun.engine.replay.stores import Indices, PlainStore
 from rlrun.engine.replay.streams import Streams
-
-COLUMN = np.dtype([("from", "u8"), ("bytes", "i8"), ("kind", "i8")])
-"""`ReplayColumn` of `kernels.c`."""
 
 TRANSITIONS = np.dtype(
     [
         ("generator", "u8"),
         ("ready", "u8"),
         ("lengths", "u8"),
-        ("columns", "u8"),
-        ("num_columns", "i8"),
         ("slots", "i8"),
         ("size", "i8"),
         ("gamma", "f8"),
@@ -49,6 +45,11 @@ class TransitionReader:
         streams: Flat indexing of the buffer's entries.
         gamma: Discount factor of one-step transitions.
         generator: Random generator with which `draw` samples.
+
+    Attributes:
+        columns: Where the leaves of `read`'s columns come from, in order: a table for `kernels.c`.
+        weights: Index in `columns` of the importance weights, which are ones.
+        table: The replay buffer, as a struct for `kernels.c`.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class TransitionReader:
             "valid": listed(AT_STEP, stores["valid"]),
             "weights": listed(ONE, np.zeros((1, 1, 1), np.float32)),
         }
+        self.weights: int = self._trees["weights"]
         self._kept = [values for _, values in made]  # the table points to them
         dtypes = [np.dtype(np.float32) if kind == DISCOUNT else values.dtype for kind, values in made]
         inner = [values.shape[3:] for _, values in made]
@@ -97,25 +99,28 @@ class TransitionReader:
             start += sizes[number]
         self._row_bytes = start
         self._forms = [(starts[number], inner[number], dtypes[number]) for number in range(len(made))]
-        self._columns = np.array([(address(made[i][1]), sizes[i], made[i][0]) for i in order], COLUMN)
+        self.columns = np.array(
+            [(address(values), 0, size, kind) for (kind, values), size in zip(made, sizes, strict=True)], COLUMN
+        )
+        self._block_columns = self.columns[order]
         self._ready = ready
-        self._table = np.array(
+        self.table = np.array(
             (
                 generator.bit_generator.ctypes.bit_generator.value,
                 address(ready),
                 address(stores["steps"].values) if is_n_step else 0,
-                address(self._columns),
-                len(self._columns),
                 streams.num_slots,
                 streams.rows * streams.num_slots,
                 gamma,
             ),
             TRANSITIONS,
         )
-        self._arguments = pointer(self._table)
+        self._table = pointer(self.table)
+        self._block_arguments = pointer(self._block_columns), len(made)
         self._draw, self._read = library().draw_steps, library().read_transitions
-        self._draw.argtypes = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
-        self._read.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+        place, whole = ctypes.c_void_p, ctypes.c_int64
+        self._draw.argtypes = (place, whole, whole, whole, place)
+        self._read.argtypes = (place, place, whole, place, whole, place)
 
     @staticmethod
     def supports(stores: Mapping[str, Any], streams: Streams) -> bool:
@@ -123,17 +128,22 @@ class TransitionReader:
         plain = all(isinstance(store, PlainStore) for tree in stores.values() for store in leaves(tree))
         return plain and streams.num_workers == 1 and streams.num_indices <= MOST_INDICES
 
+    @property
+    def bound(self) -> int:
+        """Upper bound (exclusive) of the indices that `draw` returns."""
+        return self._streams.num_written
+
     def draw(self, number: int, times: int) -> Indices:
         """Samples indices of steps uniformly with replacement, at least one of which must be ready."""
         indices: Indices = np.empty(number * times, np.int64)
-        self._draw(self._arguments, self._streams.num_written, number, times, address(indices))
+        self._draw(self._table, self._streams.num_written, number, times, address(indices))
         return indices
 
     def read(self, indices: Indices) -> SampleBatch:
         """Reads the n-step transitions that start at N indices, as columns [N, 1, ...], with `weights` of 1."""
         number = len(indices)
         block = np.empty(number * self._row_bytes, np.uint8)
-        self._read(self._arguments, address(indices), number, address(block))
+        self._read(self._table, *self._block_arguments, address(indices), number, address(block))
         arrays = [np.ndarray((number, 1, *inner), dtype, block, number * at) for at, inner, dtype in self._forms]
         return SampleBatch(
             {
@@ -141,3 +151,46 @@ class TransitionReader:
                 for name, tree in self._trees.items()
             }
         )
+
+
+@dataclass(slots=True)  # not frozen: a frozen one takes three times as long to make, once for each update
+class UnreadMinibatches:
+    """Minibatches that a replay buffer is due to deliver, which the learner draws and reads as part of its updates.
+
+    Attributes:
+        reader: Draws and reads the transitions.
+        size: Transitions of a minibatch, S.
+        number: Number of minibatches that are left, N.
+        chosen: Indices [N * S] that a sampler chose; None if the reader draws uniformly.
+        weights: Importance weights [N * S] of the chosen transitions; None for ones.
+    """
+
+    reader: TransitionReader
+    size: int
+    number: int
+    chosen: Indices | None = None
+    weights: Array | None = None
+
+    def read(self, number: int) -> SampleBatch:
+        """Draws and reads the next minibatches.
+
+        Args:
+            number: Number of minibatches, at most those that are left.
+
+        Returns:
+            Their rows, with the replay `indices` [number * S].
+        """
+        own = slice(number * self.size)
+        indices = self.reader.draw(self.size, number) if self.chosen is None else self.chosen[own]
+        batch = self.reader.read(indices)
+        if self.weights is not None:
+            batch["weights"] = self.weights[own, None]
+        batch["indices"] = indices
+        self.drop(number)
+        return batch
+
+    def drop(self, number: int) -> None:
+        """Counts the next minibatches as read."""
+        self.number -= number
+        if self.chosen is not None and self.weights is not None:
+            self.chosen, self.weights = self.chosen[number * self.size :], self.weights[number * self.size :]

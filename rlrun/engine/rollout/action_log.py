@@ -43,6 +43,10 @@ def with_logs_joined(place: Any, before: Any) -> Any:
     return place
 
 
+FEWEST_ROWS = 256
+"""Number of rows below which an action log is not trimmed."""
+
+
 class ActionLog:
     """Actions of a vector env's recent steps, back to at least the start of the longest current episode.
 
@@ -70,7 +74,7 @@ class ActionLog:
             self._rows -= len(self._fragments[unneeded])
             unneeded += 1
         del self._fragments[:unneeded]
-        self._rows_to_trim_at = 2 * self._rows
+        self._rows_to_trim_at = max(2 * self._rows, FEWEST_ROWS)
 
     def latest(self, lengths: Sequence[int]) -> list[NDArray[Any]]:
         """Returns the last `lengths[slot]` actions of each env slot, for example those of its current episode."""

@@ -91,8 +91,8 @@ class RolloutCounts:
         self.dropped_rewards += rollout.dropped_rewards
         if rollout.agent_steps:
             self.agent_steps.update(rollout.agent_steps)
-        for policy, episodes in rollout.agent_episodes.items():
-            self._agent_episodes.setdefault(policy, []).extend(episodes)
+            for policy, episodes in rollout.agent_episodes.items():
+                self._agent_episodes.setdefault(policy, []).extend(episodes)
         if self.measured is not None and rollout.times is not None:
             self.measured.append(
                 MeasuredFragment(
@@ -100,6 +100,8 @@ class RolloutCounts:
                 )
             )
         for policy, deltas in rollout.filter_deltas.items():
+            if not deltas:
+                continue
             merged = self._filter_deltas.setdefault(policy, {})
             for name, delta in deltas.items():
                 merged[name] = merged[name].merged(delta) if name in merged else delta
@@ -107,7 +109,7 @@ class RolloutCounts:
             self.endless.look(
                 self.env_steps,
                 has_episodes=bool(self._episodes),
-                has_agent_episodes=any(map(bool, rollout.agent_episodes.values())),
+                has_agent_episodes=bool(rollout.agent_steps) and any(rollout.agent_episodes.values()),
             )
 
     def take_episodes(self) -> list[Episode]:

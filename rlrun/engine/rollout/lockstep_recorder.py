@@ -100,7 +100,7 @@ class LockstepRecorder:
         """
         if self._observations is None:
             self._observations = self._env.reset()
-        began = self._env.places()
+        began, is_array = self._env.places(), self._observations.__class__ is np.ndarray
         act, step, take_rewards = self._behavior.act, self._env.step, self._behavior.take_rewards
         own_noise, length, slots = noise[self._policy], self._length, self._env.num_envs
         observations = self._observations
@@ -115,8 +115,11 @@ class LockstepRecorder:
             terminateds, truncateds, valid = lent["terminateds"], lent["truncateds"], lent["valid"]
             batch["actions"], recorded = lent["actions"], lent["obs"]
         rewards = np.empty((length, slots))
-        columns = {name: np.empty((length, slots)) for name in self._env.columns}
-        read = [(columns[name], latest) for name, latest in self._env.columns.items()]
+        columns: dict[str, NDArray[np.float64]] = {}
+        read: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
+        if self._env.columns:
+            columns = {name: np.empty((length, slots)) for name in self._env.columns}
+            read = [(columns[name], latest) for name, latest in self._env.columns.items()]
         last_infos: dict[tuple[int, int], dict[str, Any]] = {}
         begins, starts, finals = self._starts, self._starts, self._just_ended
         now, env_step_s, inference_s = time.perf_counter, 0.0, 0.0
@@ -129,7 +132,10 @@ class LockstepRecorder:
             env_step_s += now() - acted
             inference_s += acted - asked
             take_rewards(rewards[t])
-            record_row(recorded, t + 1, observations)
+            if is_array:  # the usual case, without a call
+                recorded[t + 1] = observations
+            else:
+                record_row(recorded, t + 1, observations)
             for column, latest in read:
                 column[t] = latest
             # The row after an end holds the episode's final observation, the one after that a first one.
@@ -143,7 +149,7 @@ class LockstepRecorder:
             place = self._seeds.position_after(slot, began, ~valid[:t])
             raise EnvError(f"{self._env_name}, env {slot + self._seeds.first_slot}, {place}: {reason}")
         self._recorded = recorded
-        self._observations = map_tree(lambda leaf: leaf[-1].copy(), recorded)
+        self._observations = recorded[-1].copy() if is_array else map_tree(lambda leaf: leaf[-1].copy(), recorded)
         self._starts = starts
         self._just_ended = ends[-1].copy()
         batch.update(obs=recorded, rewards=rewards, terminateds=terminateds, truncateds=truncateds, valid=valid)
@@ -151,7 +157,7 @@ class LockstepRecorder:
             columns = {name: np.where(valid, column, 0.0) for name, column in columns.items()}
             batch.update({name: column.astype(np.float32) for name, column in columns.items()})
         self._behavior.collector.close(batch, starts, self._shown)
-        env_steps, counted = int(np.count_nonzero(valid)), rewards
+        env_steps, counted = int(np.add.reduce(valid, None)), rewards
         if env_steps < valid.size:
             counted, ends = np.where(valid, rewards, 0.0), ends & valid
         self._log(batch["actions"] if lent is None else batch["actions"].copy())  # lent memory is used again

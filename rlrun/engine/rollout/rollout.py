@@ -88,4 +88,6 @@ def with_weights_version(batch: SampleBatch, version: int) -> SampleBatch:
     """Adds to a batch [T, B] a column with the version of the weights that acted, unless it has this column."""
     if "weights_version" in batch:
         return batch
-    return SampleBatch(batch, weights_version=np.full(batch["valid"].shape, version, np.int32))
+    versions = np.empty(batch["valid"].shape, np.int32)
+    versions.fill(version)
+    return SampleBatch(batch, weights_version=versions)

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.engine.data.sample_batch import EPISODE
-from rlrun.engine.data.tree import map_tree
 from rlrun.engine.envs.episode_position import shared_numbers
 from rlrun.engine.functional.moments import Moments
 from rlrun.engine.functional.saved_numbers import as_count
@@ -191,7 +190,7 @@ class RolloutWorker:
         All steps of the fragment are processed at once, which is cheaper than in each step.
         """
         behavior, batch = self.behaviors[policy], recorded.batches[policy]
-        seen = behavior.collector.moments(map_tree(lambda leaf: leaf[:-1], batch["obs"]), recorded.filled[policy])
+        seen = behavior.collector.moments(batch["obs"], recorded.filled[policy])
         ends = batch["terminateds"] | batch["truncateds"]
         batch["rewards"], returned = self._rewards[policy].measured(batch["rewards"], ends, batch["valid"])
         if self.config.groups == 1:  # else by the returns of all groups, once their fragments are joined

@@ -34,7 +34,12 @@ class Collector(Protocol):
         ...
 
     def moments(self, observations: Any, filled: NDArray[np.bool_]) -> Mapping[str, Moments]:
-        """Returns count, mean and variance of a fragment's raw observations, by name, for the observation filter."""
+        """Returns count, mean and variance of a fragment's raw observations, by name, for the observation filter.
+
+        Args:
+            observations: The fragment's column `obs`, [T + 1, B, ...]; the closing row does not count.
+            filled: Mask of the entries that hold an observation, [T, B].
+        """
         ...
 
     def postprocess(self, batch: SampleBatch) -> None:

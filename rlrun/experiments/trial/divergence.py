@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlrun.engine.checkpoint.format import Content, write_checkpoint
+from rlrun.engine.learner.learner import last_batch_of
 from rlrun.engine.messages.errors import RlrunError, TrainingFailed
 from rlrun.engine.training.save.sections import section
 
@@ -102,7 +103,7 @@ class DivergenceGuard:
             flat, filters = self._before[trainee.name]
             tensors[f"policies/{trainee.name}"] = trainee.policy.parameters.named(flat)
             sections[trainee.name] = {**sections[trainee.name], "filters": section("filters", filters)}
-            batch = trainee.learner.last_batch
+            batch = last_batch_of(trainee.learner)
             batches[trainee.name] = {} if batch is None else dict(batch)
         last = batches if len(trainees) > 1 else batches[trainees[0].name]
         return replace(content, tensors=tensors, state={**content.state, "trainees": sections, "last_batch": last})

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -10,11 +12,20 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from rlrun.engine.data.sample_batch import SampleBatch
-from rlrun.engine.flow.flow import Operator, StatefulOperator
+from rlrun.engine.flow.flow import StatefulOperator
 from rlrun.engine.settings.metric import Metric
+from rlrun.engine.settings.registry import load_internal
 
 if TYPE_CHECKING:
     from rlrun.engine.flow.trainee import Trainee
+    from rlrun.engine.learner.learner import TargetUpdates
+    from rlrun.engine.learner.replay_steps import ReplaySteps
+    from rlrun.engine.replay.transition_reader import UnreadMinibatches
+
+REPLAY_STEPS = "rlrun.engine.learner.replay_steps:replay_steps"
+"""Import path of training on minibatches that C kernels read from a replay buffer's memory."""
+
+NO_INDICES, NO_PRIORITIES = np.zeros(0, np.int64), np.zeros(0, np.float32)
 
 T = TypeVar("T")
 
@@ -23,7 +34,7 @@ class TrainedMinibatch(NamedTuple):
     """Result of SGD on replay minibatches: the indices of their rows, and the rows' new priorities.
 
     Attributes:
-        indices: Indices of the minibatches' rows in the replay buffer.
+        indices: Indices of the minibatches' rows in the replay buffer; empty if the learner has drawn them itself.
         priorities: New priorities of the rows; empty if the loss computes none, or for several minibatches.
         number: Number of minibatches.
     """
@@ -33,7 +44,7 @@ class TrainedMinibatch(NamedTuple):
     number: int = 1
 
 
-class TrainOnMinibatch(Operator):
+class TrainOnMinibatch(StatefulOperator):
     """Takes one SGD step on each replay minibatch; its metric is the number of minibatches per env step.
 
     Args:
@@ -41,33 +52,80 @@ class TrainOnMinibatch(Operator):
         objectives: Names of the losses to minimize on these minibatches; None for all.
         minibatch_size: Rows of a minibatch, if one item may contain several minibatches; None if each item is one
             minibatch.
+        target: When and how the target network follows the parameters, after a minibatch; None if it is left alone.
     """
 
     learns = True
 
     def __init__(
-        self, trainee: Trainee, objectives: Sequence[str] | None = None, minibatch_size: int | None = None
+        self,
+        trainee: Trainee,
+        objectives: Sequence[str] | None = None,
+        minibatch_size: int | None = None,
+        target: TargetUpdates | None = None,
     ) -> None:
         self.trainee = trainee
         self.objectives = objectives
         self.minibatch_size = minibatch_size
+        self.target = target
         self._minibatches = 0
+        self._seen = 0  # since the last update of the target network
 
     @override
     def settings(self) -> dict[str, Any]:
-        return {} if self.objectives is None else {"objectives": ", ".join(self.objectives)}
+        shown = {} if self.objectives is None else {"objectives": ", ".join(self.objectives)}
+        if self.target is None:
+            return shown
+        return {**shown, "target_update_interval": self.target.every, "tau": self.target.tau}
 
     @override
-    def __call__(self, item: SampleBatch) -> TrainedMinibatch:
+    def __call__(self, item: SampleBatch | UnreadMinibatches) -> TrainedMinibatch:
         """Takes one SGD step on each minibatch of rows [S, ...]."""
-        number = 1 if self.minibatch_size is None else len(item["indices"]) // self.minibatch_size
-        self._minibatches += number
-        rows = SampleBatch({name: column for name, column in item.items() if name != "indices"})
         scheduled = self.trainee.clock.scheduled()
-        priorities = self.trainee.learner.step(
-            rows, scheduled=scheduled, objectives=self.objectives, minibatches=number
-        )
-        return TrainedMinibatch(item["indices"], priorities, number)
+        step = None if isinstance(item, SampleBatch) else self._replay_steps
+        if isinstance(item, SampleBatch) or step is None:
+            rows = SampleBatch(item) if isinstance(item, SampleBatch) else item.read(item.number)
+            indices = rows.pop("indices")
+            number = 1 if self.minibatch_size is None else len(indices) // self.minibatch_size
+            priorities = self._learn_from(rows, number, scheduled)
+        else:
+            number, target, seen = item.number, self.target, self._seen
+            indices = NO_INDICES if item.chosen is None else item.chosen
+            priorities = step(item, scheduled=scheduled, objectives=self.objectives, target=target, seen=seen)
+            self._seen = 0 if target is None else (seen + number) % target.every
+        self._minibatches += number
+        return TrainedMinibatch(indices, priorities, number)
+
+    @cached_property
+    def _replay_steps(self) -> ReplaySteps | None:
+        """Training on minibatches that C kernels draw and read; None where they are read first."""
+        made: ReplaySteps | None = load_internal(REPLAY_STEPS)(self.trainee.learner)
+        return made
+
+    def _learn_from(self, rows: SampleBatch, number: int, scheduled: dict[str, float]) -> NDArray[np.float32]:
+        """Learns from minibatches that have been read; returns new priorities if there is a single one."""
+        learner, target, done = self.trainee.learner, self.target, 0
+        size, priorities = len(rows["valid"]) // number, NO_PRIORITIES
+        while done < number:
+            step = number - done if target is None else min(number - done, target.every - self._seen)
+            own = slice(done * size, (done + step) * size)
+            part = rows if step == number else rows.map(itemgetter(own))
+            priorities = learner.step(part, scheduled=scheduled, objectives=self.objectives, minibatches=step)
+            done += step
+            if target is not None:
+                self._seen = (self._seen + step) % target.every
+                if not self._seen:
+                    learner.update_target(target.tau)
+        return priorities if number == 1 else NO_PRIORITIES
+
+    @override
+    def state(self) -> dict[str, Any]:
+        """Returns the number of minibatches since the last update of the target network, for checkpoints."""
+        return {"seen": self._seen}
+
+    @override
+    def load_state(self, state: dict[str, Any]) -> None:
+        self._seen = int(state["seen"])
 
     declared_metrics = (
         Metric("minibatches_per_env_step", "minibatches", "Minibatches for each env step of this iteration"),
@@ -103,11 +161,6 @@ class UpdateTargetNetwork(StatefulOperator):
     def settings(self) -> dict[str, Any]:
         prefix = {"prefix": self.prefix} if self.prefix else {}
         return {"every": self.every, **({} if self.tau == 1.0 else {"tau": self.tau}), **prefix}
-
-    @property
-    def items_left(self) -> int:
-        """Number of items that must still pass before the next update of the target network."""
-        return self.every - self._items % self.every
 
     @override
     def __call__(self, item: T) -> T:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from rlrun.engine.flow.operators.minibatches import TrainedMinibatch, TrainOnMinibatch, UpdateTargetNetwork
+from rlrun.engine.flow.operators.minibatches import TrainedMinibatch, TrainOnMinibatch
 from rlrun.engine.flow.operators.replay import StoreToReplay, UpdatePriorities
 from rlrun.engine.flow.sources.replay_minibatches import replay_minibatches
+from rlrun.engine.learner.learner import TargetUpdates
 
 if TYPE_CHECKING:
     from rlrun.engine.data.sample_batch import SampleBatch
@@ -73,19 +74,19 @@ def replay_updates(
         has_target: Whether there is a target network.
         prepare: Operator on minibatches before the SGD step; None for none.
     """
-    update_target = UpdateTargetNetwork(trainee, config.target_update_interval, config.tau)
-    minibatches = replay_minibatches(
+    target = TargetUpdates(config.target_update_interval, config.tau) if has_target else None
+    train = TrainOnMinibatch(trainee, minibatch_size=config.minibatch_size, target=target)
+    minibatches: Flow[Any] = replay_minibatches(
         replay,
         trainee,
         minibatch_size=config.minibatch_size,
         training_intensity=config.training_intensity,
         learning_starts=config.learning_starts,
         normalize_observations=config.normalize_observations,
-        at_most=lambda: min(most_together, update_target.items_left) if has_target else most_together,
+        at_most=most_together,
+        unread=prepare is None,
     )
     if prepare is not None:
         minibatches = minibatches.for_each(prepare)
-    updates = minibatches.for_each(TrainOnMinibatch(trainee, minibatch_size=config.minibatch_size)).for_each(
-        UpdatePriorities(replay)
-    )
-    return updates.for_each(update_target) if has_target else updates
+    updates = minibatches.for_each(train)
+    return updates.for_each(UpdatePriorities(replay)) if replay.learns_priorities else updates

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
@@ -25,7 +24,8 @@ def replay_minibatches(
     training_intensity: float,
     learning_starts: int,
     normalize_observations: bool = False,
-    at_most: Callable[[], int] = lambda: 1,
+    at_most: int = 1,
+    unread: bool = False,
 ) -> Flow[SampleBatch]:
     """Creates a flow of minibatches from a replay buffer, `training_intensity` of them per step that is stored.
 
@@ -36,18 +36,37 @@ def replay_minibatches(
         training_intensity: Minibatches per step stored after `learning_starts`.
         learning_starts: Number of steps stored before the first minibatch.
         normalize_observations: Whether observations, stored raw, are normalized by their running mean and variance.
-        at_most: Function that returns how many minibatches, one after another in its rows, the next item may hold.
+        at_most: Maximum number of minibatches in an item, one after another in its rows.
+        unread: Whether items go to the learner as they are, which may then draw and read the rows itself.
     """
     ratio = ReplayRatio(training_intensity, learning_starts)
-    minibatches: Flow[SampleBatch] = Flow(ReplayMinibatches(replay, trainee, minibatch_size, ratio, at_most))
+    is_unread = unread and not normalize_observations
+    source = ReplayMinibatches(replay, trainee, minibatch_size, ratio, at_most, unread=is_unread)
+    minibatches: Flow[SampleBatch] = Flow(source)
     return minibatches.for_each(NormalizeObservations(trainee)) if normalize_observations else minibatches
 
 
 class ReplayMinibatches(Source):
-    """Source of a dataflow that samples minibatches from a replay buffer, at a fixed ratio to the stored steps."""
+    """Source of a dataflow that samples minibatches from a replay buffer, at a fixed ratio to the stored steps.
+
+    Args:
+        replay: The replay buffer.
+        trainee: The policy in training.
+        minibatch_size: Rows in each minibatch.
+        ratio: Replay ratio that limits the number of minibatches.
+        at_most: Maximum number of minibatches in an item.
+        unread: Whether items go to the learner as they are, which may then draw and read the rows itself.
+    """
 
     def __init__(
-        self, replay: Replay, trainee: Trainee, minibatch_size: int, ratio: ReplayRatio, at_most: Callable[[], int]
+        self,
+        replay: Replay,
+        trainee: Trainee,
+        minibatch_size: int,
+        ratio: ReplayRatio,
+        at_most: int,
+        *,
+        unread: bool = False,
     ) -> None:
         super().__init__(
             "replay_minibatches",
@@ -61,12 +80,13 @@ class ReplayMinibatches(Source):
         self.clock = trainee.clock
         self.minibatch_size = minibatch_size
         self.ratio = ratio
-        self.at_most = at_most
+        self._at_most, self._unread = at_most, unread
 
     @override
     def next_item(self) -> Polled:
         """Returns the next minibatches if enough steps have been stored, else the conditions to wait for."""
-        minibatch = self.replay.sample(self.minibatch_size, self.clock.steps, self.ratio, self.at_most())
+        steps, ratio = self.clock.steps, self.ratio
+        minibatch = self.replay.sample(self.minibatch_size, steps, ratio, self._at_most, unread=self._unread)
         if minibatch is None:
             return Pending(*self.replay.awaited(), reasons=("the replay buffer needs more steps",))
         return Delivered(minibatch)

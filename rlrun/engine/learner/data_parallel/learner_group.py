@@ -17,7 +17,7 @@ from rlrun.engine.actors.supervised_actors import SupervisedActors
 from rlrun.engine.data.sample_batch import SampleBatch, network_columns
 from rlrun.engine.learner.data_parallel.all_reduce import AllReduce, PeerLost
 from rlrun.engine.learner.data_parallel.replica import Replica, ReplicaConfig
-from rlrun.engine.learner.learner import EvaluatedFunction, LearnerFactory, Recompute
+from rlrun.engine.learner.learner import EvaluatedFunction, LastBatch, LearnerFactory, Recompute
 from rlrun.engine.learner.output_functions import require_picklable
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.policy.policy import Policy
@@ -54,7 +54,7 @@ class LearnerGroup:
         policy: Policy to train.
         sgd_steps: Number of minibatch updates so far.
         weights_version: Version of the weights: number of batches learned so far.
-        last_batch: Last batch learned, for diagnostics; None before the first.
+        last_batch: Last batch learned, for diagnostics; see `last_batch_of`.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class LearnerGroup:
         self.policy = policy
         self.sgd_steps = 0
         self.weights_version = 0
-        self.last_batch: SampleBatch | None = None
+        self.last_batch: LastBatch = None
         self._ranks = range(num_learners)
         needed = math.ceil(num_learners * num_cpus_per_learner + cpus_of_others)
         self._owns_ray = private_ray.start_unless_running(max(needed, os.cpu_count() or 1))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlrun.engine.kernels.library import required_library
-from rlrun.engine.kernels.steps import Array, StepTable, address, pointer
+from rlrun.engine.kernels.steps import COLUMN, Array, StepTable, address, pointer
 from rlrun.engine.learner.executors.numpy_update import BoundUpdate, recorded
 
 LONGEST_CALL_S = 1.0
@@ -44,6 +44,8 @@ class CUpdate:
         bound: The update as NumPy calls with their arrays, from which kernels are chosen.
 
     Attributes:
+        bound: The update as NumPy calls with their arrays.
+        steps: The table of kernels.
         uses_blas: Whether NumPy's BLAS computes a product, so that results depend on the processor.
 
     Raises:
@@ -52,22 +54,22 @@ class CUpdate:
     """
 
     def __init__(self, bound: BoundUpdate) -> None:
-        self._bound = bound  # keeps the arrays that the table points to
+        self.bound = bound  # keeps the arrays that the table points to
         self._library = required_library("updates of this run are computed", "learns")
-        self._steps = StepTable(self._library, bound.calls)
-        self.uses_blas = self._steps.uses_blas
+        self.steps = StepTable(self._library, bound.calls)
+        self.uses_blas = self.steps.uses_blas
         self._results = pointer(bound.results[0])
         self._in_one_call = 1
 
     def __call__(self, arguments: Sequence[Tensor]) -> list[Tensor]:
         """Runs the update, which modifies tensors in place as the traced function does."""
-        self._bound.filled_with = None
-        for i, array in self._bound.read:
+        self.bound.filled_with = None
+        for i, array in self.bound.read:
             np.copyto(array, arguments[i].numpy())
-        self._library.run(*self._steps.arguments, *NOTHING_TO_GATHER, self._results, None, ctypes.c_int64(0))
-        for i, array in self._bound.changed:
+        self._library.run(*self.steps.arguments, *NOTHING_TO_GATHER, self._results, None, ctypes.c_int64(0))
+        for i, array in self.bound.changed:
             np.copyto(arguments[i].numpy(), array)
-        return [torch.from_numpy(result.copy()) for result in self._bound.results]
+        return [torch.from_numpy(result.copy()) for result in self.bound.results]
 
     def run_minibatches(
         self,
@@ -89,32 +91,32 @@ class CUpdate:
         """
         sums = (self._results, pointer(totals), ctypes.c_int64(len(totals)))
         if rows is None:
-            self._bound.fill(leaves, None, others)
-            self._library.run(*self._steps.arguments, *NOTHING_TO_GATHER, *sums)
+            self.bound.fill(leaves, None, others)
+            self._library.run(*self.steps.arguments, *NOTHING_TO_GATHER, *sums)
         else:
             self._run_through(leaves, rows, others, sums)
-        rest: NDArray[np.float32] = self._bound.results[0][len(totals) :].copy()
+        rest: NDArray[np.float32] = self.bound.results[0][len(totals) :].copy()
         return rest
 
     def _run_through(
         self, leaves: Sequence[Array], rows: NDArray[np.int64], others: Sequence[Tensor], sums: tuple[Any, ...]
     ) -> None:
-        self._bound.filled_with = None
-        first_other = self._bound.num_kept + len(leaves)
+        self.bound.filled_with = None
+        first_other = self.bound.num_kept + len(leaves)
         gathered = []
-        for i, array in self._bound.read:
+        for i, array in self.bound.read:
             if i < first_other:
-                leaf = leaves[i - self._bound.num_kept]
+                leaf = leaves[i - self.bound.num_kept]
                 gathered.append((leaf, array))
             else:
                 np.copyto(array, others[i - first_other].numpy())
-        table = columns([(array, array.nbytes // len(array)) for _, array in gathered])
-        table[:, 0] = [address(leaf) for leaf, _ in gathered]
+        rows_of = [(address(leaf), address(array), array.nbytes // len(array), 0) for leaf, array in gathered]
+        table = np.array(rows_of, COLUMN)
         done = 0
         while done < len(rows):
             part, began = rows[done : done + self._in_one_call], time.perf_counter()
             self._library.run(
-                *self._steps.arguments,
+                *self.steps.arguments,
                 *(pointer(table), ctypes.c_int64(len(table))),
                 *(pointer(part), ctypes.c_int64(part.shape[1]), ctypes.c_int64(len(part))),
                 *sums,
@@ -122,11 +124,3 @@ class CUpdate:
             minibatches_per_s = len(part) / max(time.perf_counter() - began, 1e-6)
             self._in_one_call = max(int(LONGEST_CALL_S * minibatches_per_s), 1)
             done += len(part)
-
-
-def columns(arrays: Sequence[tuple[Array, int]]) -> NDArray[np.int64]:
-    """Returns a table [N, 3] of structs for C code, `Column` (source address, array address, row bytes) per array.
-
-    Source addresses, from which the arrays are filled, are 0 until they are known.
-    """
-    return np.array([(0, address(array), size) for array, size in arrays], np.int64).reshape(-1, 3)

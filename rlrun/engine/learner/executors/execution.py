@@ -114,6 +114,16 @@ class Execution:
             return "in NumPy, because there is no kernel for", in_numpy
         return "as a CUDA graph, which cannot contain", load_internal(TRANSLATIONS["cuda_graph"])
 
+    def made(self, computation: Computation, shape: tuple[int, int]) -> CompiledUpdate | None:
+        """Returns the translation of a computation on minibatches of S rows and L steps; None if there is none yet."""
+        return self._made.get((computation.name, shape))
+
+    def others(self, scheduled: Mapping[str, Tensor]) -> list[Tensor]:
+        """Returns the scheduled settings as arguments of a computation: the same list while the mapping is the same."""
+        if self._scheduled[0] is not scheduled:
+            self._scheduled = scheduled, [scheduled[name] for name in sorted(scheduled)]
+        return self._scheduled[1]
+
     def run_minibatches(
         self,
         computation: Computation,
@@ -138,11 +148,9 @@ class Execution:
         Returns:
             The computation's results for the last minibatch, without the statistics.
         """
-        if self._scheduled[0] is not scheduled:
-            self._scheduled = scheduled, [scheduled[name] for name in sorted(scheduled)]
-        others = self._scheduled[1]
+        others = self.others(scheduled)
         for number in numbers:
-            made = self._made.get((computation.name, selection.shape))
+            made = self.made(computation, selection.shape)
             if isinstance(made, CUpdate):
                 rows = None if selection.rows is None else selection.rows[number : numbers.stop]
                 total = totals.to_add(computation.statistics, numbers.stop - number)

@@ -61,7 +61,9 @@ class DiscreteActions(ActionSpace):
     @override
     def to_env(self, actions: Actions) -> Actions:
         """Converts actions numbered from 0 to env actions: adds the space's start and converts to the space's dtype."""
-        return (actions + self.start if self.start else actions).astype(self.space_dtype, copy=False)
+        if self.start:
+            actions = actions + self.start
+        return actions if actions.dtype == self.space_dtype else actions.astype(self.space_dtype)
 
     @override
     def from_env(self, actions: Actions) -> Actions:

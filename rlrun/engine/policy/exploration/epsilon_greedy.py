@@ -83,9 +83,9 @@ class EpsilonGreedy(Exploration):
         mask: ActionMask | None,
     ) -> Actions:
         """Returns the actions of one step: uniform in the env slots that explore, greedy elsewhere."""
-        explores = noise[:, _EXPLORES] < self._epsilons(len(noise))
-        exploring = np.count_nonzero(explores)
-        if exploring == len(explores):
+        explores = noise[:, _EXPLORES] < (self.epsilon if self.spread is None else self._epsilons(len(noise)))
+        exploring = np.add.reduce(explores)  # what `sum` calls, in half the time
+        if exploring == explores.size:
             return self.uniform(noise, mask)
         values = run()["outputs"]
         return self.chosen(values, explores, noise, mask) if exploring else self.greedy(values)

@@ -151,6 +151,5 @@ def test_the_plan_tells_what_runs_beside_what():
         "replay_minibatches",
         "TrainOnMinibatch",
         "UpdatePriorities",
-        "UpdateTargetNetwork",
     ]
     assert learning[0].settings == {"minibatch_size": 512, "training_intensity": 1000.0, "learning_starts": 50_000}

@@ -115,11 +115,8 @@ class LockstepRecorder:
             terminateds, truncateds, valid = lent["terminateds"], lent["truncateds"], lent["valid"]
             batch["actions"], recorded = lent["actions"], lent["obs"]
         rewards = np.empty((length, slots))
-        columns: dict[str, NDArray[np.float64]] = {}
-        read: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
-        if self._env.columns:
-            columns = {name: np.empty((length, slots)) for name in self._env.columns}
-            read = [(columns[name], latest) for name, latest in self._env.columns.items()]
+        columns = {name: np.empty((length, slots)) for name in self._env.columns}
+        read = [(columns[name], latest) for name, latest in self._env.columns.items()]
         last_infos: dict[tuple[int, int], dict[str, Any]] = {}
         begins, starts, finals = self._starts, self._starts, self._just_ended
         now, env_step_s, inference_s = time.perf_counter, 0.0, 0.0
@@ -132,10 +129,7 @@ class LockstepRecorder:
             env_step_s += now() - acted
             inference_s += acted - asked
             take_rewards(rewards[t])
-            if is_array:  # the usual case, without a call
-                recorded[t + 1] = observations
-            else:
-                record_row(recorded, t + 1, observations)
+            record_row(recorded, t + 1, observations)
             for column, latest in read:
                 column[t] = latest
             # The row after an end holds the episode's final observation, the one after that a first one.

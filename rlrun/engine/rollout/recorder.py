@@ -140,7 +140,7 @@ class SeededRecorder(Recorder, Protocol):
 
 def record_row(recorded: Any, t: int, observations: Any) -> None:
     """Copies the observations of B slots into row t of the buffers [T + 1, B, ...] of a fragment of T steps."""
-    if isinstance(recorded, np.ndarray):
+    if recorded.__class__ is np.ndarray:
         recorded[t] = observations
     elif isinstance(recorded, dict):
         for key, part in recorded.items():

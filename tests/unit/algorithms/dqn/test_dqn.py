@@ -127,7 +127,7 @@ def test_minibatches_per_env_step_are_the_iteration_s_also_after_another_run_was
 
 
 def test_the_target_network_is_the_one_of_the_last_interval_s_end():
-    with Training("CartPole-v1", DQN(**SMALL), seed=1) as training:
+    with Training("CartPole-v1", DQN(**SMALL, compile=False), seed=1) as training:
         training.start()
         learner = training.running.trainee.learner
         recorded, step = {0: learner.flat()}, learner.step

@@ -23,6 +23,7 @@ from benchmarks.gpu.plain import plain_agent, plain_update
 from benchmarks.peers import parser_of, print_row, write_json
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.learner.executors.update_executor import UpdateExecutor
+from rlrun.engine.learner.learner import last_batch_of
 from rlrun.engine.learner.local_learner import LocalLearner
 
 
@@ -107,10 +108,11 @@ def measured_case(case: Case, seconds: float, threads: int) -> dict[str, float]:
             (trainee,) = training.running.trainees
             learner = trainee.learner
             assert isinstance(learner, LocalLearner)
-            assert learner.last_batch is not None
+            batch = last_batch_of(learner)
+            assert batch is not None
             assert learner.device.type == device
             torch.set_num_threads(threads)
-            update, updates = one_call(learner, learner.last_batch, trainee.clock.scheduled(), case.config)
+            update, updates = one_call(learner, batch, trainee.clock.scheduled(), case.config)
             found[way] = updates * calls_per_second(update, seconds)
     if case.plain_shape:
         found |= plain_rates(case, seconds)

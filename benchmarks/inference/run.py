@@ -85,9 +85,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--fragments", type=int, default=6)
     given = parser.parse_args()
+    import ray
     import torch
 
     torch.set_num_threads(1)
+    num_cpus = 3 * (given.workers + 1)  # all settings are up at the same time
+    ray.init(address="local", num_cpus=num_cpus, include_dashboard=False, logging_level="ERROR")
     settings: dict[str, dict[str, Any]] = {
         "worker": {},
         "trial, 1 group": {"at": "trial", "groups": 1},

@@ -47,7 +47,7 @@ class PPOWithTarget(ppo.PPO):
     has_target_network = True
 
     def loss(self, outputs: Any, batch: SampleBatch, scheduled: Mapping[str, Any]) -> Loss:
-        priorities = (outputs.values - batch["value_targets"]).abs().squeeze(-1)
+        priorities = (outputs.values - batch["value_targets"]).abs()[:, 0]
         return replace(super().loss(outputs, batch, scheduled), priorities=priorities)
 
 

@@ -60,7 +60,7 @@ class ReplaySteps:
         learner.sgd_steps += number
         learner.updates.totals.begin_update()
         settings = learner.staging.settings(scheduled)
-        noise = [learner.policy.draws(learner.generator, memory.size, 1) for _ in range(number)]
+        noise = [contiguous(learner.policy.draws(learner.generator, memory.size, 1)) for _ in range(number)]
         updates, priorities, done = learner.updates, NO_PRIORITIES, 0
         due = [updates.counts.due(objectives) for _ in noise]
         while done < number:
@@ -126,6 +126,11 @@ def run_length(items: Sequence[object]) -> int:
         2
     """
     return next((k for k, item in enumerate(items) if item != items[0]), len(items))
+
+
+def contiguous(columns: Mapping[str, Array]) -> Mapping[str, Array]:
+    """Returns columns whose memory C can read row by row; those that are part of a larger array are copied."""
+    return {name: np.ascontiguousarray(column) for name, column in columns.items()}
 
 
 def concatenated(columns: Sequence[Mapping[str, Array]]) -> Mapping[str, Array]:

@@ -202,6 +202,7 @@ def test_the_data_hold_the_same_numbers() -> None:
         "wait_s": 2.0,
         "transfer_s": 2.0,
         "queued_s": 1.5,
+        "served": None,
     }
     assert data["workers"][1]["transfer_s"] is None
     assert data["learner"] == {"sgd_s": 3.5, "sgd_steps": 4}

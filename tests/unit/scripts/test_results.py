@@ -65,9 +65,11 @@ def test_the_newest_record_of_a_seed_counts_and_the_table_has_a_row_for_each_exp
     (tmp_path / "a.yaml").write_text("a:\n  expect: {episode_return_mean: 90}\n")
     monkeypatch.setattr(results, "ROOT", tmp_path)
     before = results.key_of(tmp_path / "a.yaml")
-    marks = f"{results.BEGIN}\nformer table\n{results.END}"
+    marks = f"{results.PUBLISHED_BEGIN}\n{results.PUBLISHED_END}\n{results.BEGIN}\nformer table\n{results.END}"
     (tmp_path / "page.md").write_text(f"# Results\n{marks}\nafter\n")
     monkeypatch.setattr(results, "RECORDS", tmp_path / "learning.jsonl")
+    (tmp_path / "published.yaml").write_text("[]")
+    monkeypatch.setattr(results, "PUBLISHED", tmp_path / "published.yaml")
     monkeypatch.setattr(results, "PAGE", tmp_path / "page.md")
     monkeypatch.setattr(results, "DOCS", tmp_path)
     results.write(results.read_records())
@@ -95,7 +97,10 @@ def test_rates_and_exploitability_keep_three_digits(tmp_path: Path, monkeypatch:
     for name in ("ROOT", "DOCS"):
         monkeypatch.setattr(results, name, tmp_path)
     monkeypatch.setattr(results, "PAGE", tmp_path / "page.md")
-    (tmp_path / "page.md").write_text(f"{results.BEGIN}\n{results.END}")
+    (tmp_path / "published.yaml").write_text("[]")
+    monkeypatch.setattr(results, "PUBLISHED", tmp_path / "published.yaml")
+    marks = f"{results.BEGIN}\n{results.END}\n{results.PUBLISHED_BEGIN}\n{results.PUBLISHED_END}"
+    (tmp_path / "page.md").write_text(marks)
     metric = "evaluation/oracle/negative_exploitability"
     (tmp_path / "a.yaml").write_text(f"a:\n  expect: {{{metric}: -0.05}}\n")
     results.write([record(seed, -0.031, metric=metric, expected=-0.05) for seed in range(2)])

@@ -49,5 +49,5 @@ def test_the_guide_names_keys_that_there_are() -> None:
     listed = guide[guide.index("## RLlib files") : guide.index("### How many files load")]
     first = [line.split("|")[1] for line in listed.splitlines() if line.startswith("| ")]
     keys = {key for cell in first for key in re.findall(r"`([a-z_]+)[`:]", cell)}
-    assert len(keys) > 10
+    assert len(keys) >= 10
     assert not keys - known_settings() - set(ELSEWHERE) - set(ENTRY_KEYS)

@@ -25,6 +25,7 @@ class InOrder:
 
     num_workers = 3
     indices = deliverers = (1, 2, 3)
+    served = None
 
     def __init__(self, arrivals: list[list[tuple[int, int]]], fragments_per_round: int) -> None:
         self.fragments_per_round = fragments_per_round

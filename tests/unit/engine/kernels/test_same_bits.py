@@ -48,9 +48,9 @@ class RecordedUpdate:
 
     def __init__(self, update: CUpdate) -> None:
         assert not update.uses_blas
-        self.table = update._steps._table.copy()
+        self.table = update.steps._table.copy()
         self.kernels = [name_of(address) for address in self.table["kernel"].tolist()]
-        self.blocks = merged(byte_bounds(array) for array in arrays_in([update._bound.calls, update._steps._kept]))
+        self.blocks = merged(byte_bounds(array) for array in arrays_in([update.bound.calls, update.steps._kept]))
         self.contents = [ctypes.string_at(start, end - start) for start, end in self.blocks]
 
     def run(self, kernels: ctypes.CDLL) -> bytes:
@@ -132,7 +132,7 @@ def recorded(algorithm: str) -> list[RecordedUpdate]:
     with Training(env, settings, seed=0) as training:
         for _ in range(20):
             training.step()
-        made = training.running.trainee.learner.updates._execution._made.values()
+        made = training.running.trainee.learner.updates.execution._made.values()
         assert made
         return [RecordedUpdate(update) for update in made]
 

@@ -237,10 +237,12 @@ def test_a_wrong_algorithm_or_env_on_the_command_line_gets_the_nearest(wording) 
 
 
 def test_loading_a_spec_imports_neither_torch_nor_ray() -> None:
+    # An env of tensors is made by a module that imports torch, and a factory is checked by importing it.
     code = (
         "import sys\nfrom rlrun.experiments.spec.load import load_experiments, shipped_configs\n"
         "from rlrun.experiments.spec.schema import json_schema\n"
-        "[e.trials() for e in load_experiments(shipped_configs())]\njson_schema()\n"
+        "experiments = load_experiments([p for p in shipped_configs() if not p.stem.endswith('_tensors')])\n"
+        "[e.trials() for e in experiments]\njson_schema()\n"
         "sys.exit(str([name for name in ('torch', 'ray') if name in sys.modules]) if "
         "{'torch', 'ray'} & sys.modules.keys() else 0)"
     )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rlrun.engine.algorithm_config import AlgorithmConfig
+from rlrun.engine.algorithm_config import AlgorithmConfig, InferenceConfig
 from rlrun.engine.messages.errors import SpecError
 from rlrun.engine.settings.registry import algorithm_class, algorithm_names
 from rlrun.experiments.spec.load import load_experiments, parse_experiments
@@ -115,6 +115,7 @@ def test_who_wants_memory_is_told_which_algorithms_have_it(algorithm: str, setti
 NOT_USED = {("gamma", 1.0), ("gamma", 0.0), ("precision", "float32"), ("lr", 1.0)} | {
     ("num_envs_per_worker", 1),
     ("num_cpus_per_worker", 1.0),
+    ("inference", InferenceConfig()),
 }
 """What algorithms without gradients, or without envs, leave as it does nothing."""
 

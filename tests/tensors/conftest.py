@@ -1,0 +1,7 @@
+"""Tests of envs of tensors with packages that only `make test-tensors` installs."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+collect_ignore = [] if find_spec("rsl_rl") else ["test_trainings.py"]

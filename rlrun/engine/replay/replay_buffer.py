@@ -191,8 +191,17 @@ class ReplayBuffer:
         self.drawn_batches += number
         chosen, weights = None, None
         if self._sampler is not None and self.config.sampling != "uniform":
-            chosen, weights = self._sampler.draw(self._generator, batch_size, number, env_steps)
+            chosen, weights = self._chosen(self._sampler, batch_size, number, env_steps)
         return self._make_unread(self._reader, batch_size, number, chosen, weights)
+
+    def _chosen(
+        self, sampler: RowSampler, batch_size: int, number: int, env_steps: int
+    ) -> tuple[Indices, NDArray[np.float32]]:
+        """Returns the rows that a sampler chooses, and their weights; both can be read by C kernels."""
+        chosen = sampler.draw(self._generator, batch_size, number, env_steps)
+        if self.config.sampling in ("uniform", "prioritized"):
+            return chosen
+        return checked(type(sampler).__name__, *chosen, (batch_size * number,), self.num_indices)
 
     def sample(self, batch_size: int, env_steps: int, number: int = 1) -> SampleBatch:
         """Samples several minibatches of n-step transitions in one call, with the same result as separate calls.
@@ -216,7 +225,7 @@ class ReplayBuffer:
         if reader is not None and self.config.sampling == "uniform" and self.num_ready:
             indices = reader.draw(batch_size, number)
         else:
-            indices, weights = self._sampler.draw(self._generator, batch_size, number, env_steps)
+            indices, weights = self._chosen(self._sampler, batch_size, number, env_steps)
         batch = self._ring.gather(indices) if reader is None else reader.read(indices)
         if self._hindsight is not None:
             self._hindsight.relabel(indices, batch)
@@ -314,3 +323,31 @@ class ReplayBuffer:
         if initial is not None and initial.shape != (self._ring.streams.num_indices,):
             raise ValueError(f"priorities of shape {initial.shape} for {self._ring.streams.num_indices} rows")
         self._initial_priorities = initial
+
+
+def checked(
+    sampler: str, indices: Any, weights: Any, expected: tuple[int], num_rows: int
+) -> tuple[Indices, NDArray[np.float32]]:
+    """Returns what a custom sampler drew in the form that it must have, as C kernels read rows without checks.
+
+    Args:
+        sampler: Name of the sampler, for messages.
+        indices: Indices of the chosen rows.
+        weights: Their weights in the loss.
+        expected: Shape that both must have.
+        num_rows: Number of rows in the replay buffer's memory.
+
+    Raises:
+        ValueError: The sampler returned another number of rows, or rows that do not exist.
+    """
+    rows, factors = np.ascontiguousarray(indices, np.int64), np.ascontiguousarray(weights, np.float32)
+    if rows.shape != expected or factors.shape != expected:
+        raise ValueError(
+            f"{sampler}.draw must return {expected[0]} indices and as many weights, not arrays of shapes {rows.shape} "
+            f"and {factors.shape}"
+        )
+    if rows.min() < 0 or rows.max() >= num_rows:
+        raise ValueError(
+            f"{sampler}.draw returned indices from {rows.min()} to {rows.max()}; the rows are 0 to {num_rows - 1}"
+        )
+    return rows, factors

@@ -10,11 +10,13 @@ import pytest
 
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.messages.errors import SpecError, UsageError
+from rlrun.engine.replay import replay_buffer
 from rlrun.engine.replay.replay_buffer import ReplayBuffer
 from rlrun.engine.replay.replay_config import ReplayConfig, SequenceReplayConfig
-from rlrun.engine.replay.row_sampler import RowSampler
+from rlrun.engine.replay.row_sampler import Rows, RowSampler
 from rlrun.engine.replay.samplers import sampler_of
 from rlrun.engine.replay.sequences import SequenceReplay
+from rlrun.engine.replay.stores import Indices
 from rlrun.experiments.spec.load import parse_experiments
 from tests.wording import Wording
 
@@ -75,6 +77,31 @@ def test_steps_are_drawn_alike_one_by_one_and_together_and_after_a_resume() -> N
     np.testing.assert_array_equal(np.concatenate(alone), together.sample(8, 0, number=3)["indices"])
     resumed.load_state(one_by_one.state())
     np.testing.assert_array_equal(resumed.sample(64, 0)["indices"], together.sample(64, 0)["indices"])
+
+
+class Wrong(RowSampler):
+    """Sampler that draws wrong indices, given in its settings."""
+
+    def __init__(self, rows: Rows, *, indices: list[int]) -> None:
+        self._indices = indices
+
+    def add(self, indices: Indices, priorities: Any) -> None: ...
+
+    def remove(self, indices: Indices) -> None: ...
+
+    def draw(self, generator: np.random.Generator, batch_size: int, number: int, env_steps: int) -> Any:
+        return np.array(self._indices), np.ones(len(self._indices))
+
+
+@pytest.mark.parametrize("indices", [[0, -1], [0, 10**6], [0, 1, 2]])
+def test_indices_outside_of_the_memory_are_refused_before_kernels_read_there(
+    indices: list[int], monkeypatch: pytest.MonkeyPatch, wording: Wording
+) -> None:
+    monkeypatch.setattr(replay_buffer, "make_sampler", lambda _, rows: Wrong(rows, indices=indices))
+    replay = replay_of()
+    replay.add(0, steps(0, 5))
+    with wording.raised(ValueError):
+        replay.sample(2, 0)
 
 
 def test_sequences_are_chosen_by_the_same_sampler() -> None:

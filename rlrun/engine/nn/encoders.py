@@ -328,15 +328,19 @@ class ObservationEncoder(nn.Module):
         return encoded[0] if len(encoded) == 1 else torch.cat(encoded, -1)
 
 
+@torch.no_grad()
 def initialize_orthogonally(module: nn.Module, gain: float, generator: torch.Generator) -> None:
     """Initializes all dense and convolutional layers of a module with orthogonal weights and zero biases.
 
-    Encoders written by users keep their own initialization.
+    Processors of different kinds compute the same weights: LAPACK's results, which differ in their last digits, are
+    computed in float64 and rounded to multiples of 2**-18. Encoders written by users keep their own initialization.
     """
     foreign = {part for own in module.modules() if isinstance(own, UsersEncoder) for part in own.modules()}
     for part in module.modules():
         if isinstance(part, nn.Linear | nn.Conv2d) and part not in foreign:
-            nn.init.orthogonal_(part.weight, gain, generator=generator)
+            weight = torch.empty(part.weight.shape, dtype=torch.float64)
+            nn.init.orthogonal_(weight, gain, generator=generator)
+            part.weight.copy_((weight * 2**18).round() / 2**18)
             if part.bias is not None:
                 nn.init.zeros_(part.bias)
 

@@ -61,7 +61,7 @@ def test_a_gradient_that_travels_moves_the_parameters_as_one_step_of_sgd_does(ma
     assert trainee.learner.sgd_steps == other.sgd_steps == 1
     np.testing.assert_allclose(trainee.learner.flat(), other.flat(), atol=rounding_error(12))
     own, expected = trainee.learner.take_statistics(), other.take_statistics()
-    assert own == pytest.approx(expected, rel=rounding_error(12))
+    assert own == pytest.approx(expected, rel=rounding_error(12), abs=rounding_error(12))
 
 
 def test_gradients_are_those_at_the_weights_that_acted(make_trainee, wording):

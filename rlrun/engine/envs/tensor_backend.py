@@ -106,7 +106,7 @@ def close_tensor_env(config: EnvConfig, env: TensorVectorEnv) -> None:
 def spaces_of_tensor_env(config: EnvConfig) -> Spaces:
     """Returns the spaces of one env slot; creates an env of one slot unless one was created in this process."""
     if _key(config) not in _KNOWN:
-        close_tensor_env(config, make_tensor_env(config, 1, _present_device(), "for its spaces"))
+        close_tensor_env(config, make_tensor_env(config, 1, present_device(), "for its spaces"))
     return _KNOWN[_key(config)]
 
 
@@ -152,9 +152,13 @@ def check_observations(env_id: str, env: TensorVectorEnv, observations: TensorTr
             f"env {env_id}: {what} with the parts {', '.join(found) or 'none'}, but its space has {', '.join(expected)}"
         )
     for name, space in expected.items():
-        shape, dtype = known_kind(space).form(space)
-        wanted = torch.from_numpy(np.zeros((), dtype)).dtype
-        _check(env_id, env, f"{what}{name and f' at {name!r}'}", found[name], shape, wanted)
+        _check(env_id, env, f"{what}{name and f' at {name!r}'}", found[name], *tensor_form(space))
+
+
+def tensor_form(space: gymnasium.Space[Any]) -> tuple[tuple[int, ...], torch.dtype]:
+    """Returns shape and dtype of the tensor of one element of a space."""
+    shape, dtype = known_kind(space).form(space)
+    return shape, torch.from_numpy(np.zeros((), dtype)).dtype
 
 
 def _check(
@@ -212,7 +216,7 @@ class HostVectorEnv:
     def step(self, actions: Tree) -> tuple[Tree, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
         """Steps all env slots; a slot whose episode ended is reset instead (NEXT_STEP autoreset)."""
         device = self._env.device
-        step = self._called("step()", partial(self._env.step, map_tree(partial(_on_device, device), actions)))
+        step = self._called("step()", partial(self._env.step, on_device(device, actions)))
         check_tensors(self._config.id, self._env, step)
         awaiting, before = self._awaiting, self._observations
         rewards: NDArray[np.float64] = np.where(awaiting, 0.0, step.rewards.cpu().numpy())
@@ -281,7 +285,7 @@ class HostVectorEnv:
     def _begin(self, mask: NDArray[np.bool_], seeds: Sequence[int]) -> Tree:
         """Resets the env slots in the mask; returns the observations of all env slots."""
         device = self._env.device
-        chosen = None if mask.all() else _on_device(device, mask)
+        chosen = None if mask.all() else on_device(device, mask)
         reset = partial(self._env.reset, seeds=torch.tensor(seeds, device=device), mask=chosen)
         found = self._called("reset()", reset)
         check_observations(self._config.id, self._env, found, "reset() returned observations")
@@ -328,12 +332,12 @@ class SingleTensorEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasi
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
         seeds = self.np_random.integers(2**31 - 1, size=1) if seed is None else np.array([seed])
-        self._observation = self._first(self._env.reset(seeds=_on_device(self._env.device, seeds)))
+        self._observation = self._first(self._env.reset(seeds=on_device(self._env.device, seeds)))
         return self._observation, {}
 
     @override
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        actions = map_tree(lambda leaf: _on_device(self._env.device, np.asarray(leaf)[None]), action)
+        actions = on_device(self._env.device, map_tree(lambda leaf: np.asarray(leaf)[None], action))
         step = self._env.step(actions)
         check_tensors(self._config.id, self._env, step)
         terminated, truncated = bool(step.terminateds[0]), bool(step.truncateds[0])
@@ -372,12 +376,12 @@ class TensorBackend(EnvBackend):
         first_episodes: Sequence[int] | None,
         lessons: Lessons | None,
     ) -> VectorEnv:
-        env = make_tensor_env(config, num_envs, _present_device(), "an evaluation")
+        env = make_tensor_env(config, num_envs, present_device(), "an evaluation")
         return HostVectorEnv(config, env, seeds, first_episodes)
 
     @override
     def make_single(self, config: EnvConfig, render_mode: str | None, seed: int) -> gymnasium.Env[Any, Any]:
-        env = make_tensor_env(config, 1, _present_device(), "a single env")
+        env = make_tensor_env(config, 1, present_device(), "a single env")
         return SingleTensorEnv(config, env, render_mode)
 
     @override
@@ -389,13 +393,14 @@ def _key(config: EnvConfig) -> str:
     return json.dumps([config.id, config.kwargs], sort_keys=True, default=repr)
 
 
-def _present_device() -> torch.device:
+def present_device() -> torch.device:
     """Returns the device of envs for evaluations: a GPU if this process has one."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def _on_device(device: torch.device, array: NDArray[Any]) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(array)).to(device)
+def on_device(device: torch.device, arrays: Tree) -> TensorTree:
+    """Returns a tree of arrays as tensors on a device."""
+    return map_tree(lambda array: torch.from_numpy(np.ascontiguousarray(array)).to(device), arrays)
 
 
 def _on_host(tensor: Tensor) -> NDArray[Any]:

@@ -24,7 +24,14 @@ from rlrun.engine.envs.env_findings import (
 )
 from rlrun.engine.envs.random_actions import RandomActions
 from rlrun.engine.envs.spaces import Spaces
-from rlrun.engine.envs.tensor_backend import check_observations, check_tensors, close_tensor_env, make_tensor_env
+from rlrun.engine.envs.tensor_backend import (
+    check_observations,
+    check_tensors,
+    close_tensor_env,
+    make_tensor_env,
+    on_device,
+    present_device,
+)
 from rlrun.engine.envs.tensor_vector_env import FinalObservations, TensorStep, TensorVectorEnv
 from rlrun.engine.envs.vector_env import BadReturn
 
@@ -46,8 +53,7 @@ def check_tensor_env(config: EnvConfig, *, steps: int, seed: int) -> list[EnvFin
         EnvironmentUnusable: The factory returns something else.
         EnvError: The factory raised.
     """
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    env = make_tensor_env(config, SLOTS, device, "a check")
+    env = make_tensor_env(config, SLOTS, present_device(), "a check")
     found = [*space_findings(Spaces(env.observation_space, env.action_space))]
     try:
         stepped = Stepped(config, env, max(steps // SLOTS, REPEATED), seed)
@@ -78,7 +84,7 @@ class Stepped:
     def __init__(self, config: EnvConfig, env: TensorVectorEnv, length: int, seed: int) -> None:
         self.config, self.env = config, env
         self._random = RandomActions(Spaces(env.observation_space, env.action_space), ACTION_SEED)
-        self.seeds = self._on_device(np.random.default_rng(seed).integers(2**31 - 1, size=env.num_envs))
+        self.seeds = on_device(env.device, np.random.default_rng(seed).integers(2**31 - 1, size=env.num_envs))
         self.overwritten: set[str] = set()
         self._observations = env.reset(seeds=self.seeds)
         check_observations(config.id, env, self._observations, "reset() returned observations")
@@ -162,10 +168,9 @@ class Stepped:
 
     def actions(self) -> Any:
         """Draws random actions for the current observations, [B, ...]."""
-        return self._on_device(self._random.draw(map_tree(lambda leaf: leaf.cpu().numpy(), self._observations)))
-
-    def _on_device(self, arrays: Any) -> Any:
-        return map_tree(lambda array: torch.from_numpy(np.ascontiguousarray(array)).to(self.env.device), arrays)
+        return on_device(
+            self.env.device, self._random.draw(map_tree(lambda leaf: leaf.cpu().numpy(), self._observations))
+        )
 
     def seed_findings(self) -> Iterator[EnvFinding]:
         """Yields findings on seeds: equal ones repeat episodes, other ones change them, and slots are alike."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.engine.functional.moments import Moments
+from rlrun.engine.functional.moments import Moments, merge_named
 from rlrun.engine.policy.weights import LearningWeights, Weights
 
 if TYPE_CHECKING:
@@ -37,10 +37,9 @@ class Filters:
 
     def merge(self, deltas: Mapping[str, Moments]) -> None:
         """Merges statistics of new data, collected by workers, into the running statistics."""
-        for name, delta in deltas.items():
-            if self.is_frozen and name.startswith("observations/"):
-                continue
-            self.moments[name] = self.moments[name].merged(delta) if name in self.moments else delta
+        if self.is_frozen:
+            deltas = {name: delta for name, delta in deltas.items() if not name.startswith("observations/")}
+        merge_named(self.moments, deltas)
 
     def state(self) -> dict[str, Any]:
         """Returns the running means and variances, for checkpoints."""

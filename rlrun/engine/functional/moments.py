@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,3 +82,9 @@ class Moments:
         if mean.shape != squares.shape or not (count >= 0 and np.isfinite(mean).all() and (squares >= 0).all()):
             raise ValueError(f"invalid moments: count {count:g}, mean {mean.shape}, squares {squares.shape}")
         return cls(count, mean, squares)
+
+
+def merge_named(total: dict[str, Moments], delta: Mapping[str, Moments]) -> None:
+    """Merges statistics of new data, by name, into those so far, in place."""
+    for name, moments in delta.items():
+        total[name] = total[name].merged(moments) if name in total else moments

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.sample_batch import SampleBatch, concatenated_rows
 from rlrun.engine.kernels.steps import Array
 from rlrun.engine.learner.executors.c_update import CUpdate
 from rlrun.engine.learner.executors.replay_update import ReplayUpdate
@@ -78,7 +78,7 @@ class ReplaySteps:
                 is_alone = number == 1 or updates.adapts_after_minibatches
                 count = 1 if is_alone else run_length(due[done:])
                 bound = self._bound_to(made, memory, noise[done], len(update.statistics), target)
-                own = noise[done] if count == 1 else concatenated(noise[done : done + count])
+                own = concatenated_rows(noise[done : done + count])
                 others = updates.execution.others(updates.applied(settings))
                 totals = updates.totals.to_add(update.statistics, count)
                 priorities = bound(memory, count, own, others, totals, seen + done)
@@ -131,8 +131,3 @@ def run_length(items: Sequence[object]) -> int:
 def contiguous(columns: Mapping[str, Array]) -> Mapping[str, Array]:
     """Returns columns whose memory C can read row by row; those that are part of a larger array are copied."""
     return {name: np.ascontiguousarray(column) for name, column in columns.items()}
-
-
-def concatenated(columns: Sequence[Mapping[str, Array]]) -> Mapping[str, Array]:
-    """Returns the columns of several minibatches, one after another."""
-    return {name: np.concatenate([each[name] for each in columns]) for name in columns[0]}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rlrun.engine.functional.moments import Moments
+from rlrun.engine.functional.moments import Moments, merge_named
 from rlrun.engine.functional.saved_numbers import as_count
 from rlrun.engine.rollout.rollout import Episode, Rollout
 
@@ -102,9 +102,7 @@ class RolloutCounts:
         for policy, deltas in rollout.filter_deltas.items():
             if not deltas:
                 continue
-            merged = self._filter_deltas.setdefault(policy, {})
-            for name, delta in deltas.items():
-                merged[name] = merged[name].merged(delta) if name in merged else delta
+            merge_named(self._filter_deltas.setdefault(policy, {}), deltas)
         if self.endless is not None:
             self.endless.look(
                 self.env_steps,

@@ -17,12 +17,18 @@ import torch
 from torch import Tensor
 
 from rlrun.engine.data.sample_batch import SampleBatch
-from rlrun.engine.data.space_kinds import known_kind, space_tree
+from rlrun.engine.data.space_kinds import space_tree
 from rlrun.engine.data.tree import leaves, map_tree, named_leaves
 from rlrun.engine.envs.env_config import MissingFinal
 from rlrun.engine.envs.env_watch import Watched
 from rlrun.engine.envs.episode_position import EpisodePosition
-from rlrun.engine.envs.tensor_backend import check_observations, check_tensors, close_tensor_env, make_tensor_env
+from rlrun.engine.envs.tensor_backend import (
+    check_observations,
+    check_tensors,
+    close_tensor_env,
+    make_tensor_env,
+    tensor_form,
+)
 from rlrun.engine.envs.tensor_vector_env import TensorStep, TensorTree, TensorVectorEnv
 from rlrun.engine.envs.vector_env import BadReturn, env_error
 from rlrun.engine.functional.moments import Moments
@@ -304,8 +310,8 @@ class _Buffers:
         empty = partial(torch.empty, device=device)
 
         def rows(space: Any) -> Tensor:
-            shape, dtype = known_kind(space).form(space)
-            return empty((length + 1, slots, *shape), dtype=torch.from_numpy(np.zeros((), dtype)).dtype)
+            shape, dtype = tensor_form(space)
+            return empty((length + 1, slots, *shape), dtype=dtype)
 
         self.length = length
         self.obs = map_tree(rows, space_tree(env.observation_space))

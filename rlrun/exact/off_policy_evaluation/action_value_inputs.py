@@ -12,7 +12,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from rlrun.engine.data.tree import map_tree
-from rlrun.engine.functional.moments import Moments
+from rlrun.engine.functional.moments import Moments, merge_named
 from rlrun.engine.learner.optimizers import STEPS, Adam
 from rlrun.engine.nn.model_config import ModelConfig
 from rlrun.engine.nn.network_spec import Head, NetworkSpec, Tower, network_spec
@@ -56,9 +56,8 @@ class NormalizedInputs:
         self._filter = ObservationFilter(leaves)
         moments: dict[str, Moments] = {}
         for rows in blocks(np.arange(num_rows)):
-            for name, column in self._filter.columns(gathered(rows)).items():
-                own = Moments.of(column, 1)
-                moments[name] = moments[name].merged(own) if name in moments else own
+            columns = self._filter.columns(gathered(rows))
+            merge_named(moments, {name: Moments.of(column, 1) for name, column in columns.items()})
         self._filter.load(moments)
 
     def __call__(self, arrays: Any) -> Any:

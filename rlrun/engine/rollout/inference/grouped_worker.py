@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rlrun.engine.data.sample_batch import concatenated_rows
+from rlrun.engine.functional.moments import merge_named
 from rlrun.engine.rollout.inference.network import RemoteServer, ServerConnection, connect
 from rlrun.engine.rollout.inference.served import merged
 from rlrun.engine.rollout.inference.server import EnvGroup
@@ -150,8 +151,7 @@ def _joined(rollouts: Sequence[Rollout]) -> Rollout:
 def _merged(deltas: Sequence[Mapping[str, Moments]]) -> dict[str, Moments]:
     merged: dict[str, Moments] = {}
     for delta in deltas:
-        for name, moments in delta.items():
-            merged[name] = merged[name].merged(moments) if name in merged else moments
+        merge_named(merged, delta)
     return merged
 
 

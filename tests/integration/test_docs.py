@@ -96,8 +96,8 @@ def test_python_of_the_page_about_ones_own_algorithms_is_that_of_the_examples() 
             "A sampler of a replay buffer",
             "An exploration",
         ),
-        *("A policy", "Custom critics", "A network", "An encoder", "A source with memory", "A logger"),
-        "Without gradients, with a custom worker",
+        *("A policy", "Custom critics", "A network", "An encoder", "A data source", "A logger"),
+        "A worker",
     ],
 )
 def test_the_page_about_extending_shows_each_kind_of_plugin_or_links_to_an_example(kind: str) -> None:

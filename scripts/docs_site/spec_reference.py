@@ -77,7 +77,7 @@ SECTIONS: dict[str, type[ConfigModel]] = {
 WITHOUT_MODEL = {
     "machines": "Settings of `config` by name of a machine ([machines](#machines)).",
     "machine": "Name of the machine whose settings apply, as with `--machine NAME`; null for none.",
-    "stages": "Experiments that run one after another, by name ([stages](imitation.md#training-in-stages)).",
+    "stages": "Experiments that run one after another, by name ([stages](offline.md#training-in-stages)).",
 }
 """Meanings of the entry's keys that no config class has."""
 

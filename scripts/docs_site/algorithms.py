@@ -11,7 +11,7 @@ from rlrun.engine.training.assemble.policies import Policies
 from scripts.docs_site.curves import curves_of
 from scripts.docs_site.page import ROOT, Page, raw_html, table
 from scripts.docs_site.plan_picture import Picture
-from scripts.docs_site.results import REACHED, add_to_algorithm
+from scripts.docs_site.results import RESULTS, add_to_algorithm, named_specs
 from scripts.docs_site.settings import metrics_table, own_metrics, own_settings, settings_table
 
 INDEX = ROOT / "docs" / "algorithms.md"
@@ -70,7 +70,7 @@ def add_to_algorithms(pages: dict[str, Page]) -> None:
     for name, algorithms in by_page.items():
         page = pages[name]
         page.extra["Pseudo-code"] = "\n".join(map(plan_figure, algorithms))
-        page.extra[REACHED] = curve_figures(page)
+        page.extra[RESULTS] = curve_figures(page)
         add_to_algorithm(page, algorithms)
         page.markdown = page.markdown.rstrip("\n") + "\n" + "\n".join(map(reference, algorithms))
 
@@ -84,12 +84,11 @@ def plan_figure(algorithm: str) -> str:
 
 def curve_figures(page: Page) -> str:
     """Curves of the specs that a page names."""
-    specs = dict.fromkeys(re.findall(r"`(configs/[\w/]+\.yaml)`", page.markdown))
-    pictures = [picture for spec in specs for picture in curves_of(spec)]
+    pictures = [picture for spec in named_specs(page) for picture in curves_of(spec)]
     if not pictures:
         return ""
-    told = "Each thin line is a seed, the thick one their mean; the dashed line is the gate.\n\n"
-    return told + raw_html(f"<div class='curves'>{''.join(pictures)}</div>")
+    legend = "Thin lines are seeds, the thick line is their mean, and the dashed line is the target.\n\n"
+    return legend + raw_html(f"<div class='curves'>{''.join(pictures)}</div>")
 
 
 def reference(algorithm: str) -> str:

@@ -19,10 +19,8 @@ from scripts.results import BEGIN, END, Record, by_metric, read_records, row
 HEADINGS = ("spec", "curve", "must reach", "IQM [95% interval]", "gate", "worst seed", "seeds", "seconds", "commit")
 WIDTH, HEIGHT, MARGIN = 120, 34, 2
 POINTS = 40
-REACHED = "What it reached"
+RESULTS = "Results"
 """Section of an algorithm's page for its results."""
-WRITTEN = re.compile(r"^\| spec \| must reach .*(?:\n\|.*)+", re.MULTILINE)
-"""Table of results in the Markdown of an algorithm's page."""
 
 FILTER = """<script>
 document.addEventListener("DOMContentLoaded", () => {
@@ -47,20 +45,20 @@ def add_to_results(pages: Mapping[str, Page]) -> None:
 
 
 def add_to_algorithm(page: Page, algorithms: Collection[str]) -> None:
-    """Adds the results of all specs with an algorithm to its page, in the place of the rows that its Markdown has."""
-    shown = set(re.findall(r"^\| `(configs/[^`]+)`", page.markdown, re.MULTILINE))
+    """Adds the results of all specs with an algorithm to its page, and of those that the page names."""
+    named = named_specs(page)
     results = {
         (spec, experiment, metric): seeds
         for (spec, experiment, metric), seeds in all_results().items()
-        if spec in shown or not set(algorithms).isdisjoint(re.split(r", | \+ ", algorithm_and_env(spec, experiment)[0]))
+        if spec in named or not set(algorithms).isdisjoint(re.split(r", | \+ ", algorithm_and_env(spec, experiment)[0]))
     }
-    if not results:
-        return
-    html = raw_html(results_table(results))
-    if written := WRITTEN.search(page.markdown):
-        page.instead[written[0]] = html
-    else:
-        page.extra[REACHED] = f"{html}\n{page.extra.get(REACHED, '')}"
+    if results:
+        page.extra[RESULTS] = f"{raw_html(results_table(results))}\n{page.extra.get(RESULTS, '')}"
+
+
+def named_specs(page: Page) -> list[str]:
+    """Paths of the specs whose results a page quotes, in its order."""
+    return list(dict.fromkeys(re.findall(r"`(configs/[\w/]+\.yaml)`", page.markdown)))
 
 
 @cache

@@ -15,7 +15,7 @@ from scripts.docs_site.algorithms import INDEX, index_text
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = sorted((DOCS / "algorithms").glob("*.md"))
-SECTIONS = ["Idea", "Pseudo-code", "Implementation", "What it reached", "When not to use it"]
+SECTIONS = ["Idea", "Pseudo-code", "Implementation", "Results", "When not to use it"]
 
 
 def index() -> dict[str, Path]:
@@ -44,6 +44,16 @@ def test_a_page_has_the_sections_in_their_order(page: Path) -> None:
 def test_the_title_of_an_algorithms_page_names_it() -> None:
     titles = {name: page.read_text().partition("\n")[0] for name, page in index().items()}
     assert [name for name, title in titles.items() if f"`{name}`" not in title] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_figures_that_a_page_quotes_are_those_of_the_results(page: Path) -> None:
+    results: dict[str, list[str]] = {}
+    rows = re.compile(r"^\| `(configs/\S+)`.*? \| .*? \| (\S+) \[", re.MULTILINE)
+    for spec, figure in rows.findall((DOCS / "results.md").read_text()):
+        results.setdefault(spec, []).append(figure)
+    quoted = re.findall(r"`(configs/\S+)`\s+reaches\s+(-?[\d,]+\.?\d*)", page.read_text())
+    assert [(spec, figure) for spec, figure in quoted if figure not in results[spec]] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -56,7 +56,7 @@ class AlgorithmConfig(ConfigModel):
     """Settings that all algorithms share; each algorithm's config adds its own settings."""
 
     of_logged_actions: ClassVar[LoggedActions] = "learn"
-    """The most that the algorithm can do with actions that a client took instead of the policy's."""
+    """How far the algorithm supports actions that a client took instead of the policy's."""
 
     learns_on_workers: ClassVar[bool] = False
     """Whether remote rollout workers learn, and so divide the GPUs among themselves."""
@@ -211,7 +211,7 @@ class AlgorithmConfig(ConfigModel):
 
     @property
     def clipped_apart(self) -> str:
-        """Pattern in the names of parameters whose gradient is clipped by its own norm; "" (none) by default."""
+        """Pattern of the names of parameters whose gradients are clipped separately; "" (none) by default."""
         return ""
 
     @property

@@ -1,9 +1,9 @@
 """Security policy for untrusted runs and checkpoints: ownership, and an allowlist of harmless contents.
 
 A run in the user's folder of runs belongs to the user, and may import any code and write any file. A run from elsewhere
-may name only harmless objects, which import no third-party code and access no other file. Harmless are installed
-algorithms, the objects that `harmless.yaml` lists, envs that Gymnasium and ALE register, PettingZoo's own envs, and
-settings that are numbers, booleans and short plain texts. Everything else needs the user's permission: for example,
+may name only harmless objects, which import no third-party code and access no other file. Installed algorithms, the
+objects listed in `harmless.yaml`, envs registered by Gymnasium and ALE, PettingZoo's own envs, and settings that are
+numbers, booleans or short plain texts are harmless. Everything else needs the user's permission: for example,
 `RecordVideo` writes videos, Gymnasium's `make` imports any named module, and a text may name a file to read.
 """
 
@@ -75,7 +75,7 @@ def harmless() -> Mapping[str, frozenset[str]]:
 
 
 def refuse_risks(risks: Sequence[str], what: str) -> None:
-    """Refuses a run or checkpoint that has risks; the message tells how the user can permit them.
+    """Refuses a run or checkpoint that has risks; the message explains how to permit them.
 
     Args:
         risks: Risks of the run or checkpoint, one clause each; empty if it is harmless.
@@ -92,7 +92,7 @@ def refuse_risks(risks: Sequence[str], what: str) -> None:
 
 
 def refuse_risks_of_run(run: Path) -> None:
-    """Refuses a run of another user that has risks, without importing code; the message tells how to permit them.
+    """Refuses a run of another user that has risks, without importing code; the message explains how to permit them.
 
     Args:
         run: The run's directory.
@@ -209,7 +209,7 @@ def text_risks(value: Any, path: str) -> list[str]:
 
 
 def _config_risks(config: Any, path: str) -> list[str]:
-    """Collects the risks of an algorithm's settings; a data set is a folder to read, an operator is code."""
+    """Collects the risks of an algorithm's settings: data sets are folders to read, and operators are code."""
     if not isinstance(config, dict):
         return text_risks(config, path)
     others = {key: value for key, value in config.items() if key != "before_learning"}
@@ -307,7 +307,7 @@ def _is_known_env(env: EnvConfig) -> bool:
         return True
     if ":" in env.id:
         return env.id in harmless()["envs"]
-    if env.backend == "envpool":  # which knows its own ids only
+    if env.backend == "envpool":  # which knows only its own ids
         return True
     if env.id not in gymnasium.registry:
         register_atari()
@@ -327,7 +327,7 @@ def _mapping(file: Path) -> dict[str, Any]:
     """Parses a file of a run as a mapping.
 
     Raises:
-        RunDamaged: The file was altered, or is no mapping.
+        RunDamaged: The file was altered, or is not a mapping.
     """
     load = load_json if file.suffix == ".json" else load_plain_yaml
     try:
@@ -342,7 +342,7 @@ def _mapping(file: Path) -> dict[str, Any]:
 
 
 def _record_risks(record: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the potentially harmful risks of run.json or a trial.json."""
+    """Yields the risks of a run.json or trial.json."""
     if (start := record.get("from_checkpoint")) is not None:
         yield f"`from_checkpoint` reads files in {start!s:.80}"
     if (copy := record.get("copy")) is not None:

@@ -64,7 +64,7 @@ class ActorPlace:
 
     @property
     def references(self) -> list[Any]:
-        """Ray references to wait for: that of the actor's start, and that of its oldest unanswered call."""
+        """Ray references to wait for: the actor's start and its oldest unanswered call."""
         watched = [self.ready] if self.ready is not None else []
         if self.calls and self.calls[0].reference is not None:
             watched.append(self.calls[0].reference)

@@ -1,4 +1,4 @@
-"""Shell of a Ray actor, which holds a plain Python object; the only class of Ray actors in rlrun.
+"""Ray actor that wraps a plain Python object; the only class of Ray actors in rlrun.
 
 The shell imports neither ray, torch nor gymnasium; the object is constructed, with its imports, in the actor's process.
 If the object raises, the exception is returned as a `Failure`, which the calling process raises again without Ray's
@@ -20,7 +20,7 @@ from rlrun.engine.messages.errors import RlrunError, TrainingFailed
 from rlrun.engine.processes.signals import die_on_sigterm
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
-"""Variables that BLAS libraries read at their start: with an actor per core, further threads only slow it down."""
+"""Environment variables that set BLAS thread counts; with one actor per core, additional threads only slow it down."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Failure:
         kind = self._own_class() if self.is_ours else None
         if kind is None:
             return TrainingFailed(f"{where} failed:\n{self.trace}")
-        error = kind.__new__(kind, self.message)  # its constructor may have other arguments than the text
+        error = kind.__new__(kind, self.message)  # its constructor may take other arguments than the message
         vars(error).update(self.attributes)
         return error
 
@@ -95,7 +95,7 @@ class ActorShell:
 
         Args:
             make: Pickled factory of the object; pickled, since unpickling it may need the import paths.
-            import_paths: Folders of the driver's `sys.path`, where a user's own modules may lie.
+            import_paths: Folders of the driver's `sys.path`, which may contain the user's modules.
         """
         die_on_sigterm()
         for variable in THREAD_VARIABLES:

@@ -21,10 +21,10 @@ OBJECT_STORE_BYTES = 256 * 2**20
 """Size of the object store, which holds a few fragments at a time; Ray's default is 30% of the memory."""
 
 LOOPBACK_VARIABLE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
-"""With "0", Ray is no part of a cluster on any operating system: its address is then 127.0.0.1."""
+"""Environment variable that, set to "0", keeps Ray on 127.0.0.1 and out of any cluster on every operating system."""
 
 _folder: tempfile.TemporaryDirectory[str] | None = None
-"""Folder of the private Ray's sockets and logs, closed to other users. Ray needs a short path to it."""
+"""Folder for the private Ray's sockets and logs, inaccessible to other users. Ray requires a short path."""
 
 
 def start_unless_running(num_cpus: int) -> bool:
@@ -56,7 +56,7 @@ def prepare_environment(*, loopback: bool) -> None:
             interfaces.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # Ray keeps a record of every call for its dashboard, which is never started here; a long sweep makes very many.
+    # Ray records every call for its dashboard, which is never started here; a long sweep makes a great many calls.
     os.environ.setdefault("RAY_task_events_report_interval_ms", "0")
     if "ray" not in sys.modules:
         os.environ.setdefault("RAY_AUTH_MODE", "token")
@@ -84,7 +84,7 @@ def start(num_cpus: int, object_store_bytes: int, *, quiet: bool, say: Callable[
             return
         except Exception as error:
             if type(error) is not Exception and not isinstance(error, ConnectionError | TimeoutError):
-                raise  # a full disk, for example; for a node that is late Ray raises a plain Exception
+                raise  # for example a full disk; if a node is late, Ray raises a plain Exception
             stop()
             told = f"Ray failed to start on this machine ({str(error).strip().partition('. ')[0]})"
             if attempt == START_ATTEMPTS:
@@ -100,14 +100,14 @@ def _start(num_cpus: int, object_store_bytes: int, *, quiet: bool) -> None:
     import ray
 
     if not has_token():
-        # A token in the environment reaches Ray's processes alone, and writes nothing into the user's home.
+        # A token in the environment reaches only Ray's processes, and nothing is written to the user's home folder.
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
     global _folder
     _folder = tempfile.TemporaryDirectory(prefix="rlrun-", dir=os.environ.get("RAY_TMPDIR", "/tmp"))
-    with _children_in_a_group_of_their_own():
+    with _children_in_separate_group():
         ray.init(
             address="local",
-            _temp_dir=f"{_folder.name}/ray",  # this folder Ray opens to all users
+            _temp_dir=f"{_folder.name}/ray",  # Ray makes this folder accessible to all users
             num_cpus=num_cpus,
             include_dashboard=False,
             object_store_memory=object_store_bytes,
@@ -117,17 +117,17 @@ def _start(num_cpus: int, object_store_bytes: int, *, quiet: bool) -> None:
 
 
 @contextmanager
-def _children_in_a_group_of_their_own() -> Iterator[None]:
-    """Context manager in which new processes get another process group than this process has outside.
+def _children_in_separate_group() -> Iterator[None]:
+    """Context manager that starts child processes in a separate process group.
 
-    A signal to the group of a command, as `timeout` or a batch system sends, would otherwise end Ray before its trials
-    are saved. A process that leads a group cannot leave it: its children stay in it.
+    Otherwise a signal to the command's process group, such as `timeout` or a batch system sends, would end Ray before
+    its trials are saved. A group leader cannot leave its group, so its children stay in it.
     """
     group = os.getpgrp()
     if group == os.getpid():
         yield
         return
-    with subprocess.Popen(["cat"], stdin=subprocess.PIPE):  # without any process in it, the group would be gone
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE):  # an empty process group would disappear
         os.setpgrp()
         try:
             yield
@@ -147,7 +147,7 @@ def stop() -> None:
 
 
 def is_bound_to_this_machine() -> bool:
-    """Whether Ray was configured at its import to be reachable from this machine alone.
+    """Whether Ray was configured at its import to be reachable only from this machine.
 
     This cannot be changed later.
     """

@@ -17,14 +17,14 @@ START_TIMEOUT_S = 300.0
 """Timeout of an actor's start: its scheduling in the cluster, its imports, its envs."""
 
 LONGEST_BACK_OFF_S = 30.0
-"""Longest exponential back-off between an actor's consecutive failures and its next start."""
+"""Upper bound of the exponential back-off between an actor's consecutive failures and its next start."""
 
 CLOSE_TIMEOUT_S = 5.0
 """Timeout for all actors together to release their resources."""
 
 
 def unknown(index: int) -> str:
-    """Returns "", for actors without a description of the work during which they died."""
+    """Returns "": the default for actors whose last work is not described in messages."""
     return ""
 
 
@@ -46,8 +46,8 @@ class SupervisedActors:
         max_concurrency: Number of calls that an actor executes at a time; if more than one, in any order.
         without_it: End of the error message when no restart is left; None to name the setting `max_worker_restarts`.
         ended_in: Function from an index to a description of the object's last work, for messages; "" if unknown.
-        name: Name by which other actors find the only actor; None for no name.
-        needs: Actors that these call, supervised together with these; None for none.
+        name: Name by which other actors find this one, if there is only one; None for no name.
+        needs: Actors that these actors call, supervised together with them; None if there are none.
 
     Attributes:
         indices: The actors' indices.
@@ -72,7 +72,7 @@ class SupervisedActors:
     ) -> None:
         import ray
 
-        # Without placement options Ray puts the actor into the placement group of a Tune trial that it is created in.
+        # Without placement options, Ray puts the actor into the placement group of the Tune trial that creates it.
         self._remote_shell = ray.remote(
             num_cpus=num_cpus,
             num_gpus=num_gpus,
@@ -92,7 +92,7 @@ class SupervisedActors:
         self.restarts = 0
         self._told = BroadcastValues()
         self._places = {index: ActorPlace(index) for index in indices}
-        self._watched: dict[Any, ActorPlace] = {}  # each actor's start and its first unanswered call, by reference
+        self._watched: dict[Any, ActorPlace] = {}  # each actor's start or first unanswered call, by reference
         self._look_at = math.inf  # no deadline is before this
         for place in self._places.values():
             self._start(place)
@@ -104,7 +104,7 @@ class SupervisedActors:
             actor: Index of the actor.
             method: Name of the object's method.
             arguments: The method's arguments.
-            may_take_long: Whether the call may take as long as the start of an actor, as a replay of episodes does.
+            may_take_long: Whether the call may take as long as the start of an actor, such as a replay of episodes.
         """
         call = Call(actor, method, arguments, self._start_timeout_s if may_take_long else self._timeout_s)
         place = self._places[actor]
@@ -159,7 +159,7 @@ class SupervisedActors:
             self._restart_late()
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
-        """Returns Ray references, of which the caller waits for any one, and the deadline of the wait."""
+        """Returns the Ray references to wait for, any one of which suffices, and the deadline of the wait."""
         others, before = ((), math.inf) if self._needs is None else self._needs.awaited()
         is_asked = any(place.calls for place in self._places.values())
         return (*self._watched, *others), min(self._look_at if is_asked else math.inf, before)
@@ -221,7 +221,7 @@ class SupervisedActors:
         if closed:
             ray.wait(closed, num_returns=len(closed), timeout=CLOSE_TIMEOUT_S)
         for shell in shells:
-            # Ray may lose a kill if a process got the port of a former one; the actor would then keep its CPUs forever.
+            # Ray may lose a kill if a new process reuses the port of an old one; the actor would keep its CPUs forever.
             shell.leave.options(num_returns=0).remote()
         for shell in shells:
             ray.kill(shell)
@@ -262,7 +262,7 @@ class SupervisedActors:
             return []
         ready, _ = ray.wait(list(self._watched), num_returns=len(self._watched), timeout=0)
         try:
-            return list(zip(ready, ray.get(ready), strict=True))  # all at once costs a third of one by one
+            return list(zip(ready, ray.get(ready), strict=True))  # three times as fast as one by one
         except RayError:
             return [(reference, _held(reference)) for reference in ready]
 

@@ -61,7 +61,7 @@ def write_pieces(path: Path, pieces: Iterable[bytes], size: int) -> None:
 
 
 def append_line(path: Path, line: bytes) -> None:
-    """Appends a line to a file durably; begins a new line if a kill has cut off the previous one.
+    """Appends a line to a file durably; starts a new line if a kill cut off the previous one.
 
     Args:
         path: The file; created if missing.

@@ -1,4 +1,4 @@
-"""Access to files in remote storages by URI, through any file system that pyarrow supports."""
+"""Access to files in remote storage by URI, through any file system that pyarrow supports."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def write_chunks(files: Any, path: str, pieces: Iterable[bytes], confirm: Callab
     with files.open_output_stream(target) as stream:
         for piece in pieces:
             stream.write(piece)
-        confirm()  # an object appears when its stream is closed
+        confirm()  # an object becomes visible when its stream is closed
     if renames:
         confirm()
         files.move(target, path)

@@ -47,7 +47,7 @@ TENSORS_SUFFIX = ".safetensors"
 
 MOST_SPARSE_BYTES = 64_000_000
 SPARSE_FACTOR = 100
-"""Maximum ratio of a file's length to its bytes on disk, since a sparse file costs memory only for the reader."""
+"""Maximum ratio of a file's length to its bytes on disk; a sparse file takes little disk space, but much memory."""
 
 # Created by the file browser of macOS; never read, so harmless.
 _IGNORED = frozenset({".DS_Store"})
@@ -73,7 +73,7 @@ class Content:
 
 @dataclass(frozen=True)
 class StagedCheckpoint:
-    """Checkpoint that has been written completely under a temporary name, and awaits the rename to its final path.
+    """Checkpoint that has been written completely under a temporary name and awaits its rename to the final path.
 
     Attributes:
         directory: Final path of the checkpoint.
@@ -108,7 +108,7 @@ def write_checkpoint(directory: Path, content: Content) -> Path:
 
     Raises:
         OutOfResources: The disk is full; the message names the path, needed and free space. No files are left.
-        CheckpointError: The content cannot be stored, or the path exists and is no checkpoint.
+        CheckpointError: The content cannot be stored, or the path exists and is not a checkpoint.
     """
     return stage_checkpoint(directory, content, dump_plain_yaml(content.spec)).commit()
 
@@ -123,7 +123,7 @@ def stage_checkpoint(directory: Path, content: Content, spec: str) -> StagedChec
 
     Raises:
         OutOfResources: The disk is full; the message names the path, needed and free space. No files are left.
-        CheckpointError: The content cannot be stored, or the path exists and is no checkpoint.
+        CheckpointError: The content cannot be stored, or the path exists and is not a checkpoint.
     """
     directory = Path(directory)
     _refuse_foreign_files(directory)
@@ -176,7 +176,7 @@ def read_checkpoint(directory: Path) -> Content:
             for name in manifest.files:
                 if name.endswith(TENSORS_SUFFIX):
                     tensors[name.removesuffix(TENSORS_SUFFIX)] = _read_tensors(files[name])
-        except Exception as error:  # the digests are right: a bug, or a crafted file
+        except Exception as error:  # the digests match, so this is a bug or a crafted file
             raise CheckpointCorrupt(f"{directory}: cannot parse {name}: {error}") from error
     return Content(manifest.about, spec, tensors, state)
 
@@ -300,7 +300,7 @@ def _verified(directory: Path, stack: ExitStack) -> tuple[Manifest, dict[str, Bu
 
 
 def _bytes_on_disk(descriptor: int, size: int) -> int:
-    """Bytes that a file occupies on disk, without holes of sparse files; all where the file system does not tell."""
+    """Returns the bytes that a file occupies on disk, without holes; its size if the file system reports no holes."""
     found = place = 0
     try:
         while place < size:

@@ -91,7 +91,7 @@ def _encode_dict(value: dict[Any, Any], arrays: list[np.ndarray[Any, Any]] | Non
 
 
 def _checked_array(array: np.ndarray[Any, Any], path: str) -> np.ndarray[Any, Any]:
-    """Validates that an array has a dtype of NumPy that needs no pickle."""
+    """Validates that an array has a NumPy dtype that needs no pickle."""
     made_by_another_package = array.dtype.isbuiltin == 2
     if array.dtype.hasobject or made_by_another_package:
         raise CheckpointError(f"{path} is an array of dtype {array.dtype}, which cannot be stored without pickle")

@@ -1,4 +1,4 @@
-"""Store of one trial's checkpoints: names, which one is the newest valid and the best, and which ones are kept."""
+"""Store of one trial's checkpoints: their names, the newest valid and the best one, and which ones are kept."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class CheckpointStore:
         Args:
             directory: Directory of the checkpoints.
             keep: Number of newest checkpoints to keep, at least 1.
-            best: Metric whose highest value marks a further checkpoint to keep.
+            best: Metric; the checkpoint with its highest value is kept as well.
         """
         if keep < 1:
             raise ValueError(f"keep must be at least 1, not {keep}")
@@ -95,7 +95,7 @@ class CheckpointStore:
             OutOfResources: The disk is full; other checkpoints are unchanged.
         """
         remove_leftovers(self.directory)
-        if self._spec is None or self._spec[0] != content.spec:  # dumping YAML takes longer than all the rest
+        if self._spec is None or self._spec[0] != content.spec:  # dumping YAML takes longer than everything else
             self._spec = (copy.deepcopy(content.spec), dump_plain_yaml(content.spec))
         content = replace(content, manifest={**content.manifest, RESULT_KEY: dict(result)})
         return stage_checkpoint(self._place_of(iteration), content, self._spec[1])

@@ -1,14 +1,14 @@
-"""Kind of actions, greedy or sampled, in the evaluation, serving and export of policies."""
+"""Kind of actions, greedy or sampled, for evaluating, serving and exporting policies."""
 
 from __future__ import annotations
 
 from typing import Literal, get_args
 
 ActionKind = Literal["greedy", "sampled"]
-"""Kind of a policy's actions: the most likely ones, or those it samples as in training."""
+"""Kind of a policy's actions: the mode of the action distribution, or samples as in training."""
 
 DEFAULT_KIND: ActionKind = "greedy"
-"""Kind of actions where none is chosen."""
+"""Default kind of actions."""
 
 ACTION_KINDS: tuple[ActionKind, ...] = get_args(ActionKind)
 """All kinds of actions."""

@@ -40,8 +40,8 @@ def can_be_masked(action_space: gymnasium.Space[Any]) -> bool:
 def masked_choices(action_space: gymnasium.Space[Any]) -> tuple[int, ...]:
     """Returns the number of options of each discrete choice that an action mask restricts, in the mask's order.
 
-    In a Tuple or Dict space, the mask restricts the Discrete and MultiDiscrete parts, in the order of the space, and no
-    other parts.
+    In a Tuple or Dict space, the mask restricts the Discrete and MultiDiscrete parts, in the order of the space; other
+    parts are unrestricted.
 
     Raises:
         UsageError: Actions of this kind cannot be masked.

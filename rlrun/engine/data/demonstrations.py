@@ -1,4 +1,4 @@
-"""Demonstrations, which are recorded episodes of a policy or a person, and their file format (NumPy, no pickle).
+"""Demonstrations (recorded episodes of a policy or a person) and their file format (NumPy, no pickle).
 
 The file is a ``.npz`` with one row for each step of each episode, in order. After the last step of each episode, one
 more row holds the episode's final observation:
@@ -7,8 +7,8 @@ more row holds the episode's final observation:
 - ``actions`` [N, ...] as passed to the env,
 - ``rewards`` [N], ``terminateds`` [N], ``truncateds`` [N],
 - ``valid`` [N]: whether the row holds a step,
-- ``about``: a text in JSON with `format` (1), `first_action` if actions are numbers that do not begin with 0, and
-  further information of the recorder, such as the env.
+- ``about``: a text in JSON with `format` (1), `first_action` if actions are numbers that do not start at 0, and further
+  information from the recorder, such as the env.
 """
 
 from __future__ import annotations

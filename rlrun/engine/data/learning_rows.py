@@ -1,4 +1,4 @@
-"""Reshaping of batches, T steps of B envs, to S rows of L steps each for the learner: single steps or sequences."""
+"""Reshaping of batches of T steps of B envs into S rows of L steps for the learner: single steps or sequences."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlrun.engine.messages.errors import UsageError
 
 
 def learning_rows(batch: SampleBatch, *, seq_len: int | None, whole_fragments: bool) -> SampleBatch:
-    """Reshapes a batch, T steps of B envs, to S rows of L steps for the learner: single steps, sequences or all steps.
+    """Reshapes a batch of T steps of B envs into S rows of L steps for the learner: single steps or sequences.
 
     Args:
         batch: Batch [T, B] that also has the observations after the last steps (closing rows).
@@ -73,11 +73,11 @@ def without_empty_rows(rows: SampleBatch, *, at_least: int) -> SampleBatch:
 def rows_with_steps(
     batch: SampleBatch, *, minibatch_size: int, seq_len: int | None, whole_fragments: bool
 ) -> SampleBatch:
-    """Returns those rows of `learning_rows` that have a valid step, with rows of zeros if they fill no minibatch.
+    """Returns the rows of `learning_rows` that have a valid step, padded with rows of zeros to fill a minibatch.
 
     Args:
         batch: See `learning_rows`.
-        minibatch_size: Steps per minibatch, the least number of steps in the rows returned.
+        minibatch_size: Steps per minibatch, and the minimum number of steps in the returned rows.
         seq_len: See `learning_rows`.
         whole_fragments: See `learning_rows`.
     """
@@ -86,7 +86,7 @@ def rows_with_steps(
 
 
 def whole_fragment_rows(batch: SampleBatch) -> SampleBatch:
-    """Reshapes a batch [T, B] to B rows, each with all steps of an env slot and its final bootstrap observation.
+    """Reshapes a batch [T, B] into B rows, each with all steps of an env slot and its final bootstrap observation.
 
     For a recurrent network each row begins with a step, and `state` [S, state_size] is the state before that step.
     """
@@ -94,7 +94,7 @@ def whole_fragment_rows(batch: SampleBatch) -> SampleBatch:
 
 
 def target_rows(batch: SampleBatch) -> tuple[SampleBatch, Packing]:
-    """Reshapes a batch [T, B] to one row per env slot, to compute value targets.
+    """Reshapes a batch [T, B] into one row per env slot, for computing value targets.
 
     Returns:
         The rows, and the `Packing` whose `unpack` restores [T, B].

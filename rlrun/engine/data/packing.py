@@ -35,7 +35,7 @@ def filled_rows(valid: Flags, ends: Flags, ended_before: Flags | None = None) ->
             then holds the final observation.
 
     Returns:
-        Mask [T + 1, B], whose last row is that of the observations after the last steps.
+        Mask [T + 1, B]; its last row belongs to the observations after the last steps.
     """
     length, slots = valid.shape
     ends = valid & ends

@@ -28,9 +28,9 @@ HISTORY = "history"
 TAKEN_LOGP = "taken_logp"
 """Column of a fragment that is recorded for a data set: log-probability of each action in the env's units, [T, B]."""
 EPISODE = "episode"
-"""Column of a fragment of episodes that share seeds: number of the row's episode among the worker's, [T, B]."""
+"""Column of a fragment of episodes that share seeds: index of the row's episode among the worker's episodes, [T, B]."""
 LOGGED = "logged"
-"""Column of a fragment: whether the action was not the policy's, but one that a client took by itself, [T, B]."""
+"""Column of a fragment: whether a client chose the action instead of the policy, [T, B]."""
 
 CLOSING_COLUMNS = (
     "obs",
@@ -80,7 +80,7 @@ OWN_COLUMNS = frozenset(
         "weights_version",
     }
 )
-"""Names of the standard columns of rlrun, which numbers of an env's info cannot have."""
+"""Names of rlrun's standard columns, which values from an env's info must not use."""
 
 
 class SampleBatch(dict[str, Any]):
@@ -171,7 +171,7 @@ def concatenated(batches: Sequence[Mapping[str, Any]]) -> SampleBatch:
 
 
 def concatenated_rows(batches: Sequence[Mapping[str, Any]], axis: int = 0) -> SampleBatch:
-    """Concatenates batches that have the same columns along an axis, by default the axis of the rows."""
+    """Concatenates batches that have the same columns along an axis, by default the row axis."""
     first, *others = batches
     if not others:
         return SampleBatch(first)

@@ -19,7 +19,7 @@ from rlrun.engine.data.tree import map_tree
 Meaning = Literal["numbers", "choices", "bits"]
 
 ActionKind = Literal["Discrete", "MultiDiscrete", "MultiBinary", "Box", "bounded Box", "Dict", "Tuple"]
-"""Kind of an action space; every bounded Box is a Box, too."""
+"""Kind of an action space; a bounded Box also counts as a Box."""
 
 
 def own_form(space: Space[Any]) -> tuple[tuple[int, ...], np.dtype[Any]]:
@@ -43,7 +43,7 @@ class SpaceKind(NamedTuple):
     """Registry entry of a leaf space type.
 
     Attributes:
-        meaning: What the numbers in an element are, which determines how networks encode them: `numbers` (unchanged,
+        meaning: Meaning of the numbers in an element, which determines how networks encode them: `numbers` (unchanged,
             scaled or as an image), `choices` (one-hot or learned vectors) or `bits` (0 and 1).
         bounds: Function that returns the lowest and highest values of a space, [*shape] or a single number for all
             entries.
@@ -115,7 +115,7 @@ def space_tree(space: Space[Any]) -> Any:
 
 
 def batched(space: Space[Any], *elements: Any) -> Any:
-    """Stacks N elements of a space to a tree of arrays [N, ...] with the dtypes of the elements."""
+    """Stacks N elements of a space into a tree of arrays [N, ...] with the dtypes of the elements."""
     return map_tree(
         lambda part, *own: np.stack([known_kind(part).array(part, one) for one in own]), space_tree(space), *elements
     )

@@ -117,7 +117,7 @@ class _Numbers:
         if np.issubdtype(self.dtype, np.integer):
             first, number = self.low.astype(np.float64), self.high.astype(np.float64) - self.low + 1
             values = np.floor(first + draws * number).clip(self.low, self.high)
-        elif self._is_bounded:  # in this form, as the difference of bounds may be beyond what their type holds
+        elif self._is_bounded:  # this form avoids overflow in the difference of the bounds
             values = self.low * (1 - draws) + self.high * draws
         else:
             values = self._sample_unbounded(draws)
@@ -125,7 +125,7 @@ class _Numbers:
         return made
 
     def _sample_unbounded(self, draws: Array) -> Array:
-        """Samples numbers of which some are half-bounded or unbounded."""
+        """Samples numbers, some of which are half-bounded or unbounded."""
         low, high = np.where(self._is_low, self.low, 0), np.where(self._is_high, self.high, 0)
         inner = draws.clip(np.finfo(draws.dtype).tiny)
         exponential = -np.log1p(-draws)

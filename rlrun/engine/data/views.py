@@ -3,9 +3,9 @@
 A fragment stores each observation, action and reward once. Network inputs are gathered when needed: `viewed` replaces
 `obs` by a dict with these parts:
 
-- `view:obs`, the present observation, or `view:frames` [n, ...], the last n of them, the oldest first;
+- `view:obs`, the current observation, or `view:frames` [n, ...], the last n observations, oldest first;
 - `view:prev_actions` [k, ...], the last k actions, and `view:prev_rewards` [k], their rewards as the env returned them;
-- `action_mask`, the present mask, if the observation holds one.
+- `action_mask`, the current mask, if the observation has one.
 
 Row 0 of each column's history stands for steps before an episode's start. It holds zeros, or an out-of-range number in
 columns that are one-hot encoded. `episode_steps` is the number of steps since the episode's start. `history` holds the

@@ -19,7 +19,7 @@ from rlrun.engine.messages.errors import DataSetError
 
 
 class _Pieces:
-    """File of pieces in memory: those of columns are not copied."""
+    """In-memory file of chunks; the chunks of columns are not copied."""
 
     closed = False
 
@@ -83,10 +83,10 @@ def mapped_columns(path: Path, forms: Mapping[str, ColumnForm], rows: int) -> Co
 
 
 def _mapping(path: Path) -> Any:
-    """Buffer of a whole file that is mapped into memory.
+    """Returns a buffer of a whole file that is mapped into memory.
 
-    Arrow reads from a mapped file with the advice that all of a record batch is needed soon. The system would then read
-    the whole set from disk when it is opened. From a buffer Arrow reads without this advice.
+    When Arrow reads from a mapped file, it advises the system that all of a record batch is needed soon, so opening a
+    set would read all of it from disk. When Arrow reads from a buffer, it gives no such advice.
     """
     import pyarrow as pa
 
@@ -117,7 +117,7 @@ def _to_arrow(column: NDArray[Any], form: ColumnForm) -> Any:
     import pyarrow as pa
 
     stored = np.ascontiguousarray(column).view(_stored(form.dtype))
-    # From the buffer, since `pa.array` imports pandas where that is installed.
+    # from the buffer, since `pa.array` imports pandas if it is installed
     numbers = pa.Array.from_buffers(pa.from_numpy_dtype(stored.dtype), stored.size, [None, pa.py_buffer(stored)])
     return pa.FixedSizeListArray.from_arrays(numbers, type=_arrow_type(form)) if form.shape else numbers
 

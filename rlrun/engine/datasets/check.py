@@ -1,4 +1,4 @@
-"""Check of a data set: files and their digests, alignment of episodes, values outside of spaces, gaps, duplicates."""
+"""Check of a data set: file digests, alignment of episodes, values outside their spaces, gaps and duplicates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rlrun.engine.messages.errors import DataSetError
 IGNORED = frozenset({MANIFEST_FILE, ".DS_Store"})
 
 USUAL_SCALE = (1e-2, 1e2)
-"""Standard deviations of rewards that value functions learn without rescaling."""
+"""Range of standard deviations of rewards with which value functions learn without rescaling."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def _foreign_files(folder: SetFolder) -> Iterator[DataFinding]:
 
 
 def _in_file(entry: FileEntry, columns: Columns, manifest: Manifest) -> Iterator[DataFinding]:
-    """Yields the findings within a file: for each kind of mistake its first row, and the number of such rows."""
+    """Yields the findings within a file: the first row and the number of rows of each kind of mistake."""
     valid = columns["valid"]
     for text, rows in (*_misaligned(columns), *_bad_numbers(columns, manifest)):
         if rows.any():
@@ -100,7 +100,7 @@ def _in_file(entry: FileEntry, columns: Columns, manifest: Manifest) -> Iterator
 
 
 def _misaligned(columns: Columns) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    """Yields each kind of misalignment, with the mask of its rows, [N]."""
+    """Yields each kind of misalignment with the mask of its rows, [N]."""
     valid, ends = columns["valid"], columns["terminateds"] | columns["truncateds"]
     follows, episode = np.append(valid[1:], False), columns["episode"]
     yield "an episode has a final observation but no step", ~valid & ~np.insert(valid[:-1], 0, False)
@@ -120,14 +120,14 @@ def _last(valid: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _bad_numbers(columns: Columns, manifest: Manifest) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    """Yields each kind of number that is not finite or outside its space, with the mask of its rows, [N]."""
+    """Yields each kind of number that is not finite or outside its space with the mask of its rows, [N]."""
     for name, column in columns.items():
         if column.dtype.kind == "f":
             yield f"'{name}' contains NaN or infinite numbers", _any(~np.isfinite(column))
     valid, spaces = columns["valid"], manifest.spaces
     for prefix, space in (("obs", spaces.observation), ("actions", spaces.action)):
         for name, part in named_leaves(space_tree(space), prefix):
-            # Observations beyond the bounds of a Box are usual: a rounding error, or a rare state.
+            # Observations outside the bounds of a Box are common: a rounding error, or a rare state.
             if prefix == "actions" or known_kind(part).meaning != "numbers":
                 outside = _outside(columns[name], part)
                 yield f"'{name}' is outside {part}", outside & valid if prefix == "actions" else outside

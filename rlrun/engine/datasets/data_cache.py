@@ -27,7 +27,7 @@ from rlrun.engine.kernels.cache import alone_with, cache_directory, make_private
 from rlrun.engine.messages.errors import UsageError
 
 LIMIT_VARIABLE = "RLRUN_CACHE_GB"
-"""Environment variable with the limit of all copies together, in gigabytes."""
+"""Environment variable that limits the total size of all copies, in gigabytes."""
 
 DEFAULT_LIMIT_GB = 50
 
@@ -104,10 +104,10 @@ class CachedSet:
             self._read.discard(entry.name)
 
     def _make_room(self, needed: int) -> None:
-        """Removes copies until a file of the given size has room: sets that are not open, then what is left of windows.
+        """Makes room for a file of the given size: removes sets that are not open, then leftovers of shuffle windows.
 
-        A file of this set that was not read here is of a window of blocks of another process, which can read on where
-        it has mapped the file.
+        A file of this set that this process has not read belongs to another process's window of blocks, which can still
+        read the file if it has mapped it.
         """
         folders = _least_recently_opened(self._folder.parent)
         excess = sum(map(_bytes_in, folders)) + needed - limit_bytes()
@@ -142,12 +142,12 @@ def _identity(status: os.stat_result) -> tuple[int, int, int]:
 
 
 def _opened(folder: Path) -> int:
-    """Descriptor of the file that is locked while a set is open."""
+    """Returns the descriptor of the file that is locked while a set is open."""
     return os.open(folder.with_suffix(".used"), os.O_RDWR | os.O_CREAT, 0o644)
 
 
 def _least_recently_opened(cache: Path) -> list[Path]:
-    """Folders of the sets in the cache, the one opened longest ago first."""
+    """Returns the folders of the sets in the cache, least recently opened first."""
     files = sorted(cache.glob("*.used"), key=lambda used: used.stat().st_mtime_ns)
     return [used.with_suffix("") for used in files]
 
@@ -161,7 +161,7 @@ def _bytes_in(folder: Path) -> int:
 
 
 def _removed(folder: Path) -> int:
-    """Removes a set unless it is open, and returns its bytes; other processes may wait for its lock files."""
+    """Removes a set unless it is open, and returns the bytes freed; other processes may wait for its lock files."""
     used = _opened(folder)
     try:
         fcntl.flock(used, fcntl.LOCK_EX | fcntl.LOCK_NB)

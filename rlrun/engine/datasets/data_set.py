@@ -1,4 +1,4 @@
-"""Reading of data sets: memory-mapped columns, rows by index, bounds of episodes, and means and variances."""
+"""Reading of data sets: memory-mapped columns, rows by index, episode bounds, means and variances."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class EpisodeBounds(NamedTuple):
 
 @dataclass(frozen=True)
 class _ReadFile:
-    """Columns of a file, [N, ...], and what was found in them."""
+    """Columns of a file, [N, ...], and the values computed from them."""
 
     columns: Columns
 
@@ -86,7 +86,7 @@ class DataSet:
 
     @property
     def digest(self) -> str:
-        """SHA-256 digest of the manifest, and so of the whole set."""
+        """SHA-256 digest of the manifest, which identifies the whole set."""
         return self.manifest.digest
 
     @property
@@ -131,7 +131,7 @@ class DataSet:
 
     def _file(self, number: int) -> _ReadFile:
         entry = self.manifest.files[number]
-        if entry.name not in self._read:  # a mapping keeps no file open
+        if entry.name not in self._read:  # a mapping keeps no file descriptor open
             self._read[entry.name] = _ReadFile(self.folder.columns(entry))
         return self._read[entry.name]
 

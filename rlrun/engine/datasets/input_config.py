@@ -59,7 +59,7 @@ Inputs = Annotated[
 
 
 def total_share(parts: tuple[InputConfig, ...]) -> float:
-    """Returns the sum of the data sets' shares of a minibatch; exactly 1 if the sum differs from 1 by rounding only."""
+    """Returns the sum of the data sets' shares of a minibatch; exactly 1 if the difference is only a rounding error."""
     total = sum(part.share for part in parts)
     return 1.0 if abs(total - 1) < ROUNDING else total
 
@@ -80,7 +80,7 @@ class DataSettings(ConfigModel):
 
     @property
     def is_offline(self) -> bool:
-        """Whether minibatches come from data sets alone, without experience from an env."""
+        """Whether minibatches come only from data sets, without experience from an env."""
         return self.input is not None and total_share(self.input) == 1
 
     @property

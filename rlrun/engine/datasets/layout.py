@@ -21,7 +21,7 @@ Columns = dict[str, NDArray[Any]]
 """Flat columns by name, each [N, ...]."""
 
 UNKNOWN = -1
-"""Weights version or seed of rows whose origin did not record it."""
+"""Weights version or seed of rows whose source did not record it."""
 
 
 class ColumnForm(NamedTuple):
@@ -41,7 +41,7 @@ STEP_COLUMNS: Mapping[str, ColumnForm] = {
     "seed": ColumnForm(np.dtype(np.int64)),
     "agent": ColumnForm(np.dtype(np.int32)),
 }
-"""Columns of every data set besides observations and actions. `agent` is a position in the manifest's list."""
+"""Columns of every data set besides observations and actions. `agent` is an index in the manifest's list."""
 
 LOGP = "logp"
 """Column of the behavior policy's log-probabilities, in the units of the stored actions."""

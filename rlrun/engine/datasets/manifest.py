@@ -34,7 +34,7 @@ FILE_NAME = re.compile(r"\d{6,}\.arrow")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 MOST_NUMBERS_WITH_MOMENTS = 1024
-"""Maximum size of a column's entries that have moments; images have none."""
+"""Maximum size of a column's entries for which moments are stored; images have none."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Notes on an env for the manifest of a data set; paths and secrets are left out, since data sets are shared."""
+"""Notes on an env for a data set's manifest, without paths and secrets, since data sets are shared."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _plain(data: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value is a number, a short plain text, or a collection; lists must hold such values only."""
+    """Whether a value is a number, a short plain text, a mapping, or a list of numbers and texts."""
     if isinstance(value, list | tuple):
         return all(_is_plain(item) and not isinstance(item, Mapping) for item in value)
     if isinstance(value, str):

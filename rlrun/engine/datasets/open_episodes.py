@@ -11,10 +11,10 @@ import numpy as np
 from rlrun.engine.datasets.layout import UNKNOWN, ColumnForm, Columns, SetSpaces, as_columns, named_forms
 
 OF_THE_WRITER = ("episode", "agent")
-"""Columns that the writer fills in once an episode is whole."""
+"""Columns that the writer fills in once an episode is complete."""
 
 CARRIED = ("weights_version", "seed")
-"""Columns whose last number is repeated in the row of the final observation."""
+"""Columns whose last value is repeated in the row of the final observation."""
 
 
 class RowRange(NamedTuple):
@@ -166,7 +166,7 @@ class OpenEpisodes:
         return self._completed(columns)
 
     def _completed(self, columns: Columns) -> Columns:
-        """Flattens columns [B, N, ...], sets rows without a step to 0, and adds the columns of the writer."""
+        """Flattens columns [B, N, ...], sets rows without a step to 0, and adds the writer's columns."""
         no_step = ~columns["valid"]
         for name, column in columns.items():
             if name not in self._observed:
@@ -213,7 +213,7 @@ def joined(parts: Sequence[RowRange]) -> Columns:
 
 
 def _own(rows: RowRange) -> RowRange:
-    """Rows whose columns hold no others; copied if theirs do."""
+    """Returns rows whose arrays hold no other rows; copies them if needed."""
     columns, start, stop = rows
     if stop - start == len(columns["valid"]):
         return rows

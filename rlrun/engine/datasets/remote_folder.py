@@ -1,4 +1,4 @@
-"""Folders of data sets in remote storages such as S3, accessed through pyarrow's file systems."""
+"""Folders of data sets in remote storage such as S3, accessed through pyarrow's file systems."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rlrun.engine.messages.errors import DataSetError, UsageError
 
 
 class RemoteFolder(SetFolder):
-    """Folder of a data set in a remote storage; each file is copied to this machine's cache at its first use.
+    """Folder of a data set in remote storage; each file is copied to this machine's cache at its first use.
 
     Args:
         place: URI of the folder without query options, for messages.
@@ -57,7 +57,7 @@ class RemoteFolder(SetFolder):
 
     @override
     def checked_columns(self, entry: FileEntry) -> Columns:
-        self.release(entry)  # a file is compared while it is copied
+        self.release(entry)  # a file is verified while it is copied
         return self.columns(entry)
 
     @override
@@ -71,7 +71,7 @@ class RemoteFolder(SetFolder):
         self._cached.release(entry)
 
     def _pieces(self, entry: FileEntry) -> Iterator[bytes]:
-        """Yields a file in pieces.
+        """Yields a file in chunks.
 
         Raises:
             DataSetError: The file cannot be read, or is not the one in the manifest.
@@ -88,7 +88,7 @@ class RemoteFolder(SetFolder):
 
 
 def remote_folder(uri: str) -> RemoteFolder | None:
-    """Opens the folder of a data set in a remote storage; returns None if there is no data set.
+    """Opens the folder of a data set in remote storage; returns None if there is no data set.
 
     Raises:
         UsageError: There is no such storage, or it cannot be reached.

@@ -53,7 +53,7 @@ class ShuffleWindow:
         return batch
 
     def _part(self, size: int, generator: np.random.Generator) -> DataSet:
-        """The blocks in the window, which is filled up."""
+        """Returns the blocks in the window, after filling it up."""
         while len(self._blocks) < size:
             if not self._next:
                 outside = np.setdiff1d(np.arange(len(self._data.manifest.files)), self._blocks)
@@ -77,7 +77,7 @@ class ShuffleWindow:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the window from `state()` with the size it had, so that the next draws are the same.
+        """Restores the window from `state()` with its former size, so that the next draws are the same.
 
         Raises:
             ValueError: The state does not belong to a window of this data set.

@@ -32,7 +32,7 @@ from rlrun.engine.datasets.layout import (
 from rlrun.engine.messages.errors import UsageError, did_you_mean
 
 _NUMBERED = re.compile(r"(.+)\[(\d+)\]")
-"""Regular expression for one number of a column's entries, such as obs[2]."""
+"""Regular expression for a column with one number of an entry, such as obs[2]."""
 
 
 @dataclass(frozen=True)
@@ -120,12 +120,12 @@ def _episodes(
     *,
     has_finals: bool,
 ) -> Iterator[EpisodeRows]:
-    """Yields the episodes in rows from `start` up to `end`, for each pair in `bounds`."""
+    """Yields the episodes, each with the rows from `start` up to `end` of a pair in `bounds`."""
     observed, acted = named_forms("obs", spaces.observation), named_forms("actions", spaces.action)
     for start, end in bounds:
         last = slice(end - 1, end)
         if has_finals or not (rows["terminateds"][end - 1] or finals is not None):
-            end -= 1  # whose observation is the final one
+            end -= 1  # the last row holds the final observation
             final = {name: rows[name][last] for name in observed}
         else:
             final = {name: (rows if finals is None else finals)[name][last] for name in observed}
@@ -139,7 +139,7 @@ def _episodes(
 
 
 def _bounds(table: Columns, rows: Columns, names: TableNames) -> list[tuple[int, int]]:
-    """Bounds (start, end) of the episodes' rows, those of final observations included."""
+    """Returns the bounds (start, end) of the episodes' rows, including final observations."""
     number = len(rows["rewards"])
     if "valid" in table:
         last = ~table["valid"].astype(np.bool_)
@@ -154,7 +154,7 @@ def _bounds(table: Columns, rows: Columns, names: TableNames) -> list[tuple[int,
 
 
 def _agents(table: Columns, agents: Sequence[str], bounds: Sequence[tuple[int, int]]) -> dict[int, str]:
-    """Names of the agents by the first row of their episodes."""
+    """Returns the agents' names by the first row of their episodes."""
     if "agent" not in table:
         return {}
     own = table["agent"]
@@ -162,7 +162,7 @@ def _agents(table: Columns, agents: Sequence[str], bounds: Sequence[tuple[int, i
 
 
 def _joined(table: Columns) -> Columns:
-    """Joins columns such as obs[0] and obs[1] to one column [N, 2]."""
+    """Joins columns such as obs[0] and obs[1] into one column [N, 2]."""
     parts: dict[str, dict[int, NDArray[Any]]] = {}
     joined: Columns = {}
     for name, column in table.items():
@@ -176,7 +176,7 @@ def _joined(table: Columns) -> Columns:
 
 
 def _leaves(table: Columns, root: str, names: Sequence[str], space: Space[Any] | None) -> Columns:
-    """Columns of the parts of observations or actions, in the shapes of the space, if it is known."""
+    """Returns the columns of the parts of observations or actions, in the shapes of the space if it is known."""
     if names:
         own = [_column(table, name) for name in names]
         found = {root: own[0] if len(own) == 1 else np.stack(own, axis=1)}
@@ -214,7 +214,7 @@ def _column(table: Columns, name: str) -> NDArray[Any]:
 
 
 def _further(table: Columns, names: TableNames) -> tuple[dict[str, ColumnForm], list[str]]:
-    """Forms of the other columns of single numbers, and the names of the rest."""
+    """Returns the forms of the other columns with single numbers, and the names of the remaining columns."""
     own = {*STEP_COLUMNS, names.truncateds, names.episode}
     forms, left_out = {}, []
     for name, column in table.items():
@@ -231,7 +231,7 @@ def _further(table: Columns, names: TableNames) -> tuple[dict[str, ColumnForm], 
 
 
 def _inferred(leaves: Columns, root: str, space_of: Any) -> Space[Any]:
-    """Space inferred from columns: a Dict of the parts for columns such as obs/camera."""
+    """Infers a space from columns; it is a Dict of parts for columns such as obs/camera."""
     if root in leaves:
         leaves[root], space = space_of(leaves[root])
         return space
@@ -251,7 +251,7 @@ def _as_dict(tree: Any) -> Space[Any]:
 
 
 def _observation_space(column: NDArray[Any]) -> tuple[NDArray[Any], Space[Any]]:
-    """Infers the space of observations; returns their column in its dtype as well."""
+    """Infers the space of observations; also returns their column in its dtype."""
     shape = column.shape[1:]
     if column.dtype == np.uint8 and len(shape) > 1:
         return column, Box(0, 255, shape, np.uint8)
@@ -262,7 +262,7 @@ def _observation_space(column: NDArray[Any]) -> tuple[NDArray[Any], Space[Any]]:
 
 
 def _action_space(column: NDArray[Any]) -> tuple[NDArray[Any], Space[Any]]:
-    """Infers the space of actions; returns their column in its dtype as well."""
+    """Infers the space of actions; also returns their column in its dtype."""
     if column.dtype.kind in "biu":
         if column.ndim == 1:
             return _as_choices(column)

@@ -22,7 +22,7 @@ class DataView(Protocol):
         """Number of items, each of which is drawn with equal probability."""
 
     def gather(self, items: Indices) -> SampleBatch:
-        """Reads the items with S given numbers as columns [S, L, ...], L steps each; nothing is normalized."""
+        """Returns the items with the given numbers as columns [S, L, ...], with L steps each; nothing is normalized."""
 
 
 class Steps:
@@ -127,7 +127,7 @@ class Transitions:
         return ends if self.n_step is None else np.minimum(rows + self.n_step, ends)
 
     def _rewards(self, rows: Indices, following: Indices) -> NDArray[np.float64]:
-        """Discounted sums of the rewards from `rows` to before `following`, [S]."""
+        """Returns the discounted sums of the rewards from `rows` until before `following`, [S]."""
         if self.n_step is None:
             return self._returns[rows]
         reached = rows[:, None] + np.arange(self.n_step)
@@ -154,7 +154,7 @@ class LocatedSteps(NamedTuple):
 class Sequences:
     """Data set read as sequences of steps of one episode, preceded by burn-in steps: [S, burn_in + length].
 
-    A sequence begins at every `stride`-th step of an episode, the first one at the episode's start. Rows outside of the
+    A sequence begins at every `stride`-th step of an episode, the first one at the episode's start. Rows outside the
     episode are zero. `valid` marks the steps to learn from, which exclude burn-in. `episode_starts` marks each
     episode's first step, at which a recurrent state is reset; a sequence that begins later starts from a zero state.
     Further columns are `obs`, `actions`, `rewards`, `terminateds`, `truncateds`, and `episode_steps`, the index of each

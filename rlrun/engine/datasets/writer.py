@@ -1,4 +1,4 @@
-"""Writer of data sets, which stores complete episodes in files that are written atomically.
+"""Writer of data sets, which stores complete episodes in files that it writes atomically.
 
 Rows of a running episode stay in memory, by slot (env or agent), until the episode ends. Finished episodes stay in
 memory until they fill a file. A killed process thus loses at most the unwritten file and the running episodes;
@@ -41,7 +41,7 @@ EPISODES_PER_FILE = 1_000
 ROWS_PER_FILE = 100_000
 
 BYTES_PER_FILE = 64_000_000
-"""Bytes that close a file of large rows, such as images, before it has `ROWS_PER_FILE`."""
+"""Size in bytes at which a file of large rows, such as images, is closed before it has `ROWS_PER_FILE` rows."""
 
 
 def remove_data_set(folder: Path) -> None:
@@ -60,7 +60,7 @@ def _remove_files(folder: Path, but: Iterable[str]) -> None:
 
 
 class SetWriter:
-    """Writer of a data set, which takes complete episodes, or rows of several slots (envs or agents) in parallel.
+    """Writer of a data set, which accepts complete episodes, or rows of several slots (envs or agents) in parallel.
 
     As a context manager, it closes the data set on exit.
 
@@ -186,7 +186,7 @@ class SetWriter:
             self._close_file()
 
     def _close_file(self) -> None:
-        """Writes the finished episodes to a file, and then the manifest, which makes the file a part of the set."""
+        """Writes the finished episodes to a file, and then the manifest, which adds the file to the set."""
         manifest, columns = self._manifest, joined(self._finished)
         pieces = file_pieces(columns, manifest.columns)
         digest = hashlib.sha256()
@@ -227,7 +227,7 @@ class SetWriter:
 
         Raises:
             DataSetError: The set lacks data that it had when the state was saved, or was altered.
-            ValueError: The state is malformed, or of a set with other columns.
+            ValueError: The state is malformed, or belongs to a set with other columns.
         """
         self._open.load_state(state["open"])
         finished = checked(state["finished"], self._manifest.columns) if state["finished"] else {}
@@ -240,7 +240,7 @@ class SetWriter:
             self._cut_after(list(state["files"]))
 
     def _cut_after(self, digests: list[str]) -> None:
-        """Removes the files that came after those with the given digests."""
+        """Removes the files that were written after those with the given digests."""
         found = read_manifest(self.folder)
         if (found.columns, found.spaces) != (self._manifest.columns, self._manifest.spaces):
             raise DataSetError(f"the spaces or columns of {self.folder} do not match the run that writes to it")

@@ -1,4 +1,4 @@
-"""Termination of this process by a thread, while the main thread hangs in a library or an env."""
+"""Termination of this process by a thread while the main thread hangs in a library or an env."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import NoReturn
 from rlrun.engine.messages.errors import RlrunError
 
 listeners: list[Callable[[RlrunError], object]] = []
-"""Callbacks that receive the error before the process ends, in the ending thread; with `--json` one prints the
-document."""
+"""Callbacks that receive the error before the process ends, in the ending thread; `--json` prints its document here."""
 
 
 def end_process(error: RlrunError) -> NoReturn:

@@ -1,7 +1,7 @@
-"""Note that a command's process leaves for its waiting parent: the directories to continue after its death, how often.
+"""Note from a command's process to its waiting parent: which directories to continue after its death, and how often.
 
-The parent opens a file in memory before it forks. The command's process writes the note once all directories exist, and
-never changes it. The parent reads it when that process has died, and so does the process that the parent starts then.
+The parent opens an in-memory file before it forks. The command's process writes the note once all directories exist,
+and never changes it. When that process has died, the parent and the process that it then starts read the note.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def notify_by(notify: Callable[[], object]) -> None:
 
 
 def leave_note(restarts: int, directories: Sequence[Path]) -> None:
-    """Writes the note; no effect if there is one, or no parent that would read it.
+    """Writes the note; has no effect if there is already one, or no parent to read it.
 
     Args:
-        restarts: How often the parent may start this process again.
+        restarts: Number of times that the parent may restart this process.
         directories: Absolute paths of the directories that a restarted process continues, in order.
     """
     if _file is not None and read_note() is None:
@@ -50,6 +50,6 @@ def read_note() -> tuple[int, list[Path]] | None:
 
 
 def directories_to_continue() -> list[Path]:
-    """Directories that this process, started after the death of another one, continues; [] for a command's first."""
+    """Directories that this process continues if it replaces a dead one; empty for a command's first process."""
     note = read_note()
     return [] if note is None else note[1]

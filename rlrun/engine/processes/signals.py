@@ -32,10 +32,10 @@ def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def die_on_sigterm() -> None:
-    """Makes SIGTERM end this process at once, as SIGKILL does; no effect outside the main thread.
+    """Makes SIGTERM end this process immediately, as SIGKILL does; has no effect outside the main thread.
 
-    Ray sends the signal to the processes of a job whose driver has died. Ray's own handler raises SystemExit, and if an
-    env is being stepped at that moment, the env would be blamed for it.
+    Ray sends the signal to the processes of a job whose driver has died. Ray's own handler raises SystemExit, and an
+    env that is being stepped at that moment would be blamed for it.
     """
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.SIG_DFL)

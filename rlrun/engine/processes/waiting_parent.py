@@ -1,11 +1,11 @@
-"""Parent process that waits for the process of the command, detects its unexpected end, and may start it again.
+"""Parent process that waits for the command's process, detects its unexpected end, and may restart it.
 
 If native code of an env calls `_exit(0)`, the process ends silently, and nothing inside the process can notice it. A
 command that runs trials is therefore forked before large imports. The parent ends with the exit code or signal of the
 child. Both stay in one process group, so that a terminal treats them as one command.
 
-A child that dies by a signal or silently is started again if it has left a note (`restart_note`) that asks for it, and
-the user has not interrupted it. Before the parent forks again, it kills all processes that the child has left.
+A child that dies silently or from a signal is restarted if it has left a note (`restart_note`) that permits a restart,
+and the user has not interrupted it. Before the parent forks again, it kills all processes that the child left behind.
 
 Ctrl-C in a terminal reaches both processes; a signal sent to the command's process id reaches only the parent. The
 child reports to the parent which signals it received, and the parent forwards all others. Equal signals within half a
@@ -30,7 +30,7 @@ from rlrun.engine.processes import restart_note
 
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 60.0
-"""Seconds between a death and the first restart, which double with each restart, and their maximum."""
+"""Pause in seconds before the first restart, which doubles with each restart, and its maximum."""
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -48,12 +48,12 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 class UnexpectedEnd(Exception):
-    """Error for a child process that died by a signal, or exited without announcing its end to the parent.
+    """Error for a child process that died from a signal, or exited without announcing its end to the parent.
 
-    `str()` says how the process ended.
+    `str()` describes how the process ended.
 
     Attributes:
-        code: Exit code of the process; the negative number of the signal by which it died.
+        code: Exit code of the process; the negative number of the signal that killed it.
     """
 
     def __init__(self, text: str, code: int) -> None:
@@ -65,13 +65,13 @@ def continue_in_child(*, restarts: bool) -> Callable[[int], object]:
     """Forks this process and returns in the child; the parent waits, and ends with the child's exit code or signal.
 
     Args:
-        restarts: Whether the child is started again after its death, as often as its note says.
+        restarts: Whether the child is restarted after its death, as often as its note permits.
 
     Returns:
         Function that the child must call with its exit code right before it ends.
 
     Raises:
-        UnexpectedEnd: Raised in the parent if the last child died by a signal, or exited without calling the returned
+        UnexpectedEnd: Raised in the parent if the last child died from a signal, or exited without calling the returned
             function.
         KeyboardInterrupt: Raised in the parent if the user interrupts it between two children.
     """
@@ -109,11 +109,11 @@ def continue_in_child(*, restarts: bool) -> Callable[[int], object]:
         line = f"the driver (process {child}) {end}; restart {restart} of {note[0]} begins in {pause_s:g} s\n"
         os.write(2, line.encode())
         _pause(own, pause_s)
-    raise AssertionError  # the loop has no end
+    raise AssertionError  # the loop never ends
 
 
 def _report_to(parent: int, mask: Iterable[int]) -> Callable[[int], object]:
-    """Begins to report received signals to the parent; returns the function that announces the exit code."""
+    """Starts to report received signals to the parent; returns the function that announces the exit code."""
     signal.set_wakeup_fd(parent, warn_on_full_buffer=False)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     restart_note.notify_by(lambda: os.write(parent, _NOTED))
@@ -124,7 +124,7 @@ def _pause(own: int, seconds: float) -> None:
     """Waits between two children.
 
     Raises:
-        KeyboardInterrupt: If the user interrupts the command.
+        KeyboardInterrupt: The user interrupted the command.
     """
     until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0:
@@ -150,7 +150,7 @@ class _Wait:
         self._from_child: int | None = from_child
         self._reported = b""
         self._heard: dict[int, float] = {}
-        self._received: list[_Signal] = []  # by the parent, and not yet matched with one of the child
+        self._received: list[_Signal] = []  # signals in the parent that are not yet matched with one in the child
         self._received_by_child: list[_Signal] = []
         self._sent: list[_Signal] = []
         self.is_interrupted = False
@@ -180,7 +180,7 @@ class _Wait:
         if self._from_child is None:
             return
         reported = _read(self._from_child)
-        if reported == b"":  # closed by the child: the poll would return at once from now on
+        if reported == b"":  # closed by the child: the poll would return immediately from now on
             self._poll.unregister(self._from_child)
             self._from_child = None
         self._reported += reported or b""
@@ -204,11 +204,11 @@ class _Wait:
 
 
 _Signal = tuple[int, float]
-"""Type of a received signal: number, and time of receipt."""
+"""Received signal: number, and time of receipt."""
 
 
 def _take(signals: list[_Signal], number: int, when: float) -> bool:
-    """Removes the first signal with a given number and about a given time; returns whether one was found."""
+    """Removes the first signal with a given number and about the given time; returns whether one was found."""
     found = next((one for one in signals if one[0] == number and abs(one[1] - when) <= SAME_SIGNAL_S), None)
     if found is not None:
         signals.remove(found)
@@ -221,7 +221,7 @@ def _signals(reported: bytes) -> list[_Signal]:
 
 
 def _end_of(status: int, announced: int | None) -> UnexpectedEnd:
-    """Ends this process if the child has announced its exit code; else returns the error about its end.
+    """Ends this process if the child has announced its exit code; otherwise returns the error about the child's end.
 
     Args:
         status: Status of `waitpid`.
@@ -244,23 +244,23 @@ def _signal_name(number: int) -> str:
 
 
 def die_by(number: int) -> NoReturn:
-    """Ends this process by a signal, so that its own parent sees how the child has died."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))  # the child has left one
+    """Ends this process with a signal, so that its own parent sees how the child died."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))  # the child dumped core
     if number not in (signal.SIGKILL, signal.SIGSTOP):
         signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
-    os._exit(128 + number)  # process 1 of a container dies of no signal of its own
+    os._exit(128 + number)  # process 1 of a container is not killed by its own signals
 
 
 def _adopt_orphans() -> None:
-    """Makes this process the parent of its descendants whose own parent dies."""
+    """Makes this process adopt its descendants whose own parent dies."""
     import ctypes
 
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def _kill_children() -> None:
-    """Kills the processes that a dead child has left, with all that they have started, and waits for their end."""
+    """Kills the processes that a dead child left behind, with all their descendants, and waits for their end."""
     while True:
         for entry in os.listdir("/proc"):
             if entry.isdecimal() and _parent_of(entry) == os.getpid():
@@ -272,7 +272,7 @@ def _kill_children() -> None:
 
 
 def _parent_of(pid: str) -> int | None:
-    """Process id of a process's parent, None if the process has ended."""
+    """Returns the process id of a process's parent; None if the process has ended."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return int(file.read().rpartition(b")")[2].split()[1])
@@ -282,10 +282,10 @@ def _parent_of(pid: str) -> int | None:
 
 def _die_with_parent(parent: int) -> None:
     """Makes the kernel kill this process when the parent dies."""
-    import ctypes  # in the child alone, which imports it anyway
+    import ctypes  # only in the child, which imports it anyway
 
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died in between
+    if os.getppid() != parent:  # the parent died in the meantime
         os._exit(1)
 
 
@@ -301,7 +301,7 @@ def _pipe() -> tuple[int, int]:
 
 
 def _read(descriptor: int) -> bytes | None:
-    """Reads the available bytes of a file descriptor, None if there are none yet; b"" at the end."""
+    """Reads the available bytes of a file descriptor; returns None if there are none yet, and b"" at the end."""
     try:
         return os.read(descriptor, 4096)
     except BlockingIOError:

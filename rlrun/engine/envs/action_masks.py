@@ -29,7 +29,7 @@ class ActionMaskObservation(gymnasium.ObservationWrapper[dict[str, Any], Any, An
     """Env wrapper that adds the mask of `action_masks()` to observations: {observation: ..., action_mask: ...}.
 
     Raises:
-        UsageError: If the action space has no discrete choices that a mask can restrict.
+        UsageError: The action space has no discrete choices that a mask can restrict.
     """
 
     def __init__(self, env: Env) -> None:
@@ -49,7 +49,7 @@ def with_action_masks(env: Env) -> Env:
     """Wraps an env that has a method `action_masks` in `ActionMaskObservation`; returns envs without one unchanged.
 
     Raises:
-        UsageError: If the env has the method, but its action space cannot be masked.
+        UsageError: The env has the method, but its action space cannot be masked.
     """
     if has_action_mask(env.observation_space) or not env.has_wrapper_attr(METHOD):
         return env
@@ -60,7 +60,7 @@ class VectorActionMaskObservation(gymnasium.vector.VectorObservationWrapper):  #
     """Vector env wrapper that adds the masks of `action_masks()` to observations; see `ActionMaskObservation`.
 
     Raises:
-        UsageError: If the action space has no discrete choices that a mask can restrict.
+        UsageError: The action space has no discrete choices that a mask can restrict.
     """
 
     def __init__(self, env: gymnasium.vector.VectorEnv[Any, Any, Any], masks: OffersActionMasks) -> None:
@@ -81,7 +81,7 @@ def with_vector_action_masks(env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> 
     """Wraps a vector env that has a method `action_masks`; returns vector envs without one unchanged.
 
     Raises:
-        UsageError: If the vector env has the method, but its action space cannot be masked.
+        UsageError: The vector env has the method, but its action space cannot be masked.
     """
     own = env.unwrapped
     if has_action_mask(env.single_observation_space) or not isinstance(own, OffersActionMasks):
@@ -100,7 +100,7 @@ class MaskedVectorEnv:
         seeds: Seeds of the episodes, which depend on env slot and episode number.
 
     Raises:
-        UsageError: If the mask's space does not fit the action space.
+        UsageError: The mask's space does not fit the action space.
     """
 
     def __init__(self, env: VectorEnv, env_id: str, seeds: EpisodeSeeds) -> None:

@@ -86,14 +86,14 @@ def atari_settings(config: EnvConfig, spec: EnvSpec) -> AtariSettings:
 
 
 def _open(game: str, num_envs: int, settings: AtariSettings) -> AtariVectorEnv:
-    """Creates ALE's vector env of a game with unclipped rewards; reward clipping is left to the learner."""
+    """Creates a game's vector env in ALE, with unclipped rewards; reward clipping is left to the learner."""
     own = settings.model_dump(exclude={"episodic_life"})
-    # ALE's own episodic_life begins a new game with every life lost; with its life_loss_info the game continues.
+    # ALE's own episodic_life starts a new game after every lost life; with its life_loss_info the game continues.
     return AtariVectorEnv(game, num_envs, reward_clipping=False, life_loss_info=settings.episodic_life, **own)
 
 
 class SeededAtari:
-    """Vector env of B Atari games in which each episode is reset with its own seed.
+    """Vector env of B Atari games in which each episode has its own seed.
 
     ALE's autoreset seeds the next game from an internal generator. The env slot is therefore reset a second time, with
     the episode's seed. ALE reloads the ROM for each seeded reset, which takes as long as 300 steps.
@@ -235,7 +235,7 @@ class SeededAtari:
 
 
 class AtariEnv(gymnasium.Env[NDArray[np.uint8], Any]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """Single Gymnasium env around one env slot of `SeededAtari`, with rendering.
+    """Single Gymnasium env that wraps one env slot of `SeededAtari` and adds rendering.
 
     Observations are preprocessed (resized, grayscale, stacked). Rendered frames have the game's full size and colors:
     they come from a second copy of the game with the same seeds and actions.

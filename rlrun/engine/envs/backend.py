@@ -1,4 +1,4 @@
-"""Env backends, each a way to step envs such as a Python loop or EnvPool, and the choice of a backend for an env."""
+"""Env backends (ways to step envs, such as a Python loop or EnvPool) and the choice of a backend for an env."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SINGLE_ENV = {
     "make": "rlrun.engine.envs.single_env:make_single_env",
     "wrapper class": "rlrun.engine.envs.single_env:wrapper_class",
 }
-"""Import paths of what checks and makes the single form of an env that a backend steps in vector form."""
+"""Import paths of functions that check and create single envs, for backends that step envs in vector form."""
 
 BATCHED = "rlrun.engine.envs.batched_observation:BatchedObservation"
 """Import path of the base class of wrappers that convert observations of all env slots at once."""
@@ -46,7 +46,7 @@ _CARTPOLE_KWARGS = frozenset({"sutton_barto_reward"})
 
 
 class EnvBackend(ABC):
-    """Env backend, a way to step envs such as a Python loop or EnvPool: checks an env's config, and creates the env."""
+    """Env backend, a way to step envs such as a Python loop or EnvPool; checks an env's config and creates the env."""
 
     @abstractmethod
     def check(self, config: EnvConfig) -> None:
@@ -142,7 +142,7 @@ def _are_batched(config: EnvConfig) -> bool:
 
 
 def _vector_form(spec: EnvSpec, config: EnvConfig) -> str:
-    """Returns the backend of a registered env's native vector form, "" without a suitable one."""
+    """Returns the backend of a registered env's native vector form, "" if there is no suitable one."""
     if spec.entry_point == _CARTPOLE and (config.max_episode_steps or spec.max_episode_steps):
         return "cartpole" if {*spec.kwargs, *config.kwargs} <= _CARTPOLE_KWARGS else ""
     entry_point = spec.vector_entry_point

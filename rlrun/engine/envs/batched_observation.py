@@ -1,4 +1,4 @@
-"""Env wrappers that convert observations of all env slots at once, so that envs stay in their vector form."""
+"""Env wrappers that convert observations of all env slots at once, so that envs keep their vector form."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from rlrun.engine.envs.vector_env import NO_COLUMNS, Infos, Tree, VectorEnv
 class BatchedObservation(gymnasium.ObservationWrapper[Any, Any, Any]):  # type: ignore[misc]  # gymnasium is not typed
     """Base class of env wrappers whose method `observation` converts an observation or a batch of them.
 
-    Arrays may have leading dimensions: index and reduce them from the end. Under such wrappers alone, CartPole-v1 is
-    stepped in its vector form, and other envs one by one.
+    Arrays may have leading dimensions, so index and reduce them from the end. If all wrappers are of this kind,
+    CartPole-v1 is stepped in its vector form, and other envs one by one.
     """
 
 

@@ -66,7 +66,7 @@ class CartPoleMotion:
     def move(self, actions: NDArray[Any], fallen: NDArray[np.bool_]) -> None:
         """Advances all CartPoles by an Euler step of 0.02 s (https://coneural.org/florian/papers/05_cart_pole.pdf).
 
-        The order of operations is that of Gymnasium's single CartPole; another order changes the last bits.
+        The order of operations is the same as in Gymnasium's single CartPole; a different order changes the last bits.
 
         Args:
             actions: 0 pushes a cart to the left, 1 to the right, [N].
@@ -101,7 +101,7 @@ class CartPoleMotion:
         other *= cos
         other /= total_mass
         np.subtract(temp, other, self._x_acc)
-        # Euler: every coordinate moves by tau times what its rate was before this step.
+        # Euler: every coordinate moves by tau times its rate before this step.
         self._position_change[:] = self._velocities
         self._change *= self._tau
         self.state += self._change
@@ -110,7 +110,7 @@ class CartPoleMotion:
         np.logical_or(self._x_beyond, self._theta_beyond, fallen)
 
     def _moves_single(self, action: int) -> bool:
-        """Advances a single CartPole by the same operations on numbers, which are faster than arrays of one each.
+        """Advances a single CartPole by the same operations on scalars, which are faster than on arrays of size 1.
 
         Returns whether it has fallen or left the track.
         """

@@ -49,12 +49,12 @@ WorldClock = Literal["parallel", "per_agent"]
 decision of an agent, for turn-based worlds or agents that act at different rates."""
 
 LoggedActions = Literal["refuse", "mask", "learn"]
-"""Use of actions that a client took instead of the policy's: an error, left out of the losses, or learned from."""
+"""Treatment of actions that a client took instead of the policy's: refused, masked in the losses, or learned from."""
 
 EXTERNAL = "external"
-"""Id of every external env, in messages and records."""
+"""Id of external envs in messages and records."""
 OPENENV = "rlrun.plugin:OpenEnv"
-"""Env of an OpenEnv server, which `openenv` stands for."""
+"""Env class that plays on an OpenEnv server; the key `openenv` expands to it."""
 
 MissingFinal = Literal["bootstrap", "drop"]
 """Treatment of a step that truncates an episode without a final observation, in an env of tensors.
@@ -64,7 +64,7 @@ MissingFinal = Literal["bootstrap", "drop"]
 """
 
 WHICH_ENV = ("id", "tensors", "world", "pettingzoo", "external")
-"""Names of the settings of which one names the env."""
+"""Names of the settings that can name the env; exactly one is given."""
 
 OF_ONE_AGENT = ("id", "preset", "reset_options", "backend")
 """Names of the settings valid only for single-agent envs."""
@@ -86,10 +86,10 @@ def _id_alone(data: Any) -> Any:
 def _openenv_in_full(data: Any) -> Any:
     """Expands `openenv: {url: URL, ...}` to the env that plays on that server; returns other data unchanged.
 
-    A resume plays no logged actions into the server, unless `max_replay_s` is given.
+    Resuming does not replay actions on the server unless `max_replay_s` is given.
 
     Raises:
-        ValueError: The settings are not those of a server.
+        ValueError: The settings are not valid for a server.
     """
     if not isinstance(data, Mapping) or "openenv" not in data:
         return data
@@ -106,7 +106,7 @@ def _openenv_in_full(data: Any) -> Any:
 
 
 def _below_openenv(mistake: Mistake) -> InitErrorDetails:
-    """Pydantic's error for a mistake in the settings of a server, which `EnvConfig` has in `kwargs`."""
+    """Relabels pydantic's error in the settings of a server, which `EnvConfig` stores in `kwargs`."""
     kind = load_internal(EXPLANATIONS["error of a key"]) if mistake.at_key else ValueError
     reason = kind(mistake.message)
     loc = ("openenv", *mistake.location)
@@ -251,7 +251,7 @@ class ExternalConfig(ConfigModel):
     @field_validator("spaces", mode="before")
     @classmethod
     def _read(cls, spaces: Any) -> Any:
-        """Reads the spaces of a file, so that a saved run does not need it."""
+        """Loads the spaces from a file, so that a saved run does not need the file."""
         if not isinstance(spaces, str):
             return spaces
         try:
@@ -428,7 +428,7 @@ class EnvConfig(ConfigModel):
 
     @property
     def _foreign(self) -> Collection[str]:
-        """Names of the settings invalid for this kind of env: of one agent, of tensors, or of many agents."""
+        """Names of the settings invalid for this kind of env: single-agent, tensors, or multi-agent."""
         return _foreign_to({self.named_by})
 
     @model_validator(mode="after")
@@ -504,12 +504,12 @@ class EnvConfig(ConfigModel):
 
 
 def names_world(data: Any) -> bool:
-    """Whether settings of an env, not yet parsed, describe a multi-agent world; a set of their keys suffices."""
+    """Whether unparsed env settings, or just the set of their keys, describe a multi-agent world."""
     return isinstance(data, Mapping | set) and any(kind in data for kind in ("world", "pettingzoo", "external"))
 
 
 def _foreign_to(data: Any) -> tuple[str, ...]:
-    """Returns the names of settings that are invalid for the kind of env that settings, or a set of keys, describe."""
+    """Returns the names of settings that are invalid for the kind of env that the given settings (or keys) describe."""
     if names_world(data):
         return (*OF_ONE_AGENT, *OF_TENSORS)
     return (*OF_ONE_AGENT, *OF_MANY_AGENTS) if "tensors" in data else (*OF_MANY_AGENTS, *OF_TENSORS)

@@ -24,7 +24,7 @@ from rlrun.engine.envs.vector_env import close_or_warn, env_error
 Verdict = Literal["ok", "note", "wrong"]
 
 TYPED_STEPS = 200
-"""Number of steps of a single env in which the dtypes of its observations are checked."""
+"""Number of steps of a single env in which the dtypes of observations are checked."""
 LARGE_NUMBER = 20.0
 """Absolute observation above which learning is slow: networks are initialized for inputs of about 1."""
 VERY_LARGE_NUMBER = 100.0
@@ -32,12 +32,12 @@ VERY_LARGE_NUMBER = 100.0
 LARGE_REWARD = 10.0
 """Mean absolute reward above which values, and so the critic's gradients, are large."""
 VERY_LARGE_REWARD, HUGE_REWARD = 100.0, 1_000.0
-"""Mean and largest absolute reward above which learning suffers in any case."""
+"""Mean and maximum absolute reward above which learning suffers in any case."""
 SMALL_REWARD = 1e-3
 SLOW_STEPS_S = 200.0
 """Steps per second below which an env counts as slow: a million steps take more than 80 minutes."""
 SLOW_AFTER_S = 1.0
-"""Least wall time in seconds for a verdict on speed, since the first steps of many envs are slow."""
+"""Minimum wall time in seconds for a verdict on speed, since the first steps of many envs are slow."""
 
 ACTION_SEED = 0
 """Seed of the random actions."""
@@ -199,13 +199,13 @@ def reward_findings(rewards: NDArray[np.float64]) -> Iterator[EnvFinding]:
 def seed_finding(
     step: int | None, of_other_seeds: Callable[[], int | None], *, starts_vary: bool, is_world: bool
 ) -> EnvFinding:
-    """Returns the finding on reproducibility: equal seeds must repeat an episode, and other seeds should change it.
+    """Returns the finding on reproducibility: equal seeds must repeat an episode, and different seeds should change it.
 
     Args:
         step: First step at which episodes with equal seeds and actions differ; None if they are equal.
         of_other_seeds: Returns the first step at which episodes with other seeds differ, None if they are equal.
         starts_vary: Whether the episodes of one env began in different states.
-        is_world: Whether the seeds are those of a multi-agent world.
+        is_world: Whether the env is a multi-agent world.
     """
     source = "a generator that reset(seed) creates" if is_world else "self.np_random, which reset(seed=...) seeds"
     if step is not None:

@@ -24,7 +24,7 @@ FOREIGN_NAMES = {
     "packages": "rlrun.engine.messages.foreign_names:env_packages",
     "world": "rlrun.engine.messages.foreign_names:is_world_module",
 }
-"""Import paths of what knows the envs of other packages, which only unknown ids need."""
+"""Import paths of functions that know other packages' envs; only unknown ids need them."""
 
 _PACKAGES = {
     "gymnasium.envs.box2d": ("Box2D", "pip install 'rlrun[box2d]'"),
@@ -33,7 +33,7 @@ _PACKAGES = {
     "gymnasium.envs.tabular": ("jax", "pip install 'gymnasium[jax]'"),
     "ale_py": ("ale_py", "pip install 'rlrun[atari]'"),
 }
-"""Required module and its pip command, by the package of an env's entry point."""
+"""Required module and its pip command, by the package that an env's entry point belongs to."""
 
 _ROBOTICS, _DM_CONTROL = ("gymnasium-robotics", (1, 4, 2), (3, 12)), ("dm-control", (1, 0, 50), (4,))
 _FAIL_INSIDE = {
@@ -42,8 +42,7 @@ _FAIL_INSIDE = {
     "gymnasium_robotics.envs.shadow_dexterous_hand": _ROBOTICS,
     "dm_control/": _DM_CONTROL,
 }
-"""Package, its last version that is known to fail, and MuJoCo's first version with which it does, by the beginning of
-an env's entry point or id."""
+"""Package, its last broken version, and the first MuJoCo version that breaks it, by prefix of entry point or id."""
 
 
 def is_factory(env_id: str) -> bool:
@@ -84,12 +83,12 @@ def factory_of(config: EnvConfig, what: str = "env factory") -> Callable[..., An
 
 
 def makes_vector_env(factory: Callable[..., Any]) -> bool:
-    """Whether a factory creates `gymnasium.vector` envs: a class of them, or a function with a parameter `num_envs`."""
+    """Whether a factory creates `gymnasium.vector` envs: it is such a class, or has a parameter `num_envs`."""
     if isinstance(factory, type):
         return issubclass(factory, gymnasium.vector.VectorEnv)
     try:
         return "num_envs" in inspect.signature(factory).parameters
-    except (TypeError, ValueError):  # callables of C have no signature
+    except (TypeError, ValueError):  # callables in C have no signature
         return False
 
 
@@ -108,7 +107,7 @@ def find_spec(env_id: str) -> EnvSpec:
     if colon:
         if "." not in module and not _is_installed(module) and module in load_internal(FOREIGN_NAMES["packages"])():
             raise EnvironmentUnusable(f"env {env_id} needs {module}, which is not installed: pip install {module}")
-        load_object(f"{module}:__name__", "env package")  # imports it, with a clear message where that fails
+        load_object(f"{module}:__name__", "env package")  # imports it, with a clear message if that fails
     if name not in gymnasium.registry and not register_atari() and name.startswith("ALE/"):
         raise _lacks("ale_py", env_id)
     if name not in gymnasium.registry:
@@ -121,7 +120,7 @@ def find_spec(env_id: str) -> EnvSpec:
 def time_limit(config: EnvConfig) -> int | None:
     """Returns the number of steps after which an env truncates episodes; None if no limit is known.
 
-    The limit is that of the settings, or else that under which a single-agent env is registered.
+    The limit comes from the settings, or else from the registration of a single-agent env.
 
     Raises:
         UsageError: No env is registered under the id.
@@ -161,7 +160,7 @@ def register_atari() -> bool:
         return False
     ale_py = importlib.import_module("ale_py")
     gymnasium.register_envs(ale_py)
-    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)  # no banner for each env that is made
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)  # no banner for each new env
     return True
 
 
@@ -171,7 +170,7 @@ def is_usable_kind(spec: EnvSpec) -> bool:
 
 
 def nearest_id(wrong: str, ids: Iterable[str]) -> str:
-    """Suggestion "; did you mean 'x'?" with the known id nearest to a wrong id; "" if none is close.
+    """Returns the suggestion "; did you mean 'x'?" with the known id nearest to a wrong id; "" if none is close.
 
     Differences in case, version or namespace count less than other differences in spelling.
 
@@ -233,7 +232,7 @@ def _package_of(spec: EnvSpec) -> str | None:
 
 
 def _command_for_mujoco(spec: EnvSpec) -> str:
-    """Pip command for a version of MuJoCo with which an env's package works; "" unless the installed one fails."""
+    """Returns the pip command for a compatible MuJoCo; "" unless the installed one fails with the env's package."""
     named = (str(spec.entry_point), spec.id)
     found = next(
         (known for start, known in _FAIL_INSIDE.items() if any(name.startswith(start) for name in named)), None
@@ -259,4 +258,4 @@ def _lacks(package: str, env_id: str) -> EnvironmentUnusable:
 
 def _is_installed(module: str) -> bool:
     found = importlib.util.find_spec(module)
-    return found is not None and found.origin is not None  # a mere folder of that name is no package
+    return found is not None and found.origin is not None  # a mere folder of that name is not a package

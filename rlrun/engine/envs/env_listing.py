@@ -13,7 +13,7 @@ from rlrun.engine.envs.env_ids import check_installed, is_usable_kind, pip_comma
 from rlrun.engine.messages.errors import EnvironmentUnusable
 
 FAMILIES = ("classic_control", "box2d", "mujoco", "toy_text")
-"""Families of envs that come first in lists; Atari's hundreds of games come last."""
+"""Families of envs that are listed first; Atari's hundreds of games come last."""
 
 
 @dataclass(frozen=True)

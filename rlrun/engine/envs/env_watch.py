@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rlrun.engine.envs.episode_position import EpisodePosition
 
 NOTICE_S = 30.0
-"""Seconds without a step after which a message names the env code that is waited for."""
+"""Seconds without a step after which a message names the env code that rlrun is waiting for."""
 
 INTERRUPT_S = 10.0
 """Seconds without a step after which watched code counts as hung, once the user has interrupted the run."""
@@ -53,7 +53,7 @@ class StepTimeout(TrainingFailed):
 
 @contextmanager
 def hangs_fail_after(seconds: float) -> Iterator[None]:
-    """Context manager that sets the timeout of watched env code; there is no timeout outside of the context.
+    """Context manager that sets the timeout of watched env code; there is no timeout outside the context.
 
     Args:
         seconds: Timeout in seconds, the setting `worker_timeout_s`.
@@ -141,7 +141,7 @@ class Watched:
             print(text, file=sys.stderr, flush=True)
             end_process(Interrupted(text) if is_wanted else TrainingFailed(text))
         if is_wanted:
-            signal.pthread_kill(self._thread, signal.SIGINT)  # as the user's second one
+            signal.pthread_kill(self._thread, signal.SIGINT)  # like the user's second SIGINT
         else:
             _hung.append(self)
             signal.pthread_kill(self._thread, signal.SIGALRM)
@@ -169,10 +169,10 @@ _under_way: dict[int, list[Watched]] = {}
 """Stack of active watches by thread id, the innermost last."""
 
 _hung: list[Watched] = []
-"""Watches whose code the pending SIGALRM shall end."""
+"""Watches whose code the pending SIGALRM will end."""
 
 _processes: set[int] = set()
-"""Process id of this process if its watchdog thread runs; a forked process also has that of its parent."""
+"""Process id of this process if its watchdog thread runs; a forked process also inherits its parent's id."""
 
 _starting = threading.Lock()
 
@@ -209,9 +209,9 @@ def waits_for(frame: FrameType | None) -> str:
 
 
 class Waiting(Watched):
-    """Context manager for a wait for another program, such as a client, which does not count as a hang.
+    """Context manager for waiting for another program, such as a client, without counting as a hang.
 
-    It suspends a surrounding `Watched`, whose timeout starts anew afterwards.
+    It suspends a surrounding `Watched`, whose timeout restarts afterwards.
     """
 
     def __init__(self) -> None:

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from rlrun.engine.envs.tasks import Lessons
 
 _OURS = frozenset({"num_envs", "seed", "env_seed", "batch_size", "gym_reset_return_info", "max_episode_steps"})
-"""Keyword arguments of EnvPool that rlrun sets, and users cannot."""
+"""Keyword arguments of EnvPool that rlrun sets and users must not."""
 
 
 class EnvPoolBackend(EnvBackend):
-    """Env backend for EnvPool tasks; where a single env is needed, it creates the corresponding Gymnasium env."""
+    """Env backend for EnvPool tasks; if a single env is needed, it creates the corresponding Gymnasium env."""
 
     @override
     def check(self, config: EnvConfig) -> None:
@@ -72,7 +72,7 @@ def make_envpool(
 
     Raises:
         UsageError: EnvPool has no such task or keyword argument.
-        EnvironmentUnusable: EnvPool is not installed, or the task's spaces are of a kind rlrun does not know.
+        EnvironmentUnusable: EnvPool is not installed, or rlrun does not support the task's spaces.
     """
     spaces = envpool_spaces(config)
     envpool = importlib.import_module("envpool")
@@ -96,7 +96,7 @@ def envpool_spaces(config: EnvConfig) -> tuple[gymnasium.Space[Any], gymnasium.S
 
     Raises:
         UsageError: EnvPool has no such task or keyword argument.
-        EnvironmentUnusable: EnvPool is not installed, or the task's spaces are of a kind rlrun does not know.
+        EnvironmentUnusable: EnvPool is not installed, or rlrun does not support the task's spaces.
     """
     check_envpool(config)
     with _without_precision_warnings():
@@ -138,7 +138,7 @@ def _task(config: EnvConfig) -> str:
 def _settings(config: EnvConfig) -> dict[str, Any]:
     settings: dict[str, Any] = {"num_threads": 1}
     if config.id.startswith("ALE/"):
-        settings["repeat_action_probability"] = 0.25  # as ALE registers it, so that an id means one thing
+        settings["repeat_action_probability"] = 0.25  # as ALE registers it, so that an id has one meaning
     if config.max_episode_steps is not None:
         settings["max_episode_steps"] = config.max_episode_steps
     return settings | config.kwargs

@@ -1,4 +1,4 @@
-"""Bookkeeping of each env slot's episode number and seed; the seeds of the next episodes are hashed in advance."""
+"""Bookkeeping of each env slot's episode number and seed; seeds of future episodes are hashed in advance."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds, generator_of, hash_keys
 
 _BLOCK = 1024
-"""Number of seeds hashed per call, for any number of env slots: 0.6 ms."""
+"""Number of seeds hashed per call (0.6 ms), whatever the number of env slots."""
 
 
 class EpisodeLedger:
@@ -33,7 +33,7 @@ class EpisodeLedger:
         self.start_over()
 
     def start_over(self) -> list[int]:
-        """Sets the episode counter of every env slot to its first episode; returns the seeds of these episodes."""
+        """Resets the episode counter of every env slot to its first episode; returns the seeds of these episodes."""
         self._episodes = [first - 1 for first in self._first]
         if self._seeds.episodes_per_seed > 1:
             self._episodes = [max(self._first) * self.num_envs - 1] * self.num_envs
@@ -43,7 +43,7 @@ class EpisodeLedger:
     def begin_next(self, slot: int) -> int:
         """Advances the episode counter of an env slot; returns the seed of the new episode."""
         if self._seeds.episodes_per_seed > 1:
-            # The last number that was given is always that of a running episode.
+            # The last number handed out always belongs to a running episode.
             episode = self._episodes[slot] = max(self._episodes) + 1
             seed = self._current[slot] = self._seeds.seed(slot, episode)
             return seed
@@ -58,7 +58,7 @@ class EpisodeLedger:
         return seed
 
     def chosen(self, slot: int, seed: int) -> EpisodePosition:
-        """Returns the start of an env slot's next episode as a position, with a seed chosen by the caller.
+        """Returns the start of an env slot's next episode as a position with a seed chosen by the caller.
 
         The episode does not begin yet.
         """
@@ -68,7 +68,7 @@ class EpisodeLedger:
         """Sets an env slot's episode number and seed back to those of a saved position."""
         self._episodes[slot] = place.episode
         self._current[slot] = place.seed
-        self._used[slot] = self._depth  # what was hashed ahead belongs to other episodes
+        self._used[slot] = self._depth  # seeds hashed in advance belong to other episodes
 
     def generator(self, slot: int) -> np.random.Generator:
         """Returns the generator that ``gymnasium.utils.seeding.np_random`` creates for the env slot's current seed."""

@@ -26,7 +26,7 @@ _SHIFT = np.uint32(16)
 _POOL = 4
 
 
-@dataclass(slots=True)  # not frozen: a frozen one takes four times as long to make, once a fragment for each env slot
+@dataclass(slots=True)  # not frozen: creating a frozen one takes four times as long, once a fragment for each env slot
 class EpisodePosition:
     """Position of an env slot: an episode and the number of actions taken in it.
 
@@ -56,7 +56,7 @@ class EpisodeSeeds:
         episodes_per_seed: Number of consecutive episodes that share a seed, such as a group of episodes from equal
             starts. Above 1, episodes are numbered over all of the worker's env slots, in the order of their resets, and
             seeds do not depend on the env slot.
-        first_slot: Number of the worker's env slots before those that are counted here, from 0.
+        first_slot: Number of the worker's env slots that precede these.
 
     Examples:
         >>> EpisodeSeeds(run_seed=7, worker_index=1).seed(env_index=0, episode=3)
@@ -116,7 +116,7 @@ def shared_numbers(began: Sequence[EpisodePosition], valid: NDArray[np.bool_]) -
     """
     found = np.zeros(valid.shape, np.int64)
     found[0] = first = [place.episode for place in began]
-    rows, slots = (~valid[:-1]).nonzero()  # in the order of the resets; that in the last row shows in the next fragment
+    rows, slots = (~valid[:-1]).nonzero()  # in order of resets; those in the last row count in the next fragment
     found[rows + 1, slots] = max(first) + np.arange(1, len(rows) + 1)
     return np.maximum.accumulate(found)
 
@@ -186,7 +186,7 @@ class _HashedSeed(ISeedSequence):
 
     @override
     def generate_state(self, n_words: int, dtype: object = np.uint32) -> NDArray[np.uint64]:
-        """Returns the precomputed words in the form that PCG64 requests, always four of 64 bits."""
+        """Returns the precomputed words in the form that PCG64 requests, always four 64-bit words."""
         return self._words.view(np.uint64)
 
 

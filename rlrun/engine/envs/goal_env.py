@@ -16,7 +16,7 @@ from rlrun.engine.messages.errors import UsageError
 Array = NDArray[Any]
 
 PROBED_ROWS = 16
-"""Rows of the first call that are computed one by one as well."""
+"""Number of rows of the first call that are also computed one by one."""
 
 
 class GoalEnv:
@@ -105,5 +105,5 @@ class GoalEnv:
 
 
 def _attribute(env: Any, name: str) -> Callable[..., Any] | None:
-    """The function of that name of the env or its outermost wrapper that has one; None if none has."""
+    """Returns an attribute of the env or of its outermost wrapper that has it; None if none has."""
     return env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else None

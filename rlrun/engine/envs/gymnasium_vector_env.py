@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from rlrun.engine.envs.tasks import Lessons
 
 NOT_SAID = frozenset({"env_id", "players"})
-"""Info keys that only identify the env slot, and are dropped."""
+"""Info keys that are dropped, since they only identify the env slot."""
 
 
 class GymnasiumVectorEnv:
@@ -294,7 +294,7 @@ def _registered(config: EnvConfig, num_envs: int, where: str) -> Any:
     limit = {} if config.max_episode_steps is None else {"max_episode_steps": config.max_episode_steps}
     try:
         with warnings.catch_warnings():
-            # Gymnasium warns of an autoreset mode that is not declared; the caller refuses it.
+            # Gymnasium warns about an undeclared autoreset mode; the caller refuses it.
             warnings.filterwarnings("ignore", r".*The VectorEnv .* metadata", UserWarning)
             return gymnasium.make_vec(spec, num_envs, "vector_entry_point", **{**config.kwargs, **limit})
     except (Exception, SystemExit) as error:

@@ -57,7 +57,7 @@ def action_batch_from_json(space: Space[Any], actions: Sequence[Any]) -> Tree:
 
 
 def _has_flag_as_choice(space: Space[Any], action: Any) -> bool:
-    """Whether an action of a space holds true or false as a choice, which NumPy takes as 1 or 0."""
+    """Whether an action of a space contains true or false as a choice, which NumPy would read as 1 or 0."""
     if isinstance(space, Dict):
         return any(_has_flag_as_choice(part, action[key]) for key, part in space.items())
     if isinstance(space, Tuple):

@@ -75,7 +75,7 @@ def restore_in_lockstep(
         observations, _, terminateds, truncateds, _ = env.step(map_tree(lambda leaf, step=step: leaf[step], padded))
         if left > 1:
             for slot in np.flatnonzero(terminateds | truncateds).tolist():
-                exact[slot] &= places[slot].length < left  # one on its way must not end before it arrives
+                exact[slot] &= places[slot].length < left  # a replaying episode must not end early
     for slot in (slot for slot in range(env.num_envs) if exact[slot]):
         row = map_tree(lambda leaf, slot=slot: leaf[slot], observations)
         exact[slot] = observation_hash(row) == hashes[slot]

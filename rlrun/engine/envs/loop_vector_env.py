@@ -45,8 +45,8 @@ class LoopVectorEnv:
     """Vector env that steps single envs in a loop, with observations in one preallocated batch.
 
     Return values are fully validated at each reset and at the first step after `reset` or `restore`. In later steps,
-    there are checks only of the rewards, of the shape and dtype of observations, and of the type of termination and
-    truncation flags that are true.
+    only the rewards, the shape and dtype of observations, and the type of true termination and truncation flags are
+    checked.
 
     Args:
         env_id: Name of the env in messages.
@@ -84,7 +84,7 @@ class LoopVectorEnv:
         self._write = row_writer(self.observation_space, self._observations)
         self._rows = row_splitter(self.action_space)
         self._rewards = np.zeros(self.num_envs)
-        # A memoryview takes numbers alone, in half the time; the array would read the text "1".
+        # A memoryview accepts only numbers, in half the time; the array would accept the text "1".
         self._reward_of = self._rewards.data.cast("B").cast("d")
         self._terminateds = np.zeros(self.num_envs, dtype=bool)
         self._truncateds = np.zeros(self.num_envs, dtype=bool)
@@ -137,7 +137,7 @@ class LoopVectorEnv:
             self._lengths[slot] += 1
             self._refuse("step()", slot, str(error))
         except (Exception, SystemExit) as error:
-            if result is not None:  # what was wrong is found by looking closely
+            if result is not None:  # full validation finds out what was wrong
                 self._lengths[slot] += 1
                 self._validate_step(slot, result)
             raise env_error(self._env_id, "step()", self._where(slot), error) from error

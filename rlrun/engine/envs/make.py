@@ -30,7 +30,7 @@ __all__ = [
 
 
 MASKED = "rlrun.engine.envs.action_masks:MaskedVectorEnv"
-"""Import path of the wrapper of vector envs whose observations hold action masks."""
+"""Import path of the vector env wrapper for observations with action masks."""
 
 
 def check_env(config: EnvConfig) -> None:

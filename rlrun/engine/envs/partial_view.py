@@ -1,4 +1,4 @@
-"""Env wrappers for partial observability (POMDPs), to test policies with memory."""
+"""Env wrappers for partial observability (POMDPs), for testing policies with memory."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def number_names(env: gymnasium.Env[Any, Any]) -> tuple[str, ...]:
     known = NAMES.get("" if base.spec is None else base.spec.name)
     if known is not None:
         return known
-    # Only MuJoCo's envs say so.
+    # Only MuJoCo envs declare the parts of their observations.
     structure: dict[str, int] = vars(base).get("observation_structure", {})
     return tuple(name for name, size in structure.items() if name != "skipped_qpos" for _ in range(size))
 
@@ -72,7 +72,7 @@ class PartialView(BatchedObservation):
         numbers: Entries to keep, by index from 0 or by the names of `number_names`.
 
     Raises:
-        ValueError: If the env's observations are not vectors, or lack one of the entries.
+        ValueError: The env's observations are not vectors, or lack one of the entries.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], numbers: Sequence[int | str]) -> None:
@@ -96,7 +96,7 @@ class Parts(BatchedObservation):
         parts: Entries of each part by its name; entries are given by index or name, as in `PartialView`.
 
     Raises:
-        ValueError: If the env's observations are not vectors, or lack one of the entries.
+        ValueError: The env's observations are not vectors, or lack one of the entries.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], **parts: Sequence[int | str]) -> None:
@@ -131,7 +131,7 @@ class HideVelocities(PartialView):
 def _selection(
     env: gymnasium.Env[Any, Any], numbers: Sequence[int | str], wrapper: str
 ) -> tuple[NDArray[np.int64], gymnasium.spaces.Box]:
-    """Places of some entries in an env's observation vector, and the space of these entries."""
+    """Returns the indices of some entries in an env's observation vector, and the space of these entries."""
     space = env.observation_space
     if not isinstance(space, gymnasium.spaces.Box) or len(space.shape) != 1:
         raise ValueError(f"{wrapper} needs vector observations, not {space}")
@@ -139,7 +139,7 @@ def _selection(
     if unknown := [number for number in numbers if isinstance(number, str) and number not in names]:
         told = ", ".join(dict.fromkeys(names)) or "none"
         raise ValueError(f"{wrapper}: unknown name {unknown[0]!r}; known names: {told}")
-    # A part of a MuJoCo env's observations is several numbers.
+    # A part of a MuJoCo env's observation consists of several entries.
     shown = [i for own in numbers for i in ([own] if isinstance(own, int) else _places(names, own))]
     if not shown or min(shown) < 0 or max(shown) >= space.shape[0]:
         raise ValueError(f"{wrapper}: numbers must be from 0 to {space.shape[0] - 1}, not {numbers}")
@@ -154,7 +154,7 @@ def _places(names: Sequence[str], name: str) -> list[int]:
 class Flicker(gymnasium.Wrapper[NDArray[Any], Any, NDArray[Any], Any]):  # type: ignore[misc]
     """Env wrapper that zeroes each observation with a fixed probability, as in ``{kwargs: {probability: 0.5}}``.
 
-    The random stream is seeded by the episode's seed, so that episodes are reproducible.
+    The random stream is seeded with the episode's seed, so episodes are reproducible.
 
     Raises:
         ValueError: The probability is not between 0 and 1, or the observation space is not a Box.
@@ -177,7 +177,7 @@ class Flicker(gymnasium.Wrapper[NDArray[Any], Any, NDArray[Any], Any]):  # type:
         self._generator = np.random.default_rng()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Resets the env, and seeds the random stream of the flicker by the episode's seed."""
+        """Resets the env, and seeds the flicker's random stream with the episode's seed."""
         if seed is not None:
             self._generator = np.random.default_rng([seed, FLICKERS])
         observation, info = self.env.reset(seed=seed, options=options)

@@ -34,7 +34,7 @@ PARTS = {
     "check of tasks": "rlrun.engine.envs.tasks:check_functions",
     "tasks": "rlrun.engine.envs.tasks:task_env",
 }
-"""Import paths of what only some envs need."""
+"""Import paths of functions that only some envs need."""
 
 
 def make_single_env(
@@ -82,7 +82,7 @@ def _of_one_task(config: EnvConfig, kwargs: dict[str, Any], offered: Mapping[str
         )
         for wrapper in config.wrappers:
             env = _wrapped(env, wrapper, config.id, where)
-    # Wrappers hand a missing attribute on as an AttributeError, hence the defaults.
+    # Wrappers report a missing attribute as an AttributeError, hence the defaults.
     check_spaces(config.id, getattr(env, "observation_space", None), getattr(env, "action_space", None))
     if env.has_wrapper_attr(METHOD):
         env = load_internal(PARTS["action masks"])(env)
@@ -127,8 +127,8 @@ def _from_factory(config: EnvConfig, kwargs: dict[str, Any], offered: Mapping[st
 
 def _from_registry(config: EnvConfig, kwargs: dict[str, Any], where: str) -> Env:
     spec = _usable_spec(config.id)
-    # A spec with a version is taken as it is: an older version than the newest is a choice, not a mistake to warn of.
-    # Order enforcing would cost each step a call to notice what the loop backend never does.
+    # An id with a version is used as it is: an older version is a choice that needs no warning.
+    # Order enforcing would add a call to each step to detect errors that the loop backend never makes.
     spec = dataclasses.replace(spec, order_enforce=False)
     check_call(_creator(spec), (), {**spec.kwargs, **kwargs}, f"env {config.id}")
     _check_model_file(spec, kwargs)
@@ -147,7 +147,7 @@ def _creator(spec: EnvSpec) -> Callable[..., Any]:
         return spec.entry_point  # type: ignore[no-any-return]
     try:
         with warnings.catch_warnings():
-            # What Box2D's bindings say about themselves on every import.
+            # Box2D's bindings print warnings about themselves on every import.
             warnings.filterwarnings("ignore", r"builtin type \w+ has no __module__ attribute", DeprecationWarning)
             return load_env_creator(spec.entry_point)  # type: ignore[no-any-return]
     except gymnasium.error.DependencyNotInstalled as error:
@@ -177,7 +177,7 @@ def _wrapped(env: Env, wrapper: WrapperConfig, env_id: str, where: str) -> Env:
         wrapped = chosen(env, **wrapper.kwargs)
     except gymnasium.error.DependencyNotInstalled as error:
         raise EnvironmentUnusable(f"wrapper {wrapper.id}: {error}") from error
-    except UsageError as error:  # of a wrapper that comes with rlrun
+    except UsageError as error:  # raised by a wrapper that ships with rlrun
         raise UsageError(f"env {env_id}: wrapper {wrapper.id}: {error}") from error
     except (Exception, SystemExit) as error:
         raise env_error(env_id, f"the constructor of wrapper {wrapper.id}", where, error, starts=True) from error
@@ -202,7 +202,7 @@ def wrapper_class(wrapper: WrapperConfig) -> Callable[..., Any]:
         raise UsageError(f"gymnasium.wrappers has no wrapper '{wrapper.id}'{hint}")
     try:
         return getattr(gymnasium.wrappers, wrapper.id)  # type: ignore[no-any-return]
-    except (ImportError, gymnasium.error.DependencyNotInstalled) as error:  # some are imported when they are asked for
+    except (ImportError, gymnasium.error.DependencyNotInstalled) as error:  # some are imported on first access
         raise EnvironmentUnusable(f"wrapper {wrapper.id}: {error}") from error
 
 
@@ -222,7 +222,7 @@ def _check_model_file(spec: EnvSpec, kwargs: Mapping[str, Any]) -> None:
     """Validates that the model file in the arguments of a Gymnasium MuJoCo env exists.
 
     Raises:
-        UsageError: The file does not exist by Gymnasium's rule of lookup.
+        UsageError: Gymnasium would not find the file.
     """
     file = kwargs.get("xml_file")
     if not isinstance(file, str) or not _is_mujoco(spec):
@@ -275,7 +275,7 @@ class WithResetOptions(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[m
     def __init__(self, env: gymnasium.Env[Any, Any], options: Mapping[str, Any]) -> None:
         super().__init__(env)
         self.options = dict(options)
-        self.step = env.step  # a wrapper's own would cost each step a call
+        self.step = env.step  # a wrapper's own `step` would add a call to each step
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Resets the env with the fixed options, updated by the call's options."""

@@ -19,7 +19,7 @@ Tree = Any
 
 
 WITHOUT_KIND = {"MissionSpace": '; env.wrappers: ["minigrid.wrappers:ImgObsWrapper"] keeps only the image'}
-"""Advice on parts of observations that have an unsupported kind of space, by the kind's name."""
+"""Advice for parts of observations whose kind of space is unsupported, by the kind's name."""
 
 
 class Spaces(NamedTuple):
@@ -67,7 +67,7 @@ def empty_batch(space: Space[Any], num_envs: int) -> Tree:
 
 
 class SpaceMismatch(ValueError):
-    """Error for a value outside of its space, or for an info that lacks a required number."""
+    """Error for a value outside its space, or for an info that lacks a required number."""
 
 
 def row_writer(space: Space[Any], batch: Tree, path: str = "") -> Callable[[int, Any], None]:
@@ -107,16 +107,16 @@ def row_writer(space: Space[Any], batch: Tree, path: str = "") -> Callable[[int,
 
 
 def _raise_mismatch(space: Space[Any], observation: Any, path: str) -> None:
-    """Raises `SpaceMismatch` if an observation does not belong to a space."""
+    """Raises `SpaceMismatch` if an observation is not in a space."""
     if reason := mismatch(space, observation, path):
         raise SpaceMismatch(reason)
 
 
 def _leaf_writer(space: Space[Any], rows: NDArray[Any], path: str) -> Callable[[int, Any], None]:
     kind, shape = known_kind(space), rows.shape[1:]
-    arrays, numbers = {rows.dtype}, {rows.dtype.type}  # types that any further observation may be of unseen
-    own: Any = rows.dtype  # asked for first: a dtype is the same object nearly always, and its hash takes longer
-    if kind.meaning != "numbers":  # a choice that does not exist would stop the network at the next action
+    arrays, numbers = {rows.dtype}, {rows.dtype.type}  # types accepted without another check
+    own: Any = rows.dtype  # tested first: it is nearly always the same dtype object, and hashing takes longer
+    if kind.meaning != "numbers":  # an invalid choice would crash the network at the next action
         arrays, numbers, own = set(), set(), None
 
     def write(slot: int, observation: Any) -> None:
@@ -157,10 +157,10 @@ def row_splitter(space: Space[Any]) -> Callable[[Tree], Iterator[Any]]:
 
 
 def mismatch(space: Space[Any], observation: Any, path: str = "") -> str | None:
-    """Returns the reason why an observation is outside of a space; None if it is inside.
+    """Returns the reason why an observation is outside a space; None if it is inside.
 
-    A float is accepted for any float dtype, since it is cast; Gymnasium's own `Space.contains` is stricter there and
-    gives no reason.
+    A float is accepted for any float dtype, since it is cast; Gymnasium's own `Space.contains` is stricter and gives no
+    reason.
     """
     at = f" at '{path}'" if path else ""
     if isinstance(space, Dict):
@@ -181,7 +181,7 @@ def _element(space: Space[Any], kind: SpaceKind, observation: Any, at: str) -> N
     """Converts an observation of a leaf space (neither Dict nor Tuple) to an array.
 
     Raises:
-        SpaceMismatch: The observation is outside of the space.
+        SpaceMismatch: The observation is outside the space.
     """
     if _is_plain(space, observation):
         plain: NDArray[Any] = observation
@@ -190,7 +190,7 @@ def _element(space: Space[Any], kind: SpaceKind, observation: Any, at: str) -> N
         array = kind.array(space, observation)
     except ValueError as error:
         raise SpaceMismatch(f"the observation{at} is {error}, but its space is {space}") from None
-    if array.dtype.kind not in "biuf":  # texts, None, ragged lists, complex numbers
+    if array.dtype.kind not in "biuf":  # strings, None, ragged lists, complex numbers
         shape, _ = kind.form(space)
         raise SpaceMismatch(f"the observation{at} must be an array of shape {shape}, not {_shown(observation)}")
     if reason := _form_mismatch(space, kind, array, at) or _value_mismatch(space, array, at):
@@ -199,7 +199,7 @@ def _element(space: Space[Any], kind: SpaceKind, observation: Any, at: str) -> N
 
 
 def _is_plain(space: Space[Any], observation: Any) -> bool:
-    """Fast sufficient check that an observation is in a Box of real numbers; False if unsure."""
+    """Fast sufficient check that an observation is in a Box of real numbers; False if uncertain."""
     return (
         observation.__class__ is np.ndarray
         and observation.dtype == space.dtype
@@ -269,7 +269,7 @@ def first_bad_row(space: Space[Any], rows: Tree, path: str = "") -> tuple[tuple[
         Index (t, slot) of the first invalid observation, and the reason; None if all are valid.
     """
     if rows.__class__ is np.ndarray and rows.dtype.kind == "f" and math.isfinite(np.add.reduce(rows, axis=None)):
-        return None  # most fragments, in a tenth of the time
+        return None  # true for most fragments; takes a tenth of the time
     if isinstance(space, Dict | Tuple):
         keys = space.spaces.keys() if isinstance(space, Dict) else range(len(space.spaces))
         found = (first_bad_row(space[key], rows[key], _join(path, key)) for key in keys)
@@ -286,7 +286,7 @@ def first_bad_row(space: Space[Any], rows: Tree, path: str = "") -> tuple[tuple[
 def action_mismatch(space: Space[Any], actions: Tree, num_envs: int) -> str | None:
     """Returns the reason why a batch of actions [num_envs, ...] is invalid for an env; None if it is valid.
 
-    Bounds of Box spaces are not checked, since envs themselves handle actions outside of the bounds.
+    Bounds of Box spaces are not checked, since envs handle actions outside the bounds themselves.
     """
     if isinstance(space, Dict):
         found = (action_mismatch(part, actions[key], num_envs) for key, part in space.items())

@@ -62,6 +62,6 @@ def finite_number(value: Any) -> float | None:
         return None
     try:
         number = float(value)
-    except OverflowError:  # a whole number of hundreds of digits
+    except OverflowError:  # an integer with hundreds of digits
         return None
     return number if math.isfinite(number) else None

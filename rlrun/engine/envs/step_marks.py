@@ -31,7 +31,7 @@ ALL_SLOTS = -2
 _LARGEST_BYTES = 1_000_000
 
 _kept_in: list[Path] = []
-"""Stack of trial directories; the last one is that of the trial of this process."""
+"""Stack of trial directories; the last one belongs to this process's trial."""
 
 
 class StepMarkLocation(NamedTuple):
@@ -47,7 +47,7 @@ class StepMarkLocation(NamedTuple):
 
 
 MOST_TOLD = 8
-"""Limit on the number of env slots named in a message on a lockstep env."""
+"""Maximum number of env slots that a message on a lockstep env names."""
 
 
 def join_truncated(slots: Sequence[str]) -> str:
@@ -57,7 +57,7 @@ def join_truncated(slots: Sequence[str]) -> str:
 
 
 class SteppedSlot(NamedTuple):
-    """Env slot or world that was being stepped when a process ended.
+    """Env slot or world that was being stepped when a process died.
 
     Attributes:
         slot: Index of the env slot or world.
@@ -72,7 +72,7 @@ class SteppedSlot(NamedTuple):
 
 @dataclass(frozen=True)
 class SteppedEnv:
-    """Env and env slots that were being stepped when a process ended.
+    """Env and its slots that were being stepped when a process died.
 
     Attributes:
         env_id: The env's id or factory.
@@ -129,7 +129,7 @@ class StepMarks:
 
 
 def enable_step_marks(directory: Path) -> None:
-    """Makes envs created from now on record which env slot is stepped, in files of a trial's directory.
+    """Makes envs created from now on record which env slot is stepped, in files in the trial's directory.
 
     Removes earlier records.
     """
@@ -150,7 +150,7 @@ def step_mark_location() -> StepMarkLocation | None:
 
 
 def keep_marks_at(place: StepMarkLocation | None) -> None:
-    """Makes a worker process record which env it steps in its trial's directory, if that is on the same machine."""
+    """Makes a worker process record the env it steps in its trial's directory, if that is on the same machine."""
     if place is not None and place.host == platform.node() and place.directory.is_dir():
         _kept_in[:] = [place.directory]
 
@@ -185,11 +185,11 @@ def _kept(seeds: EpisodeSeeds, content: bytes) -> mmap.mmap | bytearray:
         return bytearray(content)
     path = _kept_in[-1] / _FILES.format(seeds.worker_index, f"{seeds.stream}+{seeds.first_slot}")
     try:
-        path.unlink(missing_ok=True)  # never shortened: an earlier env may still have it in its memory
+        path.unlink(missing_ok=True)  # never truncated: an earlier env may still have it mapped
         with path.open("x+b", buffering=0) as file:
-            file.write(content)  # a hole in the file would end the process where the disk is full
+            file.write(content)  # with a hole in the file, a full disk would kill the process
             return mmap.mmap(file.fileno(), len(content))
-    except (OSError, ValueError):  # no reason to end a run
+    except (OSError, ValueError):  # not worth ending a run
         return bytearray(content)
 
 

@@ -139,7 +139,7 @@ class Lessons:
         self._returns: set[int] = set()
 
     def begin(self, slot: int) -> dict[str, Any]:
-        """Returns the curriculum's keyword arguments for the episode that an env slot begins or replays."""
+        """Returns the curriculum's keyword arguments for the episode that an env slot starts or replays."""
         if slot in self._returns:
             self._returns.discard(slot)
         else:
@@ -254,7 +254,7 @@ class TaskEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is no
     def _space(self) -> gymnasium.Space[Any]:
         """Returns the observation space with the task added."""
         task = self._episodes.task
-        assert task is not None  # a config that shows tasks has some
+        assert task is not None  # a config with `task_in_observation` has tasks
         return task.space_with(self.env.observation_space)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:

@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     from rlrun.engine.envs.tasks import Lessons
 
 _OPEN: dict[str, TensorVectorEnv] = {}
-"""The env of each factory that allows one instance, while it is open in this process, by the factory's path."""
+"""Envs that are open in this process and whose factories allow only one instance, by the factory's path."""
 
 _KNOWN: dict[str, Spaces] = {}
-"""Spaces by the env's config, since creating a simulator may take minutes."""
+"""Spaces by the env's config; cached, since creating a simulator may take minutes."""
 
 
 def make_tensor_env(config: EnvConfig, num_envs: int, device: torch.device, where: str) -> TensorVectorEnv:
@@ -62,8 +62,8 @@ def make_tensor_env(config: EnvConfig, num_envs: int, device: torch.device, wher
 
     Raises:
         UsageError: The factory does not accept the keyword arguments.
-        EnvironmentUnusable: The factory returns something else, on another device or with other slots, or allows one
-            instance, which is in use.
+        EnvironmentUnusable: The factory returns something else, on another device or with other slots, or allows only
+            one instance, which is in use.
         EnvError: The factory raised.
     """
     if config.id in _OPEN:
@@ -121,12 +121,12 @@ def check_factory(config: EnvConfig) -> None:
 
 
 def check_tensors(env_id: str, env: TensorVectorEnv, step: TensorStep) -> None:
-    """Validates the types, devices and shapes of a step's tensors, without reading a number of them.
+    """Validates the types, devices and shapes of a step's tensors without reading their values.
 
     Args:
         env_id: Name of the env in messages.
         env: The env.
-        step: What its `step` returned.
+        step: Result of the env's `step`.
 
     Raises:
         BadReturn: A part is not a tensor on the env's device, or has another shape or dtype.
@@ -181,10 +181,10 @@ def _check(
 class HostVectorEnv:
     """View of an env of tensors as a NumPy vector env with NEXT_STEP autoreset, for evaluations and checks.
 
-    The env resets a slot in the step that ends an episode. The view returns the final observation then, and resets the
-    slot again, with the next episode's seed, in the step after that. If the final observation is unknown, the one
-    before it takes its place. Where slots have no seeds, they are not reset again: their next episode is the one that
-    the env started, after a step whose action and reward are ignored.
+    The env resets a slot in the step that ends an episode. The view returns the final observation in that step (or the
+    previous observation if the final one is unknown), and in the next step resets the slot again, with the next
+    episode's seed. If slots cannot be seeded, they are not reset again: after a step whose action and reward are
+    ignored, the episode that the env started continues.
 
     Args:
         config: Config of the env.
@@ -312,7 +312,7 @@ class SingleTensorEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasi
         render_mode: `rgb_array` for images; None for none.
 
     Raises:
-        EnvironmentUnusable: Images are requested, and the env renders none.
+        EnvironmentUnusable: Images are requested, but the env cannot render.
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"]}
@@ -356,12 +356,12 @@ class SingleTensorEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasi
         close_tensor_env(self._config, self._env)
 
     def _first(self, tree: TensorTree) -> Tree:
-        """Returns the only slot's observation, as an element of the observation space."""
+        """Returns the observation of the only slot, as an element of the observation space."""
         return map_tree(lambda leaf: _on_host(leaf)[0], tree)
 
 
 class TensorBackend(EnvBackend):
-    """Env backend that shows envs of tensors as NumPy vector envs."""
+    """Env backend that presents envs of tensors as NumPy vector envs."""
 
     @override
     def check(self, config: EnvConfig) -> None:
@@ -394,7 +394,7 @@ def _key(config: EnvConfig) -> str:
 
 
 def present_device() -> torch.device:
-    """Returns the device of envs for evaluations: a GPU if this process has one."""
+    """Returns the device for envs in evaluations: a GPU if this process has one."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
@@ -404,10 +404,10 @@ def on_device(device: torch.device, arrays: Tree) -> TensorTree:
 
 
 def _on_host(tensor: Tensor) -> NDArray[Any]:
-    array: NDArray[Any] = tensor.cpu().numpy().copy()  # the env may overwrite its own
+    array: NDArray[Any] = tensor.cpu().numpy().copy()  # the env may overwrite its own memory
     return array
 
 
 def _where(mask: NDArray[np.bool_], chosen: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
-    """Returns rows of two arrays [B, ...], those of the first one in the mask [B]."""
+    """Selects rows from two arrays [B, ...]: from the first where the mask [B] is true, else from the second."""
     return np.where(mask.reshape(-1, *[1] * (chosen.ndim - 1)), chosen, other)

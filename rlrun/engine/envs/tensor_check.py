@@ -36,9 +36,9 @@ from rlrun.engine.envs.tensor_vector_env import FinalObservations, TensorStep, T
 from rlrun.engine.envs.vector_env import BadReturn
 
 SLOTS = 64
-"""Env slots of a check."""
+"""Number of env slots in a check."""
 REPEATED = 23
-"""Steps that are repeated, for seeds and saved states."""
+"""Number of steps that are repeated to check seeds and saved states."""
 
 
 def check_tensor_env(config: EnvConfig, *, steps: int, seed: int) -> list[EnvFinding]:
@@ -69,7 +69,7 @@ def check_tensor_env(config: EnvConfig, *, steps: int, seed: int) -> list[EnvFin
 
 
 class Stepped:
-    """T steps of an env of tensors with random actions, copied, and the time that they took.
+    """T steps of an env of tensors with random actions, as copies, and the time that they took.
 
     Args:
         config: Config of the env.
@@ -78,7 +78,7 @@ class Stepped:
         seed: Root seed of the episodes and actions.
 
     Raises:
-        BadReturn: The env returned something outside of its interface.
+        BadReturn: The env returned something that its interface does not allow.
     """
 
     def __init__(self, config: EnvConfig, env: TensorVectorEnv, length: int, seed: int) -> None:
@@ -102,7 +102,7 @@ class Stepped:
         self.seconds = time.perf_counter() - began
 
     def findings(self) -> Iterator[EnvFinding]:
-        """Yields findings on what the steps returned."""
+        """Yields findings on the return values of the steps."""
         device = self.env.device
         yield EnvFinding("device", "ok", f"all tensors on {device}, with the dtypes of the spaces")
         rows = map_tree(lambda *each: torch.stack(each).cpu().numpy(), *(step.observations for step in self.steps))
@@ -151,7 +151,7 @@ class Stepped:
             yield EnvFinding("final observations", "ok", f"of {int((ends & known).sum())} episodes")
 
     def _finals_are_resets(self) -> bool:
-        """Whether the final observation of each ended episode equals the first one of the next."""
+        """Whether the final observation of each ended episode equals the first observation of the next."""
         for step in self.steps:
             mask = _final_mask(step) & (step.terminateds | step.truncateds)
             assert step.finals is not None
@@ -161,7 +161,7 @@ class Stepped:
         return True
 
     def _compare(self, kept: TensorStep, copy: TensorStep) -> None:
-        """Notes which tensors of the step before were overwritten."""
+        """Records which tensors of the previous step were overwritten."""
         for name in ("observations", "rewards", "terminateds", "truncateds"):
             if not equal([getattr(kept, name)], [getattr(copy, name)]):
                 self.overwritten.add(name)
@@ -173,7 +173,7 @@ class Stepped:
         )
 
     def seed_findings(self) -> Iterator[EnvFinding]:
-        """Yields findings on seeds: equal ones repeat episodes, other ones change them, and slots are alike."""
+        """Yields findings on seeds: equal seeds must repeat episodes, other seeds change them; slots must be alike."""
         if not self.env.seeds_episodes:
             found, reason = "env slots are not seeded separately", "evaluations cannot choose their episodes"
             yield EnvFinding("seeds", "note", found, reason)
@@ -213,7 +213,7 @@ class Stepped:
             yield EnvFinding("saved state", "wrong", found, "resumed runs would differ from others", advice)
 
     def synchronization_findings(self) -> Iterator[EnvFinding]:
-        """Yields a finding on waits for the GPU within a step, which only a GPU shows."""
+        """Yields a finding on synchronization with the GPU within a step, which can only be detected on a GPU."""
         if self.env.device.type != "cuda":
             found = f"not visible on {self.env.device}; check on a GPU"
             yield EnvFinding("synchronization", "note", found, "a step that waits for the GPU stops the host")
@@ -251,7 +251,7 @@ def copied(step: TensorStep) -> TensorStep:
 
 
 def equal(one: list[Any], other: list[Any]) -> bool:
-    """Whether all tensors of two lists of trees are equal, NaN being equal to NaN."""
+    """Whether all tensors of two lists of trees are equal; NaN counts as equal to NaN."""
     pairs = zip(leaves(tuple(one)), leaves(tuple(other)), strict=True)
     return all(torch.equal(first.nan_to_num(), second.nan_to_num()) for first, second in pairs)
 

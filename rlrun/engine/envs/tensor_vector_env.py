@@ -1,8 +1,8 @@
 """Interface of vector envs on a device: B env slots, whose observations, rewards and flags are torch tensors.
 
-Autoreset is Gymnasium's SAME_STEP, which simulators on GPUs have: the step that ends an episode also resets its env
-slot. It returns the first observation of the slot's next episode, and the ended episode's final observation apart from
-it (`FinalObservations`), if the simulator still has it.
+Autoreset is Gymnasium's SAME_STEP, as in GPU simulators: the step that ends an episode also resets its env slot. It
+returns the first observation of the slot's next episode and, separately, the final observation of the ended episode
+(`FinalObservations`), if the simulator still has it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class FinalObservations(NamedTuple):
 
     Attributes:
         mask: Env slots that have one, bool [B]. Slots whose episode did not end are ignored.
-        observations: Rows [B, ...] as in the observation space; undefined outside of the mask.
+        observations: Rows [B, ...] as in the observation space; undefined outside the mask.
     """
 
     mask: Tensor
@@ -36,8 +36,8 @@ class TensorStep(NamedTuple):
     """Result of a step in all env slots. The env owns the tensors, and may overwrite them in its next call.
 
     Attributes:
-        observations: Observations that the next actions are for, [B, ...] in the observation space's dtypes. In a slot
-            whose episode ended this is the first observation of the next episode.
+        observations: Observations to which the next actions respond, [B, ...] in the observation space's dtypes. In a
+            slot whose episode ended, this is the first observation of the next episode.
         rewards: Rewards, of a floating-point dtype, [B].
         terminateds: Whether each slot's episode ended in a terminal state, bool [B].
         truncateds: Whether each slot's episode was cut off, such as by a time limit, bool [B].
@@ -64,8 +64,8 @@ class TensorVectorEnv(Protocol):
             meaning, as in other envs.
         action_space: Space of one env slot's action.
         seeds_episodes: Whether slots that are reset with equal seeds start equal episodes, whatever their index.
-        is_only_one: Whether the simulator allows one instance in a process, so that no second one can be made for
-            evaluations.
+        is_only_one: Whether the simulator allows only one instance in a process, so that no second one can be created
+            for evaluations.
     """
 
     num_envs: int
@@ -79,8 +79,8 @@ class TensorVectorEnv(Protocol):
         """Starts a new episode in some env slots.
 
         Args:
-            seeds: Seed of each slot's episode, int64 [B], below 2**31; entries outside of the mask are ignored. The
-                episodes after it, which `step` starts, follow from it. An env without `seeds_episodes` may use the
+            seeds: Seed of each slot's episode, int64 [B], below 2**31; entries outside the mask are ignored. It also
+                determines the slot's later episodes, which `step` starts. An env without `seeds_episodes` may use the
                 first seed for all. None for the slots' next episodes.
             mask: Env slots to reset, bool [B]; None for all. The first reset is of all, with seeds.
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 SWEEPS = 10
-"""Sweeps of value iteration after each step, which begin with the values before it."""
+"""Number of sweeps of value iteration after each step, which start from the previous values."""
 
 Doubles = NDArray[np.float64]
 
@@ -125,7 +125,7 @@ class TrialsWithValues(Trials):
 
 
 class _EstimatedMDP(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """Env wrapper that estimates the MDP of its steps, and the Q values of the estimate."""
+    """Env wrapper that estimates an MDP from its steps, and the MDP's Q values."""
 
     def __init__(self, env: gymnasium.Env[Any, Any], states: Discrete, actions: Discrete, gamma: float) -> None:
         super().__init__(env)
@@ -155,13 +155,13 @@ class _EstimatedMDP(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc
         self._visits[place] += 1.0
         self._rewards[place] += reward
         self._state = int(observation) - self._starts[0]
-        if not terminated:  # nothing follows otherwise
+        if not terminated:  # after a termination there is no next state
             self._successors[(*place, self._state)] += 1.0
         self._iterate()
         return observation, reward, terminated, truncated, info
 
     def _iterate(self) -> None:
-        """Sweeps of value iteration over the maximum-likelihood estimate of the MDP."""
+        """Runs sweeps of value iteration on the maximum-likelihood estimate of the MDP."""
         numbers = self._visits.clip(min=1.0)
         untried = self._visits[..., None] == 0.0
         transitions = np.where(untried, 1.0 / self._sizes[0], self._successors / numbers[..., None])
@@ -170,5 +170,5 @@ class _EstimatedMDP(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc
             self._values = rewards + self._gamma * (transitions @ self._values.max(-1))
 
     def current_state_values(self) -> tuple[Doubles, Doubles]:
-        """Q values and visits of the actions in the present state, [A] each."""
+        """Q values and visits of the actions in the current state, [A] each."""
         return self._values[self._state], self._visits[self._state]

@@ -3,7 +3,7 @@
 A vector env steps a batch of B single environments; each of them is an env slot. Autoreset is Gymnasium's NEXT_STEP: an
 episode's final observation is returned by its last step. In the next step the env slot is reset: the action is ignored,
 the reward is 0, both flags are False, and the observation is the first one of the next episode. The stream of
-observations is thus complete, and the step of the reset is masked in learning.
+observations is thus complete, and the reset step is masked in learning.
 
 Each episode has a separate seed, a function of (run seed, worker, stream, env slot, episode). A position within an
 episode is therefore determined by the seed and the actions taken so far. `VectorEnv.restore` returns to a position by
@@ -35,7 +35,7 @@ Tree = Any
 """An array or a dict or tuple of trees, as in `rlrun.engine.data.tree`."""
 
 Infos = dict[int, dict[str, Any]]
-"""Infos of episodes that ended in a step, by env slot; slots with an empty info are left out."""
+"""Infos of episodes that ended in a step, by env slot; slots with an empty info are omitted."""
 
 
 NO_COLUMNS: Mapping[str, NDArray[np.float64]] = MappingProxyType({})
@@ -177,7 +177,7 @@ _CALLERS_OF_WORLDS = (
     "rlrun.engine.worlds.pettingzoo_worlds",
     "rlrun.engine.worlds.running_world",
 )
-"""Modules of `rlrun.engine.worlds` that call users' env code; other modules of the package define worlds."""
+"""Modules of `rlrun.engine.worlds` that call users' env code; the package's other modules define worlds."""
 
 
 def env_error(env_id: str, doing: str, where: str, error: BaseException, *, starts: bool = False) -> EnvError:
@@ -209,7 +209,7 @@ def describe_positions(each: str, places: Sequence[EpisodePosition]) -> str:
 
 
 def refuse_bad_observations(env: VectorEnv, observations: Tree, name: str) -> None:
-    """Validates observations: no NaN, no infinite numbers, no integers outside of the space.
+    """Validates observations: no NaN, no infinite numbers, no integers outside the space.
 
     Args:
         env: Vector env after the step that returned the observations.
@@ -244,7 +244,7 @@ def _is_ours(module: str) -> bool:
 
 
 def _old_interface(error: BaseException) -> str:
-    """Hint for the commonest error, an env with the interface of Gym before 0.26; "" for other errors.
+    """Returns a hint for the most common error, an env with the API of Gym before 0.26; "" for other errors.
 
     Such errors are recognized by Python's messages on a tuple that is too short, or on an unknown keyword argument.
     """

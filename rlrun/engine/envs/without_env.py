@@ -1,4 +1,4 @@
-"""Placeholder env for runs that learn from recorded data alone: it has spaces, but no episodes."""
+"""Placeholder env for runs that learn only from recorded data: it has spaces, but no episodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlrun.engine.messages.errors import UsageError
 
 
 class WithoutEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """Placeholder env that has the spaces of a data set and cannot be reset.
+    """Placeholder env with the spaces of a data set, which cannot be reset.
 
     Args:
         observation_space: Space of observations in JSON form.
@@ -28,7 +28,7 @@ class WithoutEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is
 
     @override
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> NoReturn:
-        """Refuses to begin an episode.
+        """Refuses to start an episode.
 
         Raises:
             UsageError: Always.
@@ -37,7 +37,7 @@ class WithoutEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is
 
 
 def without_env(spaces: Spaces) -> EnvConfig:
-    """Returns the config of the placeholder env for a run that learns from recorded data alone.
+    """Returns the config of the placeholder env for a run that learns only from recorded data.
 
     Args:
         spaces: Spaces of the run's data.

@@ -87,7 +87,7 @@ class AgentLifecycle:
             yield EnvFinding("births and ends", "note", f"{named} {what}", reason, advice)
 
     def _play(self, world: Any, most: int) -> int:
-        """Steps the episode of the current place with random actions; returns the number of steps."""
+        """Steps the current episode with random actions; returns the number of steps."""
         shown = world.reset(self._place.seed)
         living, early = set(shown), set[str]()
         self._births += len(living)

@@ -83,9 +83,9 @@ class ArrayStep(NamedTuple):
 class ArrayWorld(Protocol):
     """Interface of W multi-agent envs (worlds) that are stepped together, with arrays [W, K] for K agents in each.
 
-    An agent keeps its index k during its episode. When its episode has ended, another agent may get the index from the
-    next step on. A world whose episode is over is stepped along with the others until its reset; the results of these
-    steps are ignored.
+    An agent keeps its index k during its episode. After its episode has ended, another agent may receive the index from
+    the next step on. A world whose episode is over continues to be stepped with the others until its reset; the results
+    of these steps are ignored.
 
     Attributes:
         num_worlds: Number of worlds, W.
@@ -137,7 +137,7 @@ class ArrayVectorWorld:
         first_episodes: Index of the episode with which each world starts.
 
     Raises:
-        UsageError: If two groups have the same policy, or one has none.
+        UsageError: Two groups have the same policy, or one has none.
     """
 
     def __init__(
@@ -233,7 +233,7 @@ class ArrayVectorWorld:
         return [observation_hash(map_tree(itemgetter(world), shown)) for world in range(self.num_worlds)]
 
     def render(self) -> NDArray[np.uint8] | None:
-        """Returns None: array worlds draw no pictures."""
+        """Returns None: array worlds are not rendered."""
         return None
 
     def close(self) -> None:
@@ -264,12 +264,12 @@ class ArrayVectorWorld:
     def shown(self) -> Tree:
         """Returns the current observations by policy, arrays [W, K, ...] for K slots in W worlds.
 
-        Zeros in empty slots.
+        Empty slots hold zeros.
         """
         return {policy: group.shown() for policy, group in sorted(self._groups.items())}
 
     def _begin(self, worlds: Sequence[int], seeds: Sequence[int]) -> WorldRows:
-        """Resets some worlds outside of `step`."""
+        """Resets some worlds outside `step`."""
         shown = self._reset(worlds, seeds)
         self._marks.rest()
         self._show("reset()", shown)
@@ -369,7 +369,7 @@ class _GroupSlots:
         return leaf.reshape(*self._shape, *leaf.shape[1:])
 
     def mismatch(self, shown: GroupRows) -> str | None:
-        """Reason why a step's or reset's result violates the group's spaces, None if valid."""
+        """Returns the reason why the result of a step or reset violates the group's spaces; None if it is valid."""
         flags = {"terminateds": shown.terminateds, "truncateds": shown.truncateds, "acts": shown.acts}
         for name, array in {"rewards": shown.rewards, **flags}.items():
             if not isinstance(array, np.ndarray) or array.shape != self._shape:
@@ -462,12 +462,12 @@ class _Lockstep:
         return self._worlds.shown(), np.zeros(self.num_envs), rows.ended, self._never, {}
 
     def start_at(self, places: dict[int, EpisodePosition]) -> Tree:
-        """Resets worlds to the start of the places' episodes."""
+        """Resets worlds to the start of the given episodes."""
         self._worlds.start_at(places)
         return self._worlds.shown()
 
     def start_after(self, places: dict[int, EpisodePosition]) -> Tree:
-        """Resets worlds to the start of the episodes after the given places."""
+        """Resets worlds to the start of the episodes after the given ones."""
         self._worlds.start_after(places)
         return self._worlds.shown()
 

@@ -29,7 +29,7 @@ NO_LOGGED_ACTIONS = (
     "the policy learns only from its own actions: request each action with get_action, or set "
     "env.external.logged_actions"
 )
-"""Reason of a refused `log_action` of a client."""
+"""Reason for refusing a client's `log_action`."""
 
 
 class ClientWorld(World):
@@ -78,7 +78,7 @@ class ClientWorld(World):
 
 
 class ClientWait:
-    """Blocking wait for messages of simulators; it tells the user about a long wait, and Ctrl-C can interrupt it.
+    """Blocking wait for messages of simulators; it informs the user about a long wait, and Ctrl-C can interrupt it.
 
     Args:
         server: Server to which the simulators send messages.
@@ -117,7 +117,7 @@ class ClientWait:
 class ClientWorlds(LoopWorlds):
     """`VectorWorld` of up to W simultaneous episodes, which external simulators (clients) run.
 
-    A step sends the actions to the clients that asked for them, and waits until clients send new observations. A world
+    A step sends the actions to the clients that requested them, and waits until clients send new observations. A world
     without a new message from its client has no acting agents and does not count as stepped. The server starts at the
     first step.
 
@@ -164,7 +164,7 @@ class ClientWorlds(LoopWorlds):
                 if did is not None:
                     taken.setdefault(policy, {})[slot] = did
         if any(world.awaiting for world in self._worlds):
-            self._episodes.gather(0.0)  # an ended world is reset without a wait
+            self._episodes.gather(0.0)  # an ended world is reset without waiting
         else:
             self._wait.until_updates()
         shown = super().step(actions)

@@ -116,7 +116,7 @@ def _named(policy: str, worlds: VectorWorld, found: Iterable[EnvFinding]) -> Ite
 def _told_by_one(
     config: EnvConfig, worlds: VectorWorld, mapping: PolicyMapping, steps: int, seed: int
 ) -> Iterator[EnvFinding]:
-    """Findings on the raw return values of a single env or world."""
+    """Yields findings on the raw return values of a single env or world."""
     if not config.has_many_agents:
         (spaces,) = worlds.spaces.values()
         if backend_of(config) == "loop":
@@ -140,7 +140,7 @@ def _of_policy(policy: str, worlds: VectorWorld, shown: ShownToPolicy) -> Iterat
 
 
 def _slots(policy: str, slots: int, most: int) -> EnvFinding:
-    """Finding on a policy's number of slots per world, compared with the maximum number of its living agents."""
+    """Returns the finding on a policy's number of slots per world, compared with the most agents alive at a time."""
     if most and 2 * most < slots:
         reason = "empty slots cost memory, and count as rows of a batch"
         advice = f"set policies.{policy}.slots: {most + 1}, unless better policies keep more agents alive"
@@ -212,7 +212,7 @@ def _seeds(config: EnvConfig, repeated: VectorWorld, other: VectorWorld, played:
 
 
 def _starts_between_numbers(played: RandomRollout) -> bool:
-    """Whether the first state holds fractions, as a random one does; where it holds whole numbers, it may be chosen."""
+    """Whether the first state contains fractions, as a random one does; whole numbers may be a fixed start."""
     first = [leaf for own in played.policies.values() for leaf in leaves(own.observations[:1])]
     return any(np.issubdtype(np.asarray(leaf).dtype, np.floating) and (np.asarray(leaf) % 1).any() for leaf in first)
 
@@ -224,7 +224,7 @@ def _first_difference(worlds: VectorWorld, played: RandomRollout) -> int | None:
     for t, expected in enumerate(played.digests[1:], 1):
         try:
             rows = worlds.step(played.actions[t - 1])
-        except EnvError:  # the actions are not legal where it has come to, or it returned nothing of the kind before
+        except EnvError:  # the actions are not legal there, or the env returned an invalid value for the first time
             return t
         if digest(worlds, rows) != expected:
             return t

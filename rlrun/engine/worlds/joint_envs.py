@@ -19,7 +19,7 @@ from rlrun.engine.worlds.world import World, WorldStep
 
 
 class JointEnv(World):
-    """Adapter to a world for a multi-agent Gymnasium env: Tuple spaces with one element per agent, a list of rewards.
+    """World adapter for a multi-agent Gymnasium env with Tuple spaces, one element per agent, and a list of rewards.
 
     Examples are level-based foraging (`lbforaging`) and multi-robot warehouses. All agents act at each step, and end
     with the env. Their ids are agent_0, agent_1, and so on. If observations are 1-d float Boxes, the global state is

@@ -30,13 +30,13 @@ class LoopWorlds:
     """`VectorWorld` that steps W multi-agent envs (worlds) in a Python loop, with observations in preallocated arrays.
 
     Return values are fully validated at each reset and at the first step after `reset` or `restore`. In later steps,
-    there are checks only of the rewards, of the shape and dtype of observations, and of the type of termination and
-    truncation flags that are true.
+    only the rewards, the shape and dtype of observations, and the type of true termination and truncation flags are
+    checked.
 
-    A reward that an agent gets before its first observation is credited in the step of that observation. A reward after
-    its end is discarded and counted, since it does not belong to a later agent with the same id. An agent whose first
-    observation is its final one never acts, and gets no slot. Each possible agent has a home slot, used whenever that
-    slot is free; other agents get the lowest free slot.
+    A reward that an agent receives before its first observation is credited in the step of that observation. A reward
+    after its end is discarded and counted, since it does not belong to a later agent with the same id. An agent whose
+    first observation is its final one never acts, and receives no slot. Each possible agent has a home slot, used
+    whenever that slot is free; other agents receive the lowest free slot.
 
     Args:
         world_id: Name of the worlds in messages.
@@ -256,7 +256,7 @@ def _home_slots(agents: Sequence[str], mapping: PolicyMapping) -> Mapping[str, M
 def _row_copier(space: gymnasium.Space[Any]) -> Callable[[Tree], Any]:
     """Creates a function that copies a batch of actions, arrays [B, ...], into a sequence of rows.
 
-    Often only few slots act, so that rows of a plain array are created on access.
+    Rows of a plain array are created on access, since often only a few slots act.
     """
     if isinstance(space, gymnasium.spaces.Dict | gymnasium.spaces.Tuple):
         split = row_splitter(space)

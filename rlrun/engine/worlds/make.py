@@ -21,7 +21,7 @@ KINDS = {
     "one agent": "rlrun.engine.worlds.one_agent_worlds:OneAgent",
     "many agents": "rlrun.engine.worlds.make_worlds:ManyAgents",
 }
-"""Import paths of the kinds of worlds."""
+"""Import paths of the implementations for each kind of world."""
 
 
 def kind_of(config: EnvConfig) -> WorldKind:

@@ -43,7 +43,7 @@ PARTS = {
     "PettingZoo module": "rlrun.engine.worlds.pettingzoo_worlds:pettingzoo_factory",
     "tasks": "rlrun.engine.worlds.task_world:task_world",
 }
-"""Import paths of what makes worlds of each form."""
+"""Import paths of functions that create only some forms of worlds."""
 
 
 class ManyAgents(WorldKind):
@@ -180,7 +180,7 @@ def _of_one_task(config: EnvConfig, kwargs: dict[str, Any]) -> World:
     with Watched(f"env {config.id}: making it"):
         try:
             world = as_world(config.id, factory(**kwargs))
-        except RlrunError:  # whose message is complete, as of an env's id among the keyword arguments
+        except RlrunError:  # the message is complete, as for an env's id among the keyword arguments
             raise
         except (Exception, SystemExit) as error:
             raise env_error(config.id, "its factory", "before any episode", error, starts=True) from error
@@ -220,7 +220,7 @@ def takes_num_worlds(factory: Callable[..., Any]) -> bool:
     """Whether a factory creates an `ArrayWorld`, a batch of worlds: its first parameter is then named `num_worlds`."""
     try:
         return next(iter(inspect.signature(factory).parameters), None) == "num_worlds"
-    except (TypeError, ValueError):  # callables of C have no signature
+    except (TypeError, ValueError):  # callables in C have no signature
         return False
 
 

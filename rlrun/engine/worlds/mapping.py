@@ -10,10 +10,10 @@ from rlrun.engine.messages.errors import TrainingFailed, UsageError, did_you_mea
 from rlrun.engine.settings.registry import load_object
 
 _EPISODES_LOOKED_AT = 100
-"""Number of episodes over which a mapping function is evaluated on the possible agents."""
+"""Number of episodes for which a mapping function is evaluated on the possible agents."""
 
 _REMEMBERED = 4096
-"""Cache size for mapped agents: a world may give every agent a new id."""
+"""Cache size for mapped agents, since a world may give every agent a new id."""
 
 
 class PolicyMapping:
@@ -31,8 +31,8 @@ class PolicyMapping:
         policies: Names of all policies.
 
     Raises:
-        UsageError: If there are several policies but no mapping, or a pattern's policy or the function does not exist.
-        UserCodeError: If the function's module raises while it is imported.
+        UsageError: There are several policies but no mapping, or a pattern's policy or the function does not exist.
+        UserCodeError: The function's module raises while it is imported.
 
     Examples:
         >>> mapping = PolicyMapping(["hunters", "prey"], {"hunter_*": "hunters", "*": "prey"})
@@ -65,8 +65,8 @@ class PolicyMapping:
         """Returns the policy that acts for an agent in an episode of its world.
 
         Raises:
-            UsageError: If no pattern fits the agent, or the function returns no policy's name.
-            TrainingFailed: If the function raises.
+            UsageError: No pattern matches the agent, or the function does not return a policy's name.
+            TrainingFailed: The function raises.
         """
         key = (agent, 0 if self._function is None else episode)
         policy = self._known.get(key)
@@ -77,7 +77,7 @@ class PolicyMapping:
         return policy
 
     def seatings(self, agents: Sequence[str]) -> list[dict[str, list[str]]]:
-        """Returns which agents each policy has, for one episode, or for several if a function decides per episode.
+        """Returns the agents of each policy, for one episode, or for several if a function decides per episode.
 
         Raises:
             UsageError: No pattern matches an agent, or the function returns an unknown name.

@@ -28,7 +28,7 @@ from rlrun.engine.worlds.world import World, WorldStep
 _MARL = "pip install 'rlrun[marl]'"
 
 _PROBE_SEED = 0
-"""Seed of the probing reset, which only serves to inspect agents and infos."""
+"""Seed of the probing reset, whose only purpose is to inspect agents and infos."""
 
 
 class ParallelWorld(World):
@@ -139,7 +139,7 @@ class TurnBasedWorld(World):
         env = self._env
         (action,) = actions.values()
         env.step(action)
-        rewards = dict(env.rewards)  # dead steps clear them
+        rewards = dict(env.rewards)  # dead steps clear the rewards
         observations: dict[str, Any] = {}
         terminateds: dict[str, bool] = {}
         truncateds: dict[str, bool] = {}
@@ -233,7 +233,7 @@ def _possible_agents(env: Any) -> Sequence[str]:
 
 
 def _state_space(env: Any) -> Box | None:
-    """Returns the space of `env.state()`, None without a 1-d global state; PettingZoo's base classes declare none."""
+    """Returns the space of `env.state()`; None without a 1-d global state, which base classes do not declare."""
     space = getattr(env, "state_space", None)
     return space if isinstance(space, Box) and len(space.shape) == 1 else None
 
@@ -259,7 +259,7 @@ def pettingzoo_factory(module_name: str) -> Callable[..., Any]:
         if package.isidentifier() and importlib.util.find_spec(needed) is None:
             raise EnvironmentUnusable(f"env {module_name} needs {needed}, which is not installed: {_MARL}")
     try:
-        with warnings.catch_warnings():  # PettingZoo's warning since 1.27 about modules that its documentation names
+        with warnings.catch_warnings():  # since 1.27, PettingZoo warns about modules that its own documentation names
             warnings.filterwarnings("ignore", "The old environment creation API", DeprecationWarning)
             load_object(f"{module_name}:__name__", "PettingZoo env")
     except UserCodeError as error:
@@ -276,6 +276,6 @@ def pettingzoo_factory(module_name: str) -> Callable[..., Any]:
 
 
 def _extra(module_name: str) -> str:
-    """Hint with the pip command for the dependencies of a family of PettingZoo envs."""
+    """Returns a hint with the pip command for the dependencies of a family of PettingZoo envs."""
     package, _, rest = module_name.partition(".")
     return f": pip install 'pettingzoo[{rest.partition('.')[0]}]'" if package == "pettingzoo" else ""

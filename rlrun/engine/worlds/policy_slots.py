@@ -1,4 +1,4 @@
-"""Slots for the agents of one policy in W worlds: assignment of agents, and their observations, rewards and ends."""
+"""Slots for one policy's agents in W worlds: assignment of agents, and their observations, rewards and ends."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class PolicySlots:
         self._home_slots = homes
         self._free = [list(range(per_world)) for _ in range(num_worlds)]
         self._write = row_writer(spaces.observation, self.rows.observations)
-        # Single numbers are written into a memoryview in half the time that they take through the array.
+        # Writing single numbers to a memoryview takes half the time of writing to the array.
         self._acts = self.rows.acts.data.cast("B").cast("?")
         self._rewards = self.rows.rewards.data.cast("B").cast("d")
 
@@ -94,7 +94,7 @@ class PolicySlots:
         return slice(world * self.per_world, (world + 1) * self.per_world)
 
     def take(self, world: int, agent: str) -> Seat | None:
-        """Assigns to an agent its preferred slot in a world, or the lowest free slot; returns None if all are taken."""
+        """Assigns an agent its preferred slot in a world, or the lowest free slot; returns None if all are taken."""
         free = self._free[world]
         if not free:
             return None

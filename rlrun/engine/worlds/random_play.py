@@ -1,4 +1,4 @@
-"""Rollouts of envs with random actions, whose records the check of an env evaluates."""
+"""Rollouts of envs with random actions, which are recorded for the env check."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def digest(worlds: VectorWorld, rows: WorldRows) -> Any:
 
 
 def _note(shown: Mapping[str, ShownToPolicy], worlds: VectorWorld, rows: Mapping[str, Any], t: int) -> None:
-    """Records observations and shares of legal actions after t steps."""
+    """Records observations and fractions of legal actions after t steps."""
     places = worlds.places()
     for policy, own in rows.items():
         noted, owners = shown[policy], worlds.owners(policy)

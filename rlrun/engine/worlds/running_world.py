@@ -33,7 +33,7 @@ MOST_ENDED = 65_536
 """Limit on the number of remembered agents that ended in the current episode; the latest are kept."""
 
 _REMEMBERED = 4096
-"""Cache size for agents with validated spaces: a world may give every agent a new id."""
+"""Cache size for agents with validated spaces, since a world may give every agent a new id."""
 
 
 class RunningWorld:
@@ -146,7 +146,7 @@ class RunningWorld:
             self._show(*result, acted)
         except RlrunError:
             raise
-        except Exception as error:  # what was wrong is found by looking closely
+        except Exception as error:  # full validation finds out what was wrong
             self._validate_step(result)
             raise env_error(self._id, "step()", self._where(), error) from error
 
@@ -238,7 +238,7 @@ class RunningWorld:
             elif reward:
                 self.dropped_rewards += self._early.keep_or_drop(agent, reward)
         if self._early.rewards:
-            if over:  # agents may be born until then
+            if over:  # agents may still be born until then
                 known = dict.fromkeys([*self._world.possible_agents, *sorted(self._seen)])
                 if refusal := strange_reward(self._early.rewards, known):
                     self._refuse("step()", refusal)
@@ -301,7 +301,7 @@ class RunningWorld:
         return seat
 
     def _slots_of(self, agent: str) -> PolicySlots:
-        """Returns the slots of an agent's policy; validates the spaces of an agent that is new."""
+        """Returns the slots of an agent's policy; for a new agent, validates its spaces."""
         policy = self._policy_of(agent)
         slots = self._policies[policy]
         if (agent, policy) not in self._checked_spaces:
@@ -364,7 +364,7 @@ class EarlyRewards:
         return self.rewards.pop(agent, (0.0, 0))[0]
 
     def drop(self) -> int:
-        """At an episode's end, discards rewards of agents that never appeared; returns how many rewards that were."""
+        """Discards rewards of agents that never appeared, at an episode's end; returns the number of these rewards."""
         dropped = sum(number for _, number in self.rewards.values())
         self.rewards = {}
         return dropped

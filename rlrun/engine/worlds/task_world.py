@@ -68,7 +68,7 @@ class TaskWorld(World):
         if not self._shows_task:
             return own
         task = self._episodes.task
-        assert task is not None  # a config that shows tasks has some
+        assert task is not None  # a config with `task_in_observation` has tasks
         return Spaces(task.space_with(own.observation), own.action)
 
     @override
@@ -86,7 +86,7 @@ class TaskWorld(World):
         """Steps the world of the current task."""
         step = self._world.step(actions)
         infos, task = step.infos, self._episodes.task
-        if task is not None:  # whose episode ends with this step is not always the world's to say
+        if task is not None:  # the world itself may not report that its episode ends with this step
             self._met.update(step.observations)
             infos = {agent: {**infos.get(agent, {}), **task.info} for agent in self._met | infos.keys()}
         return step._replace(observations=self._shown(step.observations), infos=infos)

@@ -12,7 +12,7 @@ from rlrun.engine.messages.errors import Problem, SpecError
 from rlrun.engine.settings.registry import load_internal
 
 EnvLike: TypeAlias = object
-"""Type of an env in Python: an id, a mapping as in YAML, a config, or an env's class, instance or function.
+"""Env in Python: an id, a mapping as in YAML, a config, or an env's class, instance or function.
 
 Gymnasium's envs and vector envs are accepted, PettingZoo's envs, and worlds.
 """
@@ -21,11 +21,11 @@ NAMES_THE_ENV = ("id", "world")
 """Settings whose value may be a Python object."""
 
 NAMED_OBJECT = "rlrun.engine.worlds.user_objects:named_object"
-"""Import path of the function that names the env of a Python object."""
+"""Import path of the function that determines how a config names a Python object."""
 
 
 def env_config(env: EnvLike, kwargs: Mapping[str, Any] | None = None, *, path: str = "env") -> EnvConfig:
-    """Converts any env that a user passes (id, mapping, config or Python object) to an env config.
+    """Converts any form of env (id, mapping, config or Python object) to an env config.
 
     A class or function with an import name is referenced by that name, so that other processes and checkpoints find it.
     A function is called once to determine what it creates, unless it has a parameter `num_envs` or `num_worlds`.

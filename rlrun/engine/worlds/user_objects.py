@@ -48,10 +48,10 @@ def import_name(found: object) -> str:
 
 
 def named_object(found: object, kwargs: Mapping[str, Any], path: str) -> tuple[dict[str, str], UserEnv | None]:
-    """Returns the setting (`id` or `world`) that names a Python object, and the object itself if it cannot be imported.
+    """Returns the setting (`id` or `world`) that names a Python object, and the object if it cannot be imported.
 
     Raises:
-        SpecError: The object neither is an env nor creates one.
+        SpecError: The object is not an env and does not create one.
     """
     if isinstance(found, gymnasium.Env | VectorEnv | World) or _is_pettingzoo(type(found)):
         return _named_instance(found, kwargs)
@@ -75,10 +75,10 @@ def named_object(found: object, kwargs: Mapping[str, Any], path: str) -> tuple[d
 
 
 def _makes_world(function: Callable[..., Any], title: str, kwargs: Mapping[str, Any]) -> bool:
-    """Whether a function makes a world of many agents; calls it once."""
+    """Whether a function creates a multi-agent world; calls it once."""
     made = made_by(function, title, kwargs, _OFFERED, "to inspect its env")
     is_world = isinstance(made, World) or _is_pettingzoo(type(made))
-    if is_world or isinstance(made, gymnasium.Env):  # anything else is refused where the first env is made
+    if is_world or isinstance(made, gymnasium.Env):  # anything else is refused when the first env is created
         close_or_warn(made.close, title, "before any episode")
     return is_world
 
@@ -87,7 +87,7 @@ def _named_instance(env: Any, kwargs: Mapping[str, Any]) -> tuple[dict[str, str]
     """Returns the setting that names an instance, and the instance as a factory that lends it.
 
     Raises:
-        UsageError: There are keyword arguments.
+        UsageError: Keyword arguments are given.
     """
     base = env.unwrapped
     title = f"<{base if _is_pettingzoo(type(base)) else _title(type(base))}>"
@@ -101,7 +101,7 @@ def _named_instance(env: Any, kwargs: Mapping[str, Any]) -> tuple[dict[str, str]
 
 
 def _title(found: object) -> str:
-    """Returns the name of a class or function in messages."""
+    """Returns the name of a class or function for messages."""
     if isinstance(found, functools.partial):
         return _title(found.func)
     name = str(getattr(found, "__qualname__", type(found).__qualname__)).rpartition(".")[2]
@@ -137,7 +137,7 @@ class _BorrowedVector:
 
 
 class _BorrowedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """Env of the user's, which rlrun steps and does not close."""
+    """User's env, which rlrun steps and does not close."""
 
     @override
     def close(self) -> None:
@@ -145,7 +145,7 @@ class _BorrowedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]
 
 
 class _BorrowedVectorEnv(VectorWrapper):  # type: ignore[misc]  # gymnasium is not type-checked
-    """Vector env of the user's, which rlrun steps and does not close."""
+    """User's vector env, which rlrun steps and does not close."""
 
     @override
     def close(self, **kwargs: Any) -> None:
@@ -153,7 +153,7 @@ class _BorrowedVectorEnv(VectorWrapper):  # type: ignore[misc]  # gymnasium is n
 
 
 class _BorrowedWorld(WrappedWorld):
-    """World of the user's, which rlrun steps and does not close."""
+    """User's world, which rlrun steps and does not close."""
 
     @override
     def array_game(self) -> ArrayGame | None:

@@ -2,8 +2,8 @@
 
 The slots of a policy are ordered by world: B = W * K, where K is the number of slots that the policy has in each world.
 An agent occupies its slot from its first observation to its last. Ends follow Gymnasium's NEXT_STEP autoreset: after
-the step that ended an agent, the slot holds the final observation and does not act. At the next step the slot is free
-for another agent. A world whose episode ended is reset in the next step, in which its actions are ignored.
+the step in which an agent ended, its slot holds the final observation and does not act. From the next step on, the slot
+is free for another agent. A world whose episode ended is reset in the next step, in which its actions are ignored.
 """
 
 from __future__ import annotations

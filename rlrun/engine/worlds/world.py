@@ -23,7 +23,7 @@ Info = Mapping[str, Any]
 class WorldStep(NamedTuple):
     """Result of a world's step by agent id.
 
-    Agents without entries get no observation and a reward of 0, and stay alive.
+    Agents without entries have no observation and a reward of 0, and stay alive.
 
     Attributes:
         observations: Observations of all agents that act next, and final observations of ended agents, if any.
@@ -53,7 +53,7 @@ class World(ABC):
         clock: Time axis of experience: one row per world step, or one row per agent's decision.
         possible_agents: Ids of agents, at least one of each type, such as hunter and prey; others may appear as well.
         state_space: Space of the global state, for centralized critics; None if there is no state.
-        replays: Whether a resume may replay logged actions in the world, to return to its position. False if that would
+        replays: Whether a resume may replay logged actions in the world, to return to its position. False if this would
             do harm, as with a live simulator or a robot; its episodes then start over.
     """
 
@@ -112,5 +112,5 @@ class World(ABC):
         return None
 
     def close(self) -> None:
-        """Frees the world's resources; no-op by default."""
+        """Frees the world's resources; does nothing by default."""
         return

@@ -19,7 +19,7 @@ class Refusal(NamedTuple):
 
     Attributes:
         reason: Error message.
-        agent: Id of the agent at fault, None if the error concerns the whole value.
+        agent: Id of the agent at fault; None if the error concerns the whole value.
     """
 
     reason: str
@@ -71,7 +71,7 @@ def strange_reward(agents: Collection[str], known: Collection[str]) -> Refusal |
     """Returns the error for a reward given to an unknown agent id; None if all ids are known.
 
     Args:
-        agents: Ids of agents that got a reward but no observation in the episode.
+        agents: Ids of agents that received a reward but no observation in the episode.
         known: Ids of the possible agents, and of all that have appeared.
     """
     for agent in agents:

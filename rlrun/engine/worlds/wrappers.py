@@ -147,7 +147,7 @@ class PadSpaces(WrappedWorld):
         padded_action = _padded_action(actions)
         self._cuts_actions = isinstance(padded_action, Box)
         observations = [observation for observation, _ in spaces]
-        # How many actions there are in all, where some are forbidden.
+        # Total number of actions, if some are forbidden.
         self._num_actions = 0
         if isinstance(padded_action, Discrete) and (
             has_action_mask(observations[0]) or any(action.n < padded_action.n for action in actions)
@@ -191,12 +191,12 @@ class BlackDeath(WrappedWorld):
     """World wrapper that keeps ended agents until the episode's end, with zero observations and actions without effect.
 
     Like SuperSuit's `black_death`: all `possible_agents` are always present, and end with the world's episode. Agents
-    that are not yet born get zeros too. Action masks of ended or unborn agents allow all actions. At the world's end,
+    that are not yet born also have zeros. Action masks of ended or unborn agents allow all actions. At the world's end,
     living agents that are not terminated are truncated, and all others are terminated. The infos that agents returned
     at their ends are returned at that time.
 
     Raises:
-        EnvironmentUnusable: If agents of the world take turns.
+        EnvironmentUnusable: The world's agents take turns.
     """
 
     def __init__(self, world: World) -> None:
@@ -220,7 +220,7 @@ class BlackDeath(WrappedWorld):
         """Steps the world with only the living agents' actions.
 
         Raises:
-            ValueError: If an agent appears that is not among `possible_agents`.
+            ValueError: An agent appears that is not among `possible_agents`.
         """
         acted = self._acting
         step = self.world.step({agent: action for agent, action in actions.items() if agent in acted})
@@ -235,12 +235,12 @@ class BlackDeath(WrappedWorld):
         cut = {agent for agent in acted if not step.terminateds.get(agent)}
         observations = self._filled(step.observations)
         for agent in cut - step.observations.keys():
-            del observations[agent]  # zeros would be taken for its final observation
+            del observations[agent]  # zeros would count as its final observation
         terminateds = dict.fromkeys((agent for agent in self.possible_agents if agent not in cut), True)
         return WorldStep(observations, step.rewards, terminateds, dict.fromkeys(cut, True), self._infos, True)
 
     def _filled(self, observations: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns observations filled up with zeros for all possible agents."""
+        """Returns observations with zeros added for missing possible agents."""
         return {
             agent: observations[agent] if agent in observations else map_tree(np.copy, black)
             for agent, black in self._black.items()
@@ -261,7 +261,7 @@ class Team(WrappedWorld):
         reward: `sum` for the sum of the members' rewards; `once` for the common reward of all acting members.
 
     Raises:
-        EnvironmentUnusable: If agents of the world take turns, or a member is not among its possible agents.
+        EnvironmentUnusable: The world's agents take turns, or a member is not among its possible agents.
     """
 
     def __init__(self, world: World, name: str, members: Sequence[str], reward: Literal["sum", "once"] = "sum") -> None:
@@ -281,7 +281,7 @@ class Team(WrappedWorld):
 
     @override
     def spaces(self, agent: str) -> Spaces:
-        """Returns the spaces of the team, or of an agent outside of the team."""
+        """Returns the spaces of the team, or of an agent outside the team."""
         return self._spaces if agent == self._name else self.world.spaces(agent)
 
     @override
@@ -296,7 +296,7 @@ class Team(WrappedWorld):
         """Steps the world with the actions of those members of the team that act; the others' actions are dropped.
 
         Raises:
-            ValueError: If `reward` is `once`, but the members' rewards differ.
+            ValueError: `reward` is `once`, but the members' rewards differ.
         """
         chosen = {agent: action for agent, action in actions.items() if agent != self._name}
         if self._name in actions:
@@ -310,7 +310,7 @@ class Team(WrappedWorld):
         ends = bool(acted) and (step.ended or not self._acting)
         is_terminated = over == terminated and over >= acted
         return WorldStep(
-            # While others of the team live on, who has just ended is shown its zeros.
+            # While other members live on, a member that has just ended is shown as zeros.
             self._joined(step.observations if ends else self._without(step.observations, over)),
             {**self._others(step.rewards), **({self._name: self._paid(step.rewards, acted)} if acted else {})},
             {**self._others(step.terminateds), **({self._name: True} if ends and is_terminated else {})},
@@ -322,7 +322,7 @@ class Team(WrappedWorld):
     def _paid(self, rewards: Mapping[str, float], acted: set[str]) -> float:
         if self._reward == "sum":
             own = (float(rewards.get(member, 0.0)) for member in self._members)
-            return reduce(operator.add, own)  # `sum` rounds floats otherwise from Python 3.12 on
+            return reduce(operator.add, own)  # `sum` rounds floats differently from Python 3.12 on
         given = {float(rewards.get(member, 0.0)) for member in acted}
         if len(given) > 1:
             raise ValueError(
@@ -342,7 +342,7 @@ class Team(WrappedWorld):
         return joined
 
     def _others(self, told: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the entries of agents outside of the team."""
+        """Returns the entries of agents outside the team."""
         return {agent: value for agent, value in told.items() if agent not in self._members}
 
     def _without(self, told: Mapping[str, Any], agents: set[str]) -> dict[str, Any]:
@@ -376,10 +376,10 @@ def _widest(spaces: Sequence[Space[Any]]) -> Box:
 
 
 def _padded_action(actions: Sequence[Space[Any]]) -> Space[Any]:
-    """Common action space of agents.
+    """Returns the common action space of the agents.
 
     Raises:
-        EnvironmentUnusable: There is none.
+        EnvironmentUnusable: There is no common action space.
     """
     if all(isinstance(action, Box) for action in actions):
         return _widest_action(actions)
@@ -392,7 +392,7 @@ def _padded_action(actions: Sequence[Space[Any]]) -> Space[Any]:
 
 
 def _padded_parts(observations: Sequence[Space[Any]]) -> dict[str, Any]:
-    """Common spaces of the parts of agents' observations, by key; of others than Dicts under `OBSERVATION`.
+    """Returns the common spaces of the entries of agents' observations, by key; a non-Dict has the key `OBSERVATION`.
 
     Raises:
         EnvironmentUnusable: The keys differ, or there are no common spaces.

@@ -1,1 +1,1 @@
-"""Probes of a single-agent env: what its actions change, and what its observations leave out."""
+"""Probes of a single-agent env: what its actions change, and what its observations omit."""

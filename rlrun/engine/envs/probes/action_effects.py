@@ -1,4 +1,4 @@
-"""Effects of actions: episodes with equal seeds and equal actions until one step, in which they differ in one part."""
+"""Effects of actions: compares episodes with equal seeds and actions up to one step, in which their actions differ."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ CLIPPED, INERT = "clipped actions", "inert actions"
 SLOTS = 8
 """Number of env slots; the first one takes no varied action."""
 MOST_VALUES = 12
-"""Number of choices of an action that are compared."""
+"""Maximum number of choices of an action that are compared."""
 MOST_PARTS = 6
-"""Number of parts of an action (numbers or choices) that are varied."""
+"""Maximum number of parts of an action (numbers or choices) that are varied."""
 FRACTIONS = (1.0, 0.6, 0.3, 0.1, 0.03)
-"""Fractions of the way from the middle of an action's bounds to each bound."""
+"""Values to try for a number, as fractions of the way from the middle of its bounds to each bound."""
 UNBOUNDED = 100.0
-"""Bound of the values that are tried if an action has none."""
+"""Bound of the values to try for a number without bounds."""
 SEEN_STEPS = 4
-"""Number of steps, from the varied one on, in which effects are looked for."""
+"""Number of steps, starting with the varied one, in which effects are searched for."""
 FURTHEST = 11
-"""Number of random steps before the varied one, below which it is."""
+"""Maximum number of random steps before the varied one (exclusive)."""
 STATES, ENOUGH_STATES = 32, 8
-"""Number of states in which actions are compared, and number without which there is no verdict."""
+"""Number of states in which actions are compared, and minimum number of states for a verdict."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class ActionPart:
 
     Attributes:
         index: Index of the number or choice in a flat action; None if the action is a single choice.
-        values: Values to compare; of a Box first all towards the upper bound, then all towards the lower one.
+        values: Values to compare; for a Box, first those towards the upper bound, then those towards the lower one.
         is_number: Whether values are numbers between bounds.
     """
 
@@ -65,19 +65,19 @@ class ActionPart:
 
 
 Marks = NDArray[np.int64]
-"""Numbers that are equal where results are: [S, V] over states and values; -1 where a value is not legal."""
+"""Marks, equal where results are equal: [S, V] over states and values; -1 if a value is not legal."""
 
 
 @dataclass
 class ActionEffects:
-    """Effects of actions in some states.
+    """Effects of actions in several states.
 
     Attributes:
         parts: The varied parts of an action.
         results: For each part, which values had equal results (observations, rewards and ends of the next steps).
         lags: Steps until an observation differed, for each state in which one did; 1 is the observation right after
             the action.
-        still: For each part, whether the observation stayed as it was in the step, [S, V].
+        still: For each part, whether the observation stayed the same in the step, [S, V].
     """
 
     parts: Sequence[ActionPart]
@@ -102,12 +102,12 @@ class ActionEffects:
 
     @property
     def delay(self) -> int:
-        """Number of steps by which effects on observations are late in all states; 0 if they are not."""
+        """Number of steps by which effects on observations are delayed in all states; 0 for no delay."""
         return min(self.lags, default=1) - 1 if len(self.lags) >= ENOUGH_STATES else 0
 
 
 def action_effects(config: EnvConfig, seed: int, most_s: float) -> ActionEffects:
-    """Compares actions in states that random actions reach.
+    """Compares actions in states that are reached by random actions.
 
     Args:
         config: Config of the env, whose slots must be seeded one by one.
@@ -177,20 +177,20 @@ def _towards_bounds(low: float, high: float) -> list[float]:
 
 
 Result = tuple[Any, ...]
-"""Observations, rewards and ends of the steps from the varied one on."""
+"""Observations, rewards and episode ends of the steps, starting with the varied one."""
 
 
 class _Comparison:
-    """Comparison of actions in one state after another, in env slots that differ by one action."""
+    """Comparison of actions in one state after another, using env slots that differ in one action."""
 
     def __init__(self, env: VectorEnv, spaces: Spaces, parts: Sequence[ActionPart]) -> None:
         self._env, self._spaces, self._parts = env, spaces, parts
         self._varied = [(part, value) for part in parts for value in part.values]
 
     def outcome(self, seed: int, steps: int) -> tuple[list[Marks], list[NDArray[np.bool_]], int | None] | None:
-        """Marks of equal results by part, where observations stayed, and the first step with other observations.
+        """Returns marks of equal results by part, where observations stayed the same, and the first step that differed.
 
-        None if the state is not reached, or if it is not the same in all env slots.
+        None if the state was not reached, or is not the same in all env slots.
         """
         results: list[Result | None] = []
         still: list[bool] = []
@@ -211,7 +211,7 @@ class _Comparison:
     def _play(
         self, seed: int, steps: int, varied: Sequence[tuple[ActionPart, float]]
     ) -> tuple[list[Result | None], list[bool], list[int]] | None:
-        """Results of up to B - 1 varied actions (None if not legal), which left the observation, and the lag if any."""
+        """Plays up to B - 1 varied actions; returns results (None if illegal), unchanged observations and the lag."""
         env, random = self._env, RandomActions(self._spaces, seed)
         seen = env.begin(range(SLOTS), [seed] * SLOTS)
         for _ in range(steps):
@@ -260,7 +260,7 @@ def _digests(seen: Any) -> list[bytes]:
 
 
 def effect_findings(effects: ActionEffects) -> Iterator[EnvFinding]:
-    """Yields findings on actions that change nothing, do the same, or are clipped."""
+    """Yields findings on actions that change nothing, have the same effect, or are clipped."""
     if not effects.is_known:
         return
     inert, clipped, is_severe = [], [], False
@@ -271,7 +271,7 @@ def effect_findings(effects: ActionEffects) -> Iterator[EnvFinding]:
         elif not part.is_number:
             equal, idle = _equal_values(part, marks), _idle_values(part, marks, still)
             inert += [*equal, *idle]
-            is_severe |= bool(equal) and not idle  # actions that do nothing are common, and do the same
+            is_severe |= bool(equal) and not idle  # actions that do nothing are common, and have the same effect
         elif (limits := _clip_limits(part, marks)) is not None:
             clipped.append(f"{part.title} below about {limits[0]:.3g} or above about {limits[1]:.3g}")
     states = f"in all of {effects.states} states"
@@ -292,7 +292,7 @@ def _spread(marks: Marks) -> NDArray[np.int64]:
 
 
 def _clip_limits(part: ActionPart, marks: Marks) -> tuple[float, float] | None:
-    """Values beyond which all have the same effect, below and above; None unless there are some on both sides."""
+    """Returns the values below and above which all have the same effect; None unless there are some on both sides."""
     half = len(FRACTIONS)
     limits = []
     for side, values in ((marks[:, :half], part.values[:half]), (marks[:, half:], part.values[half:])):
@@ -305,7 +305,7 @@ def _clip_limits(part: ActionPart, marks: Marks) -> tuple[float, float] | None:
 
 
 def _equal_values(part: ActionPart, marks: Marks) -> list[str]:
-    """Texts on pairs of values with equal results in all states where both are legal."""
+    """Returns texts on pairs of values with equal results in all states where both are legal."""
     texts = []
     values = list(part.values)
     for i in range(len(values)):
@@ -317,7 +317,7 @@ def _equal_values(part: ActionPart, marks: Marks) -> list[str]:
 
 
 def _idle_values(part: ActionPart, marks: Marks, still: NDArray[np.bool_]) -> list[str]:
-    """Texts on values after which the observation never changed, though it did after others."""
+    """Returns texts on values after which the observation never changed, although it changed after others."""
     legal = marks >= 0
     idle = (still | ~legal).all(axis=0) & (legal.sum(axis=0) >= ENOUGH_STATES)
     if idle.all():

@@ -1,8 +1,8 @@
-"""State that observations leave out: whether earlier steps or the time predict the next step better than they do.
+"""State that observations omit: tests whether earlier steps or the time improve predictions of the next step.
 
 In a Markov decision process the observation and the action determine the distribution of the next observation and
 reward. Ridge regressions on random features and products predict both, from the observation and the action alone, and
-from more. They are fitted on the episodes of half of the env slots, and judged on the others.
+with additional inputs. They are fitted on the episodes of half of the env slots, and tested on the others.
 """
 
 from __future__ import annotations
@@ -21,38 +21,38 @@ LATE, HIDDEN, HIDDEN_CLOCK, ONLY_CLOCK = "late observations", "hidden state", "h
 """Topics of the findings."""
 
 FEATURES = 200
-"""Number of random features of a regression."""
+"""Number of random features in a regression."""
 MOST_PRODUCTS = 2_000
-"""Number of products of two inputs above which a regression has none."""
+"""Number of products of two inputs above which a regression uses none."""
 HARMONICS = 2
-"""Number of sines and cosines of the time in an episode that act together with observation and action."""
+"""Number of sines and cosines of the episode time that interact with observation and action."""
 PENALTIES = (1e-6, 1e-3, 1e-1)
-"""Ridge penalties, per row, of which the best for the rows left out of a fit counts."""
+"""Ridge penalties per row; the one with the smallest error on the test rows is used."""
 UNPREDICTED = 0.2
-"""Fraction of the variance that observation and action must leave unexplained for a finding."""
+"""Minimum fraction of the variance that observation and action leave unexplained for a finding."""
 EXPLAINED = 0.3
-"""Ratio of unexplained variance, with more inputs to without, below which they are what was missing."""
+"""Maximum ratio of unexplained variance, with to without additional inputs, for a finding on these inputs."""
 EXPLAINED_BY_TIME = 0.6
-"""The same for the time, with which other effects on the reward are not removed."""
+"""The same ratio for the time, which does not remove other effects on the reward."""
 LEAST_ROWS = 200
-"""Number of steps below which nothing is fitted."""
+"""Minimum number of steps for a fit."""
 LEAST_EVENTS = 4
-"""Number of unusual values that an output must have among the rows of each half."""
+"""Minimum number of unusual values of an output in each half of the rows."""
 ROUNDING = 1e-3
-"""Standard deviation of an observation's change, relative to the observation's, up to which it is no output."""
+"""Largest standard deviation of an observation's change, relative to the observation's, that counts as rounding."""
 MOST_TIMES = 256
-"""Number of intervals of the time in an episode."""
+"""Maximum number of intervals of the time in an episode."""
 LEAST_EPISODES = 4
-"""Number of episodes that must agree on what is shown at a time."""
+"""Minimum number of episodes that must agree on what is observed at a time."""
 
 
 class PredictionGain(NamedTuple):
-    """Unexplained fraction of an output's variance, with few and with more inputs.
+    """Unexplained fraction of an output's variance, without and with additional inputs.
 
     Attributes:
         output: Description of the output.
         without: Unexplained fraction given observation and action.
-        added: Unexplained fraction with more inputs.
+        added: Unexplained fraction with additional inputs.
     """
 
     output: str
@@ -61,7 +61,7 @@ class PredictionGain(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Fractions of the variance as text."""
+        """Returns the fractions of the variance as text."""
         return f"{self.without:.0%} of the variance of {self.output} unexplained, {self.added:.0%} "
 
 
@@ -72,14 +72,14 @@ class _Problem:
     Attributes:
         now: Observation and action, [N, D + A].
         products: Products of two numbers of observation and action, [N, P].
-        last_action: The action before, [N, A].
-        history: Observations and actions of two steps before, [N, 2 (D + A)].
+        last_action: The previous action, [N, A].
+        history: Observations and actions of the two previous steps, [N, 2 (D + A)].
         waves: Time in the episode as sines and cosines, [N, 2 HARMONICS].
         clock: Time in the episode, one-hot by interval, and products of the waves with observation and action,
             [N, I + 2 HARMONICS (D + A)].
         outputs: Change of the observation, and reward, [N, D + 1].
         titles: Descriptions of the outputs.
-        fits: Whether a row is for the fit; the others are for the test, [N].
+        fits: Whether a row is used for fitting; the others are for testing, [N].
     """
 
     now: Floats
@@ -94,7 +94,7 @@ class _Problem:
 
 
 def hidden_findings(taken: RandomSteps, effects: ActionEffects) -> Iterator[EnvFinding]:
-    """Yields findings on observations that are late, incomplete, without a needed clock, or nothing but a clock."""
+    """Yields findings on observations that are delayed or incomplete, lack a needed clock, or are only a clock."""
     if shows_only_the_time(taken):
         found = "the observation is the same at each step of all episodes, whatever the actions and the seed were"
         reason = "the policy cannot see what its actions change"
@@ -133,7 +133,7 @@ def hidden_findings(taken: RandomSteps, effects: ActionEffects) -> Iterator[EnvF
 
 
 def shows_only_the_time(taken: RandomSteps) -> bool:
-    """Whether all episodes show the same at each time, but not always the same."""
+    """Whether all episodes have the same observation at each time, and it is not constant."""
     seen, times = taken.observations, taken.times
     if not seen.shape[1] or (seen == seen[:1]).all():
         return False
@@ -149,7 +149,7 @@ def shows_only_the_time(taken: RandomSteps) -> bool:
 
 
 def shows_time(taken: RandomSteps) -> bool:
-    """Whether a number of the observation is a function of the time in the episode, and changes with it."""
+    """Whether an entry of the observation is a function of the time in the episode, and changes with it."""
     seen, times = taken.observations, taken.times
     if not seen.shape[1] or not times.any():
         return False
@@ -194,7 +194,7 @@ def _problem(taken: RandomSteps) -> _Problem | None:
 
 
 def _products(observations: Floats, actions: Floats) -> Floats:
-    """Products of all pairs of inputs; if they are too many, those of an observation and an action, or none."""
+    """Products of all pairs of inputs; if there are too many, only those of observation and action, or none."""
     inputs = np.concatenate([observations, actions], axis=1)
     first, second = np.triu_indices(inputs.shape[1])
     if len(first) > MOST_PRODUCTS:
@@ -204,19 +204,19 @@ def _products(observations: Floats, actions: Floats) -> Floats:
 
 
 def _is_eventful(column: Floats, fits: Flags) -> bool:
-    """Whether an output varies in both halves, more than by a few unusual values."""
+    """Whether an output varies in both halves by more than a few unusual values."""
     values, counts = np.unique(column, return_counts=True)
     unusual = column != values[counts.argmax()]
     return min(int(unusual[fits].sum()), int(unusual[~fits].sum())) >= LEAST_EVENTS
 
 
 def _unexplained(problem: _Problem, together: Floats, added: Floats) -> Floats:
-    """Fraction of each output's variance that a regression leaves in the test rows, [O].
+    """Returns the fraction of each output's variance that a regression leaves unexplained in the test rows, [O].
 
     Args:
         problem: The problem; its inputs and products are always used.
-        together: More inputs, which act on outputs together with the others, [N, H].
-        added: More inputs, whose effects are added to those of the others, [N, I].
+        together: Additional inputs that interact with the others, [N, H].
+        added: Additional inputs with purely additive effects, [N, I].
     """
     inputs = np.concatenate([problem.now, together], axis=1)
     features = np.concatenate([_random_features(inputs), problem.products, added], axis=1)
@@ -236,7 +236,7 @@ def _unexplained(problem: _Problem, together: Floats, added: Floats) -> Floats:
 
 
 def _random_features(inputs: Floats) -> Floats:
-    """Inputs, followed by random nonlinear functions of them, [N, D + FEATURES]."""
+    """Returns the inputs, followed by random nonlinear functions of them, [N, D + FEATURES]."""
     scale = inputs.std(axis=0)
     scaled = (inputs - inputs.mean(axis=0)) / np.where(scale > 1e-9, scale, np.inf)
     random = np.random.default_rng(0)
@@ -245,13 +245,13 @@ def _random_features(inputs: Floats) -> Floats:
 
 
 def _best_gain(problem: _Problem, without: Floats, added: Floats, explained: float) -> PredictionGain | None:
-    """The output that more inputs explain best, if they explain what observation and action do not.
+    """Returns the output that additional inputs explain best, if they explain what observation and action do not.
 
     Args:
         problem: The problem.
         without: Unexplained variance of each output without the inputs, [O].
         added: Unexplained variance with them, [O].
-        explained: Ratio of the two below which the inputs explain an output.
+        explained: Ratio of the two below which the inputs count as an explanation.
     """
     gains = [PredictionGain(*own) for own in zip(problem.titles, without.tolist(), added.tolist(), strict=True)]
     found = [gain for gain in gains if gain.without > UNPREDICTED and gain.added < explained * gain.without]
@@ -259,10 +259,10 @@ def _best_gain(problem: _Problem, without: Floats, added: Floats, explained: flo
 
 
 def _lateness(problem: _Problem, without: Floats, with_history: Floats, taken: RandomSteps) -> str | None:
-    """Evidence that observations are late and not incomplete, as text; None if there is none.
+    """Returns evidence that observations are delayed rather than incomplete, as text; None if there is none.
 
-    The last action predicts the next observation as well as two earlier steps do; without velocities it would not. Or
-    the first observation is shown twice in each episode.
+    The evidence is either that the last action predicts the next observation as well as two earlier steps do (with
+    hidden velocities it would not), or that each episode begins with the same observation twice.
     """
     first = taken.times == 0
     if (taken.observations[first] == taken.following[first]).all():

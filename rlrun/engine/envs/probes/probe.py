@@ -1,4 +1,4 @@
-"""Probe of a single-agent env: findings on its actions, observations, rewards and ends, before any training."""
+"""Probe of a single-agent env: findings on its actions, observations, rewards and episode ends before any training."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from rlrun.engine.envs.probes.random_steps import RandomSteps, random_steps_of
 MOST_S = 20.0
 """Limit in seconds of each part of a probe, for slow envs."""
 LONG_EPISODE = 20
-"""Number of steps below which equal lengths are no sign of a time limit, but part of the task."""
+"""Number of steps below which equal episode lengths count as part of the task, not as a time limit."""
 LEAST_EPISODES = 3
-"""Number of terminated episodes of the same greatest length that are a time limit."""
+"""Minimum number of terminated episodes with the same maximum length that indicate a time limit."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class Probe:
     Attributes:
         findings: Findings on the env.
         effects: Effects of its actions.
-        reward_gap: Mean number of steps between two events (unusual rewards or terminations), weighted by rewards; the
-            largest number of steps without any if there is none.
-        sees_rewards: Whether random actions led to rewards that differ, or to a termination.
+        reward_gap: Mean number of steps between two events (unusual rewards or terminations), weighted by rewards;
+            without any event, the largest number of steps observed.
+        sees_rewards: Whether random actions led to different rewards, or to a termination.
     """
 
     findings: list[EnvFinding]
@@ -40,7 +40,7 @@ class Probe:
 
 
 def probe_of(config: EnvConfig, findings: Sequence[EnvFinding], *, steps: int, seed: int = 0) -> Probe | None:
-    """Probes an env after its check; None for a multi-agent world, or if the env returns what no env may return."""
+    """Probes an env after its check; returns None for a multi-agent world, or if the env returns invalid values."""
     if config.has_many_agents or any(
         one.topic in ("returns", "observations") and one.verdict == "wrong" for one in findings
     ):
@@ -74,8 +74,8 @@ def probe(config: EnvConfig, steps: int, seed: int) -> Probe:
 def time_limit_findings(taken: RandomSteps, effects: ActionEffects) -> Iterator[EnvFinding]:
     """Yields a finding if the longest episodes all terminate at the same step, as a time limit would.
 
-    Where the observation shows the time, values can account for the end. Where actions do not change observations, the
-    value of what would follow does not depend on them.
+    If the observation shows the time, values can account for the end. If actions do not change observations, they do
+    not affect the value of later states.
     """
     if (effects.is_known and not effects.changes_observations) or shows_time(taken):
         return
@@ -91,7 +91,7 @@ def time_limit_findings(taken: RandomSteps, effects: ActionEffects) -> Iterator[
 
 
 def constant_reward_findings(taken: RandomSteps) -> Iterator[EnvFinding]:
-    """Yields a finding if all steps pay the same, not 0, and no episode terminates: then all returns are equal."""
+    """Yields a finding if all rewards are equal and not 0 and no episode terminates: then all returns are equal."""
     rewards = taken.rewards
     if rewards[0] and (rewards == rewards[0]).all() and not taken.terminated.any():
         found = f"{rewards[0]:.4g} in each step"

@@ -1,4 +1,4 @@
-"""Steps of a random policy as arrays of numbers, from which probes judge what an observation leaves out."""
+"""Steps of a random policy as numeric arrays, from which probes find out what an observation omits."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 SLOTS = 8
-"""Number of env slots of a random rollout; half of them are for tests of what is fitted on the others."""
+"""Number of env slots of a random rollout; half of them test what is fitted on the others."""
 MOST_CHOICES = 256
-"""Number of choices above which a discrete space is one number, not one-hot."""
+"""Number of choices above which a discrete space is encoded as one number instead of one-hot."""
 MOST_NUMBERS = 256
-"""Size of an array, such as an image, above which it is left out."""
+"""Size above which an array, such as an image, is left out."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def random_steps_of(config: EnvConfig, steps: int, seed: int, most_s: float) -> 
 
 
 def numbers_of(space: gymnasium.Space[Any], rows: Any) -> Floats:
-    """Elements of a space as numbers, [B, D]: choices are one-hot; images and action masks are left out.
+    """Converts elements of a space to numbers, [B, D]: choices are one-hot; images and action masks are left out.
 
     Args:
         space: The space.

@@ -19,7 +19,7 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Symmetries:
-    """Board symmetries as permutations of cells and actions, beginning with the identity.
+    """Board symmetries as permutations of cells and actions, starting with the identity.
 
     Attributes:
         cells: Permutation of the board's C cells (row-major) for each of S symmetries, [S, C]: entry c is the cell
@@ -33,7 +33,7 @@ class Symmetries:
 
     @staticmethod
     def none(num_cells: int, num_actions: int) -> Symmetries:
-        """Returns the trivial symmetries of a game: the identity only."""
+        """Returns the trivial symmetries of a game: only the identity."""
         return Symmetries(np.arange(num_cells)[None], np.arange(num_actions)[None])
 
     @staticmethod

@@ -8,7 +8,7 @@ from typing import Protocol, Self
 from rlrun.engine.worlds.games.array_game import Flags, Tree
 
 CHANCE = -1
-"""The player of positions where chance moves, such as a deal of cards."""
+"""Player of positions where chance moves, such as dealing cards."""
 
 
 class GameTree(Protocol):

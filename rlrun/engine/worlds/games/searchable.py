@@ -16,8 +16,7 @@ CHECKED_ACTIONS = 20
 """Number of actions in the check that a clone's observations equal the original's."""
 
 _TOLERANCE = 1e-4
-"""Tolerance in comparing an observation with the reconstructed position's observation, since observations are
-rounded."""
+"""Tolerance when comparing an observation with the reconstructed position's, since observations are rounded."""
 
 
 class Searchable(Protocol):
@@ -25,8 +24,8 @@ class Searchable(Protocol):
 
     Attributes:
         mover: Player to act: 1 for the first, -1 for the second.
-        result: Outcome for the player to act in a terminal position, in [-1, 1]; None before the end. In games with
-            ranked rewards (`rlrun.algorithms.alphazero.ranked_rewards`), the episode's return instead.
+        result: Outcome for the player to act in a terminal position, in [-1, 1]; None before the end. With ranked
+            rewards (`rlrun.algorithms.alphazero.ranked_rewards`), it is the episode's return.
     """
 
     @property
@@ -54,7 +53,7 @@ class Searchable(Protocol):
     def at(self, observation: Tree) -> Self:
         """Reconstructs a position, equivalent for all future moves, from the observation of the player to act.
 
-        Tree search outside of training needs it, since a policy then receives only observations.
+        Tree search outside training needs it, since a policy then receives only observations.
         """
         ...
 

@@ -22,11 +22,11 @@ METHODS = ("get_state", "set_state", "state_of")
 
 
 class SearchedEnv(World):
-    """World with one agent around a deterministic single-agent env, to be used with tree search.
+    """Adapter for tree search that presents a deterministic single-agent env as a world with one agent.
 
-    The env must have three additional methods: `get_state()`; `set_state(state)`, also within an episode; and
-    `state_of(observation)`, which infers the state from an observation. States are immutable, and only `reset` may be
-    random. The agent's id is `agent`.
+    The env must have three additional methods: `get_state()`; `set_state(state)`, which must also work within an
+    episode; and `state_of(observation)`, which infers the state from an observation. States are immutable, and only
+    `reset` may be random. The agent's id is `agent`.
 
     Args:
         env: package.module:factory of the env.
@@ -108,7 +108,7 @@ class InitialPositions:
         return InitialPositions, (self._make,)
 
     def __call__(self, seed: int) -> EnvPosition:
-        """Returns the initial position of the episode with a seed."""
+        """Returns the initial position of the episode with a given seed."""
         observation, _ = self._env.reset(seed=seed)
         return EnvPosition(self._env, self._env.get_state(), observation)
 

@@ -88,7 +88,7 @@ class Client:
         self._client = ""
         self._starts = 0
         self._next: dict[tuple[str, str | None], int] = {}  # sequence numbers by episode and agent
-        self._rewards: dict[tuple[str, str | None], float] = {}  # that the next message carries
+        self._rewards: dict[tuple[str, str | None], float] = {}  # to be sent with the next message
         try:
             self._hello()
         except BaseException:
@@ -106,7 +106,7 @@ class Client:
                 except Refused as refused:
                     if refused.code != "client_unknown":
                         raise
-                    self._hello()  # the server has begun again, or has not heard from this client for long
+                    self._hello()  # the server has restarted, or has not heard from this client for long
                 else:
                     self._starts += 1
                     return episode
@@ -207,9 +207,9 @@ class Client:
         self._beat_s = float(answer["client_timeout_s"]) / 3
 
     def _send_heartbeats(self) -> None:
-        """Heartbeat of this client to the server."""
+        """Sends the heartbeats of this client to the server."""
         while not self._closed.wait(self._beat_s):
-            with contextlib.suppress(Refused, ServerGone):  # the next request finds out
+            with contextlib.suppress(Refused, ServerGone):  # the next request will notice
                 self._ask({"verb": "heartbeat", "client": self._client})
 
     def _say(self, verb: str, episode: str, agent: str | None, **entries: Any) -> dict[str, Any]:
@@ -237,7 +237,7 @@ class Client:
             time.sleep(1.0)
 
     def _send(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Sends a message until it is answered: a repetition has the same number, and so the same answer."""
+        """Sends a message until it is answered; a repetition has the same number and therefore gets the same answer."""
         body = json.dumps(message, default=_plain).encode("utf-8")
         last_answer, pause_s = time.monotonic(), 0.05
         while True:
@@ -288,7 +288,7 @@ class Client:
 
 
 def _check(answer: dict[str, Any]) -> dict[str, Any]:
-    """Raises the error that an answer holds."""
+    """Raises the error in an answer, if there is one."""
     code = answer.get("error")
     if code is None:
         return answer
@@ -296,7 +296,7 @@ def _check(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def _refusal(status: int, text: str) -> Refused:
-    """Returns the error that an HTTP status stands for; a proxy may answer without the server's code."""
+    """Returns the error for an HTTP status; a proxy may answer without the server's code."""
     try:
         answer = json.loads(text)
         return Refused(str(answer["error"]), str(answer["message"]))
@@ -305,7 +305,7 @@ def _refusal(status: int, text: str) -> Refused:
 
 
 def _plain(value: Any) -> Any:
-    """Converts arrays, and numbers of NumPy or others, to plain lists and numbers."""
+    """Converts arrays and scalars, of NumPy or other libraries, to plain lists and numbers."""
     if hasattr(value, "tolist"):
         return value.tolist()
     raise TypeError(f"{type(value).__name__} cannot be sent as JSON")

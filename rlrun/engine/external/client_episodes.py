@@ -88,7 +88,7 @@ class ClientEpisodes:
         except MessageRefused as refused:
             return answered(refused.answer)
 
-    # The world's side.
+    # Methods for the thread that steps the worlds.
 
     def free(self, world: int) -> None:
         """Makes a world available for another episode, after its last episode has ended."""
@@ -103,13 +103,13 @@ class ClientEpisodes:
     def answer(self, world: int, name: str, action: Any) -> LoggedAction | None:
         """Answers a client's request for an agent's action; returns the action that the client chose itself, if any.
 
-        A client that chose the action itself gets the current version of the policy's weights as answer.
+        A client that chose the action itself receives the current version of the policy's weights.
         """
         with self._changed:
             episode = self._running.of_world[world]
             agent = None if episode is None else episode.agents[name]
             if episode is None or agent is None or agent.asking is None:
-                return None  # its episode has ended meanwhile
+                return None  # its episode has ended in the meantime
             if agent.did is None:
                 agent.asking.set_result({"action": action_to_json(action)})
             else:

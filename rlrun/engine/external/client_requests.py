@@ -30,7 +30,7 @@ from rlrun.engine.external.running_episodes import CLIENT_LOST, RunningEpisodes
 from rlrun.engine.messages.errors import UsageError
 
 Published = dict[str, tuple[int, Callable[[], Answer]]]
-"""By agent, version of its policy's weights, and a function to the policy in JSON."""
+"""For each agent, the version of its policy's weights and a function that returns the policy as JSON."""
 
 
 class ClientRequests:
@@ -116,7 +116,7 @@ class ClientRequests:
         return self._observe(message, logs=True)
 
     def _observe(self, message: Message, *, logs: bool) -> Future[Answer]:
-        """Takes an observation: it waits for an action, or for the record of the action that the client took."""
+        """Handles an observation, which waits for an action, or for the record of the action that the client took."""
         episode, name = self._episode_of(message), self._agent_named(message)
         agent = self._agent_of(episode, name)
         if (earlier := agent.requests.repeated(message)) is not None:
@@ -136,7 +136,7 @@ class ClientRequests:
         return LoggedAction(action_of(spaces, message.get("action"), is_drawn=is_drawn), version)
 
     def _get_weights(self, message: Message) -> Future[Answer]:
-        """Answers by an agent's policy, or by its version alone where that is the client's."""
+        """Returns an agent's policy, or only its version if the client already has that version."""
         self._client_of(message)
         published = self._published.get(self._agent_named(message))
         if published is None:
@@ -187,7 +187,7 @@ class ClientRequests:
         return episode.requests.accept(answered({}))
 
     def _finals(self, message: Message) -> dict[str, Any]:
-        """Final observations in a message by agent: `observations`, or `observation` of one agent."""
+        """Returns the final observations in a message by agent: `observations`, or the only agent's `observation`."""
         if message.get("observation") is not None:
             found = {self._agent_named(message): message["observation"]}
         else:

@@ -29,8 +29,8 @@ ACTIVATIONS: dict[str | None, Any] = {
 class LocalPolicy:
     """Copy of the server's policy in this process: dense layers in NumPy, and actions sampled from their outputs.
 
-    An action sampled from a Gaussian may be outside of the action space. It is logged unchanged, since the server
-    computes its probability, and clipped for the env.
+    An action sampled from a Gaussian may be outside the action space. It is logged unchanged, since the server computes
+    its probability, and clipped for the env.
 
     Args:
         client: A `Client` of rlrun_client.py.
@@ -65,7 +65,7 @@ class LocalPolicy:
         return drawn.reshape(self._box["middle"].shape) * self._box["half_range"] + self._box["middle"]
 
     def to_env(self, action: Any) -> Any:
-        """Converts a sampled action to the form that the env takes, for example by clipping."""
+        """Converts a sampled action to the form that the env accepts, for example by clipping."""
         return action if self._box is None else np.clip(action, self._box["low"], self._box["high"])
 
     def follow(self, version: int | None) -> None:

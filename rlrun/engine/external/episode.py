@@ -71,7 +71,7 @@ class ConnectedClient:
 
     @property
     def waits(self) -> bool:
-        """Whether the client waits for an answer of the server, so that its silence is no sign of failure."""
+        """Whether the client is waiting for an answer, so that its silence does not indicate a failure."""
         return any(agent.asking for episode in self.episodes.values() for agent in episode.agents.values())
 
 
@@ -99,7 +99,7 @@ class Agent:
         did: Action that the client chose itself for this observation; None if the server has to choose.
         logged_actions: Number of actions so far that the client chose itself, other than by the policy's current
             weights.
-        is_living: Whether the world that receives the client's data has got an observation of the agent.
+        is_living: Whether the world that receives the client's data has received an observation of the agent.
         has_ended: Whether the agent's episode has ended.
     """
 
@@ -135,7 +135,7 @@ class ClientEpisode:
         agents: Agents about which the client has sent a message, by id.
         requests: Sequence numbers of the requests about the whole episode.
         pending_step: Observations, rewards and ends received since the world's last step.
-        is_shown: Whether the world has got an observation of the episode.
+        is_shown: Whether the world has received an observation of the episode.
     """
 
     id: str

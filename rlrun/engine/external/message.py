@@ -22,10 +22,10 @@ PROTOCOL = "1.0"
 """Version of the protocol, major.minor; the majors of client and server must be equal."""
 
 LARGEST_REWARD = 1e100
-"""Largest size of a reward, so that sums of rewards are finite."""
+"""Maximum absolute value of a reward, so that sums of rewards stay finite."""
 
 MOST_HALF_RANGES = 1_000
-"""Largest distance of a drawn action from the middle of a Box, in halves of its range; its density is still finite."""
+"""Maximum distance of a sampled action from the middle of a Box, in half-ranges; its density is still finite."""
 
 Message = Mapping[str, Any]
 
@@ -35,7 +35,7 @@ class MessageRefused(Exception):
 
     Args:
         code: Kind of the error, for programs.
-        message: Explanation and advice for people.
+        message: Explanation and advice for human readers.
         more: Further entries of the answer to the client.
     """
 
@@ -64,7 +64,7 @@ def text_of(message: Message, name: str) -> str:
     """Returns the string with a given name in a message.
 
     Raises:
-        MessageRefused: The message has no such text.
+        MessageRefused: The message has no such string.
     """
     value = message.get(name)
     if not isinstance(value, str):
@@ -143,7 +143,7 @@ def observation_of(spaces: Spaces, data: Any, *, is_final: bool = False) -> Any:
         is_final: Whether no action follows the observation, so that its action mask may be all False.
 
     Raises:
-        MessageRefused: The observation is outside of the space, or its action mask allows no action.
+        MessageRefused: The observation is outside the space, or its action mask allows no action.
     """
     observation = _element(spaces.observation, data, "observation")
     if has_action_mask(spaces.observation) and not is_final:
@@ -178,11 +178,11 @@ def action_of(spaces: Spaces, data: Any, *, is_drawn: bool) -> Any:
     Args:
         spaces: Spaces of the agent.
         data: The action as JSON.
-        is_drawn: Whether the action was sampled with the policy's weights; a Gaussian sample may lie outside of a Box
-            by up to `MOST_HALF_RANGES`.
+        is_drawn: Whether the action was sampled with the policy's weights; a Gaussian sample may be outside a Box by up
+            to `MOST_HALF_RANGES`.
 
     Raises:
-        MessageRefused: The action is outside of the space.
+        MessageRefused: The action is outside the space.
     """
     action = _element(spaces.action, data, "action")
     for space, numbers in zip(leaves(space_tree(spaces.action)), leaves(action), strict=True):
@@ -202,7 +202,7 @@ def action_to_json(action: Any) -> Any:
 
 
 def _element(space: Space[Any], data: Any, what: str) -> Any:
-    if isinstance(data, np.ndarray):  # JSON has none: it was read together with others
+    if isinstance(data, np.ndarray):  # not from JSON: converted together with others
         return data
     if isinstance(space, Box) and isinstance(data, list):
         array = _numbers(space, data)
@@ -216,12 +216,12 @@ def _element(space: Space[Any], data: Any, what: str) -> Any:
 
 
 def _numbers(space: Box, data: list[Any], *rows: int) -> NDArray[Any] | None:
-    """Converts a list of real numbers by a shorter way, which takes a tenth of the time; None if anything is wrong.
+    """Fast conversion of a list of real numbers, in a tenth of the usual time; returns None if anything is wrong.
 
     Args:
         space: The space.
         data: An element, or several.
-        rows: Their number, where there are several.
+        rows: Number of elements, if there are several.
     """
     if space.dtype.kind != "f":
         return None

@@ -17,10 +17,10 @@ MOST_WAITING = 1_000
 """Maximum number of episodes that wait for a free world; further ones are refused as `busy`."""
 
 LOOK_S = 1.0
-"""Time between two looks for clients that are silent."""
+"""Seconds between two searches for silent clients."""
 
 CLIENT_LOST = "client_lost"
-"""Name in the info of an agent's end: 1 if its client died, else 0."""
+"""Key in the info of an agent's end: 1 if its client died, else 0."""
 
 
 class RunningEpisodes:
@@ -35,7 +35,7 @@ class RunningEpisodes:
         clients: Connected clients by id.
         episodes: Running episodes by id.
         ended: Last requests of episodes that ended recently, by episode, in case a client repeats one.
-        of_world: Each world's episode; None for a free world, or if the episode ended before the world got an
+        of_world: Each world's episode; None for a free world, or if the episode ended before the world received an
             observation.
         updated: Worlds whose episode has received messages that the world has not processed yet.
         awaited: Pairs (episode, agent) about which a request is expected soon; the agent is "" for an episode that has
@@ -143,7 +143,7 @@ class RunningEpisodes:
         self._begin_waiting()
 
     def _begin_waiting(self) -> None:
-        """Begins the episodes that wait, in free worlds; the one with the fewest episodes so far is the next."""
+        """Starts waiting episodes in free worlds; worlds with the fewest episodes so far are used first."""
         while self._waiting and self._free:
             client, answer = self._waiting.popleft()
             if client.id not in self.clients:

@@ -103,7 +103,7 @@ def _app(episodes: ClientEpisodes, listening: Listening) -> ASGIApp:
         if not isinstance(messages, list) or len(messages) > MOST_MESSAGES:
             raise HTTPException(400, f"messages must be a list of at most {MOST_MESSAGES:,} objects")
         asked = episodes.ask_all([each if isinstance(each, dict) else {} for each in messages])
-        for answer in reversed(asked):  # the last one comes last, so that one wait serves all
+        for answer in reversed(asked):  # waits for the last one first, so that one wait serves all
             await arrivals.of(answer)
         return {"answers": [answer.result() for answer in asked]}
 
@@ -111,7 +111,7 @@ def _app(episodes: ClientEpisodes, listening: Listening) -> ASGIApp:
 
 
 class _Arrivals:
-    """Waits of requests for answers from another thread, which wakes the event loop once for all that come at once."""
+    """Bridge for answers from another thread; wakes the event loop once for all answers that arrive together."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -137,5 +137,5 @@ class _Arrivals:
         with self._lock:
             arrived, self._arrived = self._arrived, []
         for waiter in arrived:
-            if not waiter.done():  # its client may have left
+            if not waiter.done():  # its client may have disconnected
                 waiter.set_result(None)

@@ -50,7 +50,7 @@ class Clock:
         self._evaluated: tuple[int, Mapping[str, Schedule], dict[str, float]] | None = None
 
     def begin_iteration(self) -> None:
-        """Sets the numbers of steps since the start of the iteration to 0."""
+        """Resets the numbers of steps since the start of the iteration to 0."""
         self._began_at, self._env_steps_began_at = self.steps, self.env_steps
 
     @property

@@ -52,7 +52,7 @@ R = TypeVar("R")
 
 
 class FlowStalled(TrainingFailed):
-    """Error: a flow can never continue, because all of its parts wait for something that was not requested."""
+    """Error for a flow that can never continue, because all of its parts wait for something that was not requested."""
 
 
 class Operator(ABC):
@@ -106,7 +106,7 @@ class StatefulOperator(Operator):
 
 
 class WorkerOperator(Operator):
-    """Base class of operators that rollout workers run, and that need the worker's index or the policy's weights."""
+    """Base class of operators that run on rollout workers and need the worker's index or the policy's weights."""
 
     def for_worker(self, worker: int) -> WorkerOperator:
         """Returns the operator for a worker that starts or restarts; by default the same object for all workers.
@@ -234,7 +234,7 @@ class Flow(Iterator[T_co]):
         return Flow(FollowedBy(self.node, other.node))
 
     def with_step_after(self, kind: type[Operator], operator: Callable[[Any], Any]) -> Flow[T_co] | None:
-        """Returns this flow with another operator inserted, directly after the only operator of the given class.
+        """Returns this flow with another operator inserted directly after the only operator of a given class.
 
         The flow may be changed in place. Trainings use this method to extend an algorithm's dataflow.
 
@@ -359,7 +359,7 @@ class Flow(Iterator[T_co]):
         return _described(self.node, self._places())
 
     def _places(self, without: Sequence[Flow[Any]] = ()) -> dict[Node, str]:
-        """Returns the path of every node, upstream first, without the nodes of some flows that lead into it."""
+        """Returns the paths of all nodes, upstream first, except the nodes of some upstream flows."""
         places: dict[Node, str] = {}
         _locate(self.node, "", places)
         apart = {node for flow in without for node in flow._places()}
@@ -426,7 +426,7 @@ def _chain(node: Node) -> list[Node]:
 def _locate(end: Node, prefix: str, places: dict[Node, str]) -> None:
     taken = set(places.values())
     for node in _chain(end):
-        if node in places:  # upstream of a duplicate, and met before
+        if node in places:  # upstream of a duplicate, and already visited
             continue
         for branch, node_input in enumerate(node.inputs if len(node.inputs) > 1 else ()):
             _locate(node_input, f"{prefix}{branch}/", places)

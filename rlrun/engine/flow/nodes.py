@@ -37,7 +37,7 @@ class Pending:
         references: Ray references to wait for; any one of them suffices.
         deadline: Latest time of the next poll, on the clock of `time.monotonic`.
         barrier: Whether the whole flow has to wait for these conditions, even if other branches could continue.
-        reasons: What is waited for, in words, for the error message if the flow can never continue.
+        reasons: Descriptions of the conditions, for the error message if the flow can never continue.
         went_on: Whether another part of the flow processed items during this poll; the flow is then polled again at
             once.
     """
@@ -112,7 +112,7 @@ class Node(ABC):
         self.spans: list[tuple[float, float]] | None = None
 
     def pull_from(self, node: Node, *, instead_of: Node) -> None:
-        """Replaces one of this node's inputs, `instead_of`, by another node; does nothing if it is not an input."""
+        """Replaces the input `instead_of` of this node by another node; does nothing if it is not an input."""
         self.inputs = tuple(node if own is instead_of else own for own in self.inputs)
 
     def spend(self, began: float, ended: float) -> None:
@@ -278,7 +278,7 @@ class ForEach(OperatorNode):
         return polled if value is polled.value else Delivered(value, polled.worker)
 
     def _linked(self) -> tuple[ForEach, ...]:
-        """Returns this node, after those directly upstream whose next operator never waits."""
+        """Returns this node, preceded by those `ForEach` nodes directly upstream whose successors never wait."""
         before = self.inputs[0]
         return (*before._linked(), self) if isinstance(before, ForEach) and self.pending is None else (self,)
 

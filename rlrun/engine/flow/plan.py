@@ -16,7 +16,7 @@ _SHAPES = {
     "concurrently": ("{{", "}}"),
     "followed_by": ("{{", "}}"),
 }
-"""Brackets of a node of a Mermaid flowchart by its kind; a plain box for all others."""
+"""Brackets around a node of a Mermaid flowchart, by its kind; a plain box for all other kinds."""
 
 
 def plan_text(plan: Plan) -> str:

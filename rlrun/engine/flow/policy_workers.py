@@ -26,7 +26,7 @@ Delivery = Literal["batches", "references"]
 
 
 class PolicyWorkers:
-    """One policy's access to the trial's rollout workers, to receive its fragments and to send its weights.
+    """One policy's access to the trial's rollout workers, for receiving its fragments and sending its weights.
 
     Args:
         workers: All rollout workers of the trial.
@@ -75,7 +75,7 @@ class PolicyWorkers:
             on_worker: Operators that the worker applies to each fragment.
             mode: `sync` (rounds of fragments) or `async`, see above.
             in_flight: Number of simultaneous requests to an asynchronous worker.
-            deliver: Whether remote workers send large fragments themselves, or Ray references to them.
+            deliver: Whether remote workers send large fragments by value or as Ray references.
 
         Raises:
             UsageError: The policy's fragments are already delivered to another flow.
@@ -100,7 +100,7 @@ class PolicyWorkers:
                 raise UsageError(
                     "min_share_of_fragments: cannot be set here, because workers that learn must wait for each other"
                 )
-            if not self.learns_on_workers:  # its state would be as large as the learner, in every fragment
+            if not self.learns_on_workers:  # otherwise every fragment would carry state as large as the learner
                 self._workers.keep_states()
             return Flow(SyncRollouts(self._workers, self.policy, chain.described()))
         return Flow(AsyncRollouts(self._workers, self.policy, chain.described(), in_flight))
@@ -129,14 +129,14 @@ class PolicyWorkers:
         return Flow(AsyncRollouts(self._workers, policies, described, in_flight=2))
 
     def send(self, weights: Weights, worker: int | None = None) -> None:
-        """Sends new weights to all workers or to one, which use them from the next request on."""
+        """Sends new weights to all workers, or to one; they use the weights from the next request on."""
         self.sendings += 1
         if self._orders.weights.get(self.policy) is not weights:
-            self._orders = Orders({self.policy: weights})  # one object for all workers: it is stored once
+            self._orders = Orders({self.policy: weights})  # the same object for all workers, so that it is stored once
         self._workers.order(self._orders, worker)
 
     def take_filter_deltas(self) -> dict[str, Moments]:
-        """Returns the statistics of the policy's observations and returns that are new since the last call, by name."""
+        """Returns the statistics of the policy's observations and returns collected since the last call, by name."""
         return self._workers.counts.take_filter_deltas(self.policy)
 
 

@@ -137,7 +137,7 @@ class Trainee:
         return self.get_spaces()
 
     def weights(self, *, optimizer: bool = False) -> Weights:
-        """Returns the current weights for rollout workers: those needed for acting, or all parameters if workers learn.
+        """Returns the current weights for rollout workers: the acting parameters, or all parameters if workers learn.
 
         Args:
             optimizer: Whether learners on the workers also load the current optimizer state.

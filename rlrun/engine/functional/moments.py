@@ -1,4 +1,4 @@
-"""Running mean and variance, which can be merged exactly from those of parts (parallel Welford algorithm)."""
+"""Running mean and variance that can be merged exactly from parts (parallel Welford algorithm)."""
 
 from __future__ import annotations
 
@@ -85,6 +85,6 @@ class Moments:
 
 
 def merge_named(total: dict[str, Moments], delta: Mapping[str, Moments]) -> None:
-    """Merges statistics of new data, by name, into those so far, in place."""
+    """Merges the statistics of new data into the running statistics, by name and in place."""
     for name, moments in delta.items():
         total[name] = total[name].merged(moments) if name in total else moments

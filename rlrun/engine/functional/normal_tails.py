@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _FAR = -20.0
-"""Bound below which the asymptotic series is exact to the last digits, and `erfc` is still above 0."""
+"""Bound below which the asymptotic series is exact to the last digits; above it, `erfc` does not underflow."""
 
 
 def log_normal_cdf(z: NDArray[np.floating]) -> NDArray[np.float64]:

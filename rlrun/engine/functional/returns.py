@@ -3,8 +3,8 @@
 A fragment is a rollout of T steps in B env slots, in time-major arrays: step t of slot b has reward `rewards[t, b]`,
 and the observation before it has value `values[t, b]`; `values` has one more row. Fragments must be packed
 (`rlrun.engine.data.packing`), so that the value after step t is always `values[t + 1]`. Rows without a step occur only
-directly after an episode's end, with the final observation, or after a slot's last step; no step depends on their
-results. `discounted_returns` instead takes complete episodes as concatenated rows.
+directly after an episode's end, where they hold the final observation, or after a slot's last step; no step depends on
+the results in these rows. `discounted_returns` instead takes complete episodes as concatenated rows.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def discounted_returns(
     G[t] = r[t] + gamma * G[t + 1], or r[t] for an episode's last step. All episodes are processed in parallel.
 
     Args:
-        rewards: Rewards of the concatenated episodes, [N]; rows outside of the episodes are returned unchanged.
+        rewards: Rewards of the concatenated episodes, [N]; rows outside the episodes are returned unchanged.
         starts: Row of each episode's first step, [E].
         lengths: Number of steps of each episode, [E].
         gamma: Discount factor.

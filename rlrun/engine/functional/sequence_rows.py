@@ -1,4 +1,4 @@
-"""Replay priorities of sequences, and indices of the steps from whose observations n-step returns bootstrap (torch)."""
+"""Replay priorities of sequences, and indices of the observations from which n-step returns bootstrap (torch)."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ Floats = NDArray[np.float32]
 
 
 FEW = 8
-"""Number of logits from which on NumPy's sums along the last axis are faster than those of columns."""
+"""Number of logits from which NumPy's sums along the last axis are faster than sums of columns."""
 
 
 def log_softmax(logits: Floats) -> Floats:
@@ -27,5 +27,5 @@ def log_softmax(logits: Floats) -> Floats:
 
 
 def _by_columns(combine: np.ufunc, x: Floats) -> Floats:
-    """Combines the columns of an array [..., K] one after the other, [..., 1]."""
+    """Combines the columns of an array [..., K] one after another, [..., 1]."""
     return reduce(combine, (x[..., column : column + 1] for column in range(x.shape[-1])))

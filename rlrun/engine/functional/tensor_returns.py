@@ -1,4 +1,4 @@
-"""Advantages over fragments of tensors, whose env slots are reset in the step that ends an episode (torch).
+"""Advantages over fragments of tensors whose env slots are reset in the step that ends an episode (torch).
 
 A fragment has T steps in B env slots. Row t + 1 after an episode's end is the next episode's first observation, so a
 truncated step takes the value of its final observation from `final_values` [T, B] instead of from the next row.
@@ -63,7 +63,7 @@ def tensor_standardized(x: Tensor, valid: Tensor, epsilon: float = 1e-8) -> Tens
 def final_values(
     batch: Mapping[str, Any], evaluate: Callable[[Any, Tensor | None, Tensor], Mapping[str, Tensor]]
 ) -> Tensor:
-    """Returns the values by which truncated steps bootstrap, [T, B]; other entries are undefined.
+    """Returns the values from which truncated steps bootstrap, [T, B]; other entries are undefined.
 
     Args:
         batch: Columns of a fragment: `values` [T + 1, B], and `finals`, a dict. It has the `index` [N] in T * B of each
@@ -73,7 +73,7 @@ def final_values(
     """
     values: Tensor = batch["values"]
     finals = batch["finals"]
-    found = values[:-1].clone()  # the step's own observation, where the final one is unknown
+    found = values[:-1].clone()  # the step's own observation, if the final one is unknown
     if len(finals["index"]):
         starts = torch.zeros_like(finals["index"], dtype=torch.bool)
         state = finals["state"] if finals["state"].shape[-1] else None

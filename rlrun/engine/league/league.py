@@ -1,4 +1,4 @@
-"""League training (self-play): a pool of past snapshots of policies, games that rate them, and choice of opponents."""
+"""League training (self-play): a pool of past snapshots of policies, rating games, and the choice of opponents."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ LEAGUE_METRICS = (
 class League:
     """League of policies in training: adds snapshots to the opponent pool, rates them by games, and picks opponents.
 
-    A seat is a name in the policy mapping that stands for no trained policy: frozen opponents act for its agents. The
-    seat's lineup lists these opponents with their probabilities.
+    A seat is a name in the policy mapping without a trained policy: frozen opponents act for its agents. The seat's
+    lineup lists these opponents with their probabilities.
 
     Args:
         settings: Settings of the pool and its ratings.
@@ -294,7 +294,7 @@ class Pool:
     def add(self, policy: str, weights: Weights) -> Member:
         """Adds a snapshot of a policy's weights to the pool.
 
-        If the policy has too many, its oldest but the first is removed.
+        If the policy has too many, the oldest one except the first is removed.
         """
         number = self._added.get(policy, 0)
         self._added[policy] = number + 1

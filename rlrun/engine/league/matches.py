@@ -93,7 +93,7 @@ class Matches:
                 always play the same game.
 
         Raises:
-            UsageError: An agent appears that belongs to no side, or an agent has more or less than one episode in a
+            UsageError: An agent appears that belongs to no side, or an agent does not have exactly one episode in a
                 game.
         """
         found = {}
@@ -112,7 +112,7 @@ class Matches:
         return found
 
     def _seated(self, side: str) -> PolicyMapping:
-        """Agent-to-player mapping: agents of the given side to `first`, the others to `second`."""
+        """Assigns the agents of the given side to `first`, and the others to `second`."""
         mine, others = self._agents_of(side), self._agents_of(other_side(side))
         return PolicyMapping(SIDES, {**dict.fromkeys(mine, FIRST), **dict.fromkeys(others, SECOND)})
 
@@ -120,7 +120,7 @@ class Matches:
         return self._agents[SIDES.index(side)]
 
     def _points(self, returns: list[float], games: int, agents: Sequence[str]) -> NDArray[np.float64]:
-        """Return of one side in each game: sum over the side's agents."""
+        """Returns one side's return in each game: the sum over the side's agents."""
         if len(returns) != games * len(agents):
             raise UsageError(
                 f"env {self._world.id}: {len(returns)} agent episodes in {games} games: every agent must live "
@@ -138,10 +138,10 @@ def other_side(side: str) -> str:
 def _two_sides(
     world: EnvConfig, agents: tuple[str, ...], seatings: Sequence[Mapping[str, list[str]]]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Partitions the world's possible agents into two sides.
+    """Splits the world's possible agents into two sides.
 
     Raises:
-        UsageError: The mapping separates other than two groups, or half of an odd number of agents would be a side.
+        UsageError: The mapping does not form exactly two groups, or an odd number of agents would have to be halved.
     """
     groups = {frozenset(own) for seating in seatings for own in seating.values() if own} - {frozenset(agents)}
     if not groups:
@@ -160,7 +160,7 @@ def _played_by(
     seatings: Sequence[Mapping[str, list[str]]],
     seats: Mapping[str, SeatSettings],
 ) -> dict[str, tuple[str, ...]]:
-    """Returns the playable sides of each policy and seat opponent."""
+    """Returns the sides that each policy and seat opponent can play."""
     found: dict[str, set[str]] = {}
     for seating in seatings:
         for name, own in seating.items():

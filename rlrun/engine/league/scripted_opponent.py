@@ -74,7 +74,7 @@ class ScriptedOpponent:
         seeds = (noise[slots] * SEEDS).astype(np.int64).tolist()
         try:
             actions = [self._make(seed)(observation) for seed, observation in zip(seeds, seen, strict=True)]
-        except UsageError as error:  # its message names the worlds that it is for
+        except UsageError as error:  # its message names the worlds that the opponent supports
             raise UsageError(f"scripted opponent {self._path}: {error}") from error
         except (Exception, SystemExit) as error:
             text = "".join(traceback.format_exception(error)).rstrip()
@@ -132,7 +132,7 @@ def names_script(text: str) -> bool:
 
 
 def _read(path: str) -> tuple[str, dict[str, Any]]:
-    """Parses a scripted opponent's text into name and settings.
+    """Parses the text of a scripted opponent into name and settings.
 
     Raises:
         UsageError: The name is unknown, or the settings are not numbers and texts by name.

@@ -1,4 +1,4 @@
-"""Acting of frozen opponents in a league's seats: one opponent per slot and episode."""
+"""Frozen opponents acting in a league's seats: one opponent per slot and episode."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class SeatNoise:
 
 
 class ActionsAlone:
-    """Recorder of frozen opponents' actions only: no policy learns from them, but a resumed run replays them.
+    """Recorder that stores only frozen opponents' actions: no policy learns from them, but a resumed run replays them.
 
     Args:
         action_space: Converts between the policies' internal actions and the env's actions.
@@ -84,14 +84,14 @@ class ActionsAlone:
         return SampleBatch(actions=np.empty((length, slots, *space.action_shape), space.action_dtype))
 
     def close(self, batch: SampleBatch, episode_starts: Flags, shown: Flags) -> None:
-        """Does nothing, since observations, including the one after a fragment's last step, are not recorded."""
+        """Does nothing: observations, including those after a fragment's last step, are not recorded."""
 
     def moments(self, observations: Any, filled: Flags) -> dict[str, Moments]:
         """Returns no observation statistics, since those of frozen opponents do not change."""
         return {}
 
     def postprocess(self, batch: SampleBatch) -> None:
-        """Removes all columns of a fragment except `valid`, from which the number of steps is counted."""
+        """Removes all columns of a fragment except `valid`, from which steps are counted."""
         for name in [name for name in batch if name != "valid"]:
             del batch[name]
 
@@ -134,7 +134,7 @@ class SeatBehavior:
     def load(self, weights: Weights) -> None:
         """Loads a new lineup (opponents and their probabilities), which applies to episodes that begin from now on."""
         lineup = weights.lineup
-        assert lineup is not None  # weights of a seat
+        assert lineup is not None  # weights of a seat have a lineup
         self.weights_version = weights.version
         self._members = {member.name: member for member in lineup.members}
         self._names = tuple(self._members)
@@ -182,7 +182,7 @@ class SeatBehavior:
         return self.action_space.to_env(actions)
 
     def _chosen(self, observations: Any, noise: Floats, starts: Flags, shown: Flags) -> NDArray[Any]:
-        """Chooses the policies' own actions for slots with an observation, [B, ...]; zeros elsewhere."""
+        """Chooses the policies' internal actions for slots with an observation, [B, ...]; zeros elsewhere."""
         number = len(shown)
         if len(self._holds) != number:
             self._holds = [""] * number
@@ -199,7 +199,7 @@ class SeatBehavior:
         return actions
 
     def _player(self, name: str) -> _PolicyPlayer:
-        """Returns the player for a past or present self, which is created at its first action."""
+        """Returns the player for a past or current self, creating it at its first action."""
         if name not in self._players:
             self._players[name] = self._made(self._members[name])
         return self._players[name]
@@ -267,7 +267,7 @@ class _PolicyPlayer:
         behavior.load(member.weights)
 
     def act(self, observations: Any, noise: Floats, starts: Flags, slots: list[int]) -> NDArray[Any]:
-        """Chooses the policies' own actions for some slots, [N, ...]."""
+        """Chooses the policy's own actions for some slots, [N, ...]."""
         if not self._record:
             self._record = self._behavior.collector.allocate(1, len(starts))
         acts = np.zeros(len(starts), np.bool_)

@@ -1,4 +1,4 @@
-"""Mappings from agents to policies in which the players of a league alternate between the two sides of a game.
+"""Agent-to-policy mappings in which the players of a league alternate between the two sides of a game.
 
 They apply to two-player envs whose agents are `x` and `o`, `red` and `yellow`, or end in a number.
 """
@@ -46,7 +46,7 @@ def alternate_with_exploiter(agent: str, episode: int) -> str:
 def alternate_roles(agent: str, episode: int) -> str:
     """Lets policies `first` and `second` take turns by episode, each on its side and against its opponent.
 
-    It is for games in which each side has a separate policy. In even episodes, `first` plays the first side against
+    Use it for games in which each side has a separate policy. In even episodes, `first` plays the first side against
     `first_opponent`, a seat with versions of `second`. In odd episodes, `second` plays the second side against
     `second_opponent`, a seat with versions of `first`.
 

@@ -116,7 +116,7 @@ class TrainingFailed(RlrunError):
 
 
 class RayEnded(TrainingFailed):
-    """Error for a Ray runtime that ended, or a cluster that lost its head, while trials were running."""
+    """Error for a Ray runtime that ended, or a cluster that lost its head node, while trials were running."""
 
 
 class CheckpointError(RlrunError):
@@ -169,7 +169,7 @@ class RunTakenOver(RlrunError):
 
 
 class Interrupted(RlrunError):
-    """Error for a run that the user interrupted; the message says where its state was saved."""
+    """Error for a run that the user interrupted; the message names the location of its saved state."""
 
     exit_code = ExitCode.INTERRUPTED
 
@@ -178,7 +178,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Whether an exception means out of memory, including torch's RuntimeErrors on CPU and GPU."""
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
         return True
-    if isinstance(error, ImportError):  # of a library, under a limit on the address space (`ulimit -v`)
+    if isinstance(error, ImportError):  # raised by a library under a limit on the address space (`ulimit -v`)
         return "failed to map segment" in str(error) or "annot allocate memory" in str(error)
     return isinstance(error, RuntimeError) and any(
         words in str(error) for words in ("out of memory", "can't allocate memory", "can't start new thread")
@@ -186,7 +186,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def exit_code_of(error: BaseException) -> int:
-    """Exit code of a command that ends with an exception of a trial.
+    """Returns the exit code of a command that ends with an exception of a trial.
 
     Examples:
         >>> exit_code_of(TrainingFailed("no ground")), exit_code_of(MemoryError()), exit_code_of(KeyError("lr"))

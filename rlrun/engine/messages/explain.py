@@ -20,12 +20,12 @@ from pydantic.fields import FieldInfo
 from rlrun.engine.messages.errors import MANY_NAMES, Problem, did_you_mean
 
 Location = tuple[str | int, ...]
-"""Type of the location of a value inside a config: keys of mappings and indices of lists, outermost first."""
+"""Location of a value inside a config: keys of mappings and indices of lists, outermost first."""
 
 _SCALARS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 _PLURALS = {int: "whole numbers", float: "numbers", bool: "true or false values", str: "texts"}
 _NOT_EMPTY = "that is not empty"
-# Booleans of YAML 1.1 that are texts in YAML 1.2.
+# Booleans of YAML 1.1 that are strings in YAML 1.2.
 _YAML_1_1_BOOLEANS = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
 
 
@@ -34,7 +34,7 @@ class Mistake:
     """Wrong value or key in a config, with location and message.
 
     Attributes:
-        location: Keys and list indices that lead to the value, from the config on.
+        location: Keys and list indices that lead from the config to the value.
         message: Explanation of the mistake.
         at_key: Whether the key is at fault (an unknown name), not its value.
     """
@@ -120,7 +120,7 @@ def unknown_name(name: str, allowed: Iterable[str], what: str, *, guess: bool = 
 
 
 def describe(annotation: Any, constraints: Sequence[Any] = ()) -> str:
-    """Returns a text on the values that a type annotation accepts, which follows "must be" in messages.
+    """Returns a description of the values that a type annotation accepts, which follows "must be" in messages.
 
     Args:
         annotation: A type annotation of a field.
@@ -150,7 +150,7 @@ def describe(annotation: Any, constraints: Sequence[Any] = ()) -> str:
 
 
 def _alternatives(annotation: Any, constraints: Sequence[Any]) -> list[str]:
-    """Describes the values that a member of a union accepts: each choice of a Literal or bool, else one text."""
+    """Describes the values that a member of a union accepts: each choice of a Literal or bool, or else one text."""
     if get_origin(annotation) is Literal:
         return [shown(choice) for choice in get_args(annotation)]
     if annotation is bool:
@@ -235,7 +235,7 @@ def _value_mistake(error: dict[str, Any], annotation: Any, expected: str, locati
 
 
 _OTHER_MEMBER = ("_type", "literal_error", "pattern_mismatch")
-"""Suffixes of pydantic error types that mean that a value was intended for another member of a union."""
+"""Suffixes of pydantic error types that indicate that a value was intended for another member of a union."""
 
 
 def _union_mistakes(
@@ -243,8 +243,8 @@ def _union_mistakes(
 ) -> list[Mistake]:
     """Mistakes in a value of a union type: those for the intended member, else one mistake for all members.
 
-    Pydantic prefixes each error with a label of its member; the labels come in the members' order. Of several members
-    that may be intended, the one with the fewest errors is.
+    Pydantic prefixes each error with a label of its member; the labels come in the members' order. If several members
+    may be intended, the one with the fewest errors is chosen.
     """
     labels = list(dict.fromkeys(error["loc"][0] for error in errors))
     intended = []
@@ -310,7 +310,7 @@ def full_annotation(field: FieldInfo) -> Any:
 
 
 def _annotation_of(annotation: Any, step: str | int) -> Any:
-    """Type annotation one level down, at a key or index, with constraints."""
+    """Returns the type annotation one level down, at a key or index, with constraints."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if is_model(annotation):
         if step in annotation.model_fields:
@@ -333,7 +333,7 @@ def _is_union(annotation: Any) -> bool:
 
 
 def _hint(value: Any, annotations: Iterable[Any]) -> str:
-    """Hint "; did you mean ...?" for a text that resembles a field's choices, "" without a similar choice."""
+    """Returns the hint "; did you mean ...?" for a text that resembles one of a field's choices; "" if none does."""
     if not isinstance(value, str):
         return ""
     bare = [_bare(annotation, ())[0] for annotation in annotations]

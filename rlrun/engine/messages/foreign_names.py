@@ -17,13 +17,13 @@ from typing import Any
 from rlrun.engine.messages.explain import unknown_name
 
 Has = Callable[[str], bool]
-"""Type of a predicate: whether a config has a setting with a dotted name."""
+"""Predicate: whether a config has a setting with a dotted name."""
 
 TABLE = Path(__file__).with_suffix(".yaml")
 """Path of the table of foreign names."""
 
 _IN_EVERY_CONFIG = ("torch_threads", "num_envs_per_worker")
-"""Settings that every algorithm, policy or world config has, while no nested section does."""
+"""Settings that every algorithm, policy or world config has, but no nested section has."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,8 @@ def counterpart_message(name: str, configs: Sequence[Has], known: Iterable[str],
 
     Args:
         name: Name of the setting in the other library, possibly misspelled.
-        configs: For each config class that may be meant, a function that tells whether it has a setting; several if the
-            algorithm is unknown.
+        configs: For each config class that may be meant, a function that returns whether it has a setting; several if
+            the algorithm is unknown.
         known: Valid names in the place of the unknown one; the user may have meant one of them.
         path: Prefix of the counterpart's name in the message, like "config"; "" if the key is in the config itself.
     """
@@ -116,7 +116,7 @@ def setting_for(name: str, has: Has) -> Counterpart | None:
 
     Args:
         name: Name of the setting in the other library.
-        has: Function that tells whether the config has a setting with a given name.
+        has: Function that returns whether the config has a setting with a given name.
     """
     for ours in settings().get(name, ()):
         if isinstance(ours, Absent):

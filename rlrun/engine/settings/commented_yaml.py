@@ -21,7 +21,7 @@ MAIN_SETTINGS = (
 """Settings that most users change, the most important one first."""
 
 MOST_MAIN, MOST_OWN = 10, 3
-"""Number of main settings of an algorithm, and of those that its own config class declares."""
+"""Maximum number of main settings of an algorithm, and of those that its own config class declares."""
 
 _WORDS_WITH_MEANING = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")
 
@@ -29,8 +29,8 @@ _WORDS_WITH_MEANING = ("true", "false", "null", "yes", "no", "on", "off", "y", "
 def main_settings(model: type[ConfigModel]) -> list[str]:
     """Returns the names of an algorithm's most important settings, in the order of its config's fields.
 
-    These are the first settings that the config class itself declares, apart from sections, and the settings in
-    `MAIN_SETTINGS` that it inherits.
+    These are the first settings that the config class declares itself, except sections, and the inherited settings in
+    `MAIN_SETTINGS`.
     """
     own = [
         name
@@ -69,7 +69,7 @@ def setting_lines(model: type[ConfigModel], names: Iterable[str], indent: str) -
 def _field_lines(
     model: type[ConfigModel], indent: str, section: ConfigModel | None = None, names: Collection[str] | None = None
 ) -> Iterator[str]:
-    """Yields the commented YAML lines of a config class, or of a section with other values than the defaults."""
+    """Yields the commented YAML lines of a config class, or of a section whose values differ from the defaults."""
     for name, field in model.model_fields.items():
         if names is not None and name not in names:
             continue
@@ -89,7 +89,7 @@ def _field_lines(
 
 
 def _fixed_lines(model: type[ConfigModel], indent: str) -> Iterator[str]:
-    """Yields a comment for each fixed setting, those of one reason together."""
+    """Yields a comment for each group of fixed settings with the same reason."""
     names: dict[str, list[str]] = {}
     for name in filter(model.fixed_fields.__contains__, model.refused):
         names.setdefault(model.refused[name], []).append(f"{name}: {flow_yaml(_written(getattr(model, name)))}")
@@ -101,7 +101,7 @@ def _fixed_lines(model: type[ConfigModel], indent: str) -> Iterator[str]:
 
 
 def _written(value: Any) -> Any:
-    """A value as one would write it in a spec: of a section, the keys that differ from its defaults."""
+    """Returns a value as a user would write it in a spec; of a section, only the keys that differ from its defaults."""
     return dict(value.__repr_args__()) if isinstance(value, ConfigModel) else value
 
 

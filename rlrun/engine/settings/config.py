@@ -60,27 +60,27 @@ EXPLANATIONS = {
     "unknown key": "rlrun.engine.messages.foreign_names:unknown_key",
     "value": "rlrun.engine.messages.explain:shown",
 }
-"""Import paths of what explains mistakes, which only wrong settings need."""
+"""Import paths of functions that explain mistakes, which are loaded only for invalid settings."""
 
 PositiveInt = Annotated[int, Gt(0)]
-"""Type of an integer above 0."""
+"""Integer above 0."""
 NonNegativeInt = Annotated[int, Ge(0)]
-"""Type of an integer, 0 or above."""
+"""Integer, 0 or above."""
 PositiveFloat = Annotated[float, Gt(0)]
-"""Type of a finite number above 0."""
+"""Finite number above 0."""
 NonNegativeFloat = Annotated[float, Ge(0)]
-"""Type of a finite number, 0 or above."""
+"""Finite number, 0 or above."""
 Fraction = Annotated[float, Ge(0), Le(1)]
-"""Type of a number from 0 to 1, both included."""
+"""Number from 0 to 1, inclusive."""
 ImportPath = Annotated[str, StringConstraints(pattern=r"^[\w.]+:[\w.]+$")]
-"""Type of an import path of a custom object, `package.module:Name`."""
+"""Import path of a custom object, `package.module:Name`."""
 
 NonEmptyText = Annotated[str, MinLen(1)]
-"""Type of a text with at least one character."""
+"""Text with at least one character."""
 
 
 def _with_settings(plugins: Any) -> Any:
-    """Settings of each class by its import path; a bare path has none."""
+    """Converts a list of classes to settings by import path; a bare path has no settings."""
     if not isinstance(plugins, list | tuple):
         given = load_internal(EXPLANATIONS["value"])(plugins)
         raise ValueError(f"must be a list of package.module:Class, each optionally with settings, not {given}")
@@ -92,7 +92,7 @@ _PLUGIN_SCHEMA = {"anyOf": [{"type": "string"}, {"type": "object", "minPropertie
 Plugins = Annotated[
     tuple[Plugin, ...], BeforeValidator(_with_settings), WithJsonSchema({"type": "array", "items": _PLUGIN_SCHEMA})
 ]
-"""Type of a list of custom classes: settings of each by its import path, ``[my_lab.hooks:Plateau: {patience: 3}]``."""
+"""List of custom classes, each with settings by its import path: ``[my_lab.hooks:Plateau: {patience: 3}]``."""
 
 
 class _Explaining(ModelMetaclass):
@@ -170,12 +170,12 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
 
     @classmethod
     def _key_message(cls, mistake: Mistake) -> str:
-        """Error message for an unknown key, "" for a mistake of another kind."""
+        """Returns the error message for an unknown key; "" for a mistake of another kind."""
         if not mistake.at_key:
             return ""
         name = str(mistake.location[-1])
         section = config_in(load_internal(EXPLANATIONS["annotation"])(cls, mistake.location[:-1]))
-        if section is None or name in section.model_fields:  # a validator has said what is wrong with it
+        if section is None or name in section.model_fields:  # a validator has already reported what is wrong
             return ""
         if gone := section.why_gone(name):
             return gone
@@ -211,7 +211,7 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
         A mapping for a section changes only the keys in the mapping.
 
         Raises:
-            SpecError: If a change is not valid.
+            SpecError: A change is not valid.
         """
         values = {name: getattr(self, name) for name in type(self).model_fields}
         return self.parse({**values, **(self.model_extra or {}), **self.merged(changes)})
@@ -339,8 +339,8 @@ def defaults(**values: Any) -> Callable[[type[Model]], type[Model]]:
 def fixed(reason: str, **values: Any) -> Callable[[type[Model]], type[Model]]:
     """Class decorator that fixes inherited settings to values that a spec cannot change.
 
-    The values can be read as class attributes. A spec that sets one of them gets an error with the reason. For a
-    section, a mapping fixes only the keys that it names; `{}` or a config fixes the whole section.
+    The values can be read as class attributes. A spec that sets one of them is rejected with the reason. For a section,
+    a mapping fixes only the keys that it names; `{}` or a config fixes the whole section.
 
     Args:
         reason: Reason, as text that follows "cannot be set here, because " in the message.
@@ -367,7 +367,7 @@ def fixed(reason: str, **values: Any) -> Callable[[type[Model]], type[Model]]:
 
 
 def _fix_keys(model: type[ConfigModel], name: str, reason: str, values: Mapping[str, Any]) -> None:
-    """Fixes keys of a section, whose class is then one of the model's own, found by pickle as its attribute."""
+    """Fixes keys of a section; the section's class becomes an attribute of the model, so that pickle can find it."""
     field = copy(model.model_fields[name])
     usual: ConfigModel = field.default
     own_name = f"{model.__name__.removesuffix('Config')}{''.join(map(str.capitalize, name.split('_')))}Config"
@@ -383,7 +383,7 @@ def _fix_keys(model: type[ConfigModel], name: str, reason: str, values: Mapping[
 def _take_away(model: type[ConfigModel], names: Iterable[str]) -> None:
     there = [name for name in names if name in model.model_fields]
     taken = {name: model.model_fields.pop(name) for name in there}
-    model.fixed_fields = {**taken, **model.fixed_fields}  # found again in a derived class it lacks its constraints
+    model.fixed_fields = {**taken, **model.fixed_fields}  # in a derived class, it would lack its constraints
     model.model_rebuild(force=True)
 
 
@@ -395,7 +395,7 @@ def _converted(field: FieldInfo, value: Any) -> Any:
 
 
 def _fit(annotation: Any, value: Any) -> Any:
-    """Converts a value to the type of an annotation where YAML cannot express the type (tuples, integral floats)."""
+    """Converts a value to the type of an annotation if YAML cannot express that type (tuples, integral floats)."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _fit(arguments[0], value)

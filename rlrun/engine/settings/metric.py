@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 MOST_NAME_CHARACTERS = 200
-"""Maximum length of a metric's name that an env or a client chooses."""
+"""Maximum length of a metric's name that comes from an env or a client."""
 
 HOOKS = "hooks/"
 """Prefix of the names of hooks' metrics."""
@@ -39,7 +39,7 @@ class Metric:
 
     @property
     def is_pattern(self) -> bool:
-        """Whether the metric's name contains a placeholder, and so matches several names."""
+        """Whether the metric's name contains a placeholder, so that it matches several names."""
         return "<" in self.name
 
     def matches(self, reported: str) -> bool:

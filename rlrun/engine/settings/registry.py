@@ -1,7 +1,7 @@
 """Import of the objects that specs name: built-in algorithms, entry points, import paths.
 
-An import path has the form ``package.module:Name``. If a user's module raises during import, the user sees the
-traceback of that module. Only a missing module or name counts as a mistake in the spec.
+An import path has the form ``package.module:Name``. If a user's module raises during import, the user sees the module's
+traceback. Only a missing module or name counts as a mistake in the spec.
 """
 
 from __future__ import annotations
@@ -119,13 +119,13 @@ BUILT_IN_BY_KIND = {
         "random": "rlrun.algorithms.random.random:Random",
     },
 }
-"""Import paths of the built-in algorithms, by kind and name; the first kind is a selection for newcomers."""
+"""Import paths of the built-in algorithms, by kind and name; the first kind is a selection for beginners."""
 
 BUILT_IN = dict(sorted((name, path) for kind in BUILT_IN_BY_KIND.values() for name, path in kind.items()))
 """Import paths of the built-in algorithms, by name."""
 
 OTHER_ALGORITHM = "rlrun.engine.messages.foreign_names:other_algorithm"
-"""Import path of the table of other libraries' algorithms, which only unknown names need."""
+"""Import path of the table of other libraries' algorithms, which is loaded only for unknown names."""
 
 ENTRY_POINT_GROUP = "rlrun.algorithms"
 """Entry point group through which installed packages provide algorithms by name."""
@@ -136,7 +136,7 @@ class UserCodeError(TrainingFailed):
 
 
 PUBLIC = ("rlrun.plugin", "rlrun.toys")
-"""Modules whose names specs, command lines and checkpoints may hold; all other modules of rlrun are private."""
+"""Modules whose names specs, command lines and checkpoints may contain; all other modules of rlrun are private."""
 
 
 def load_object(path: str, what: str = "object") -> Any:
@@ -147,9 +147,9 @@ def load_object(path: str, what: str = "object") -> Any:
         what: Kind of the object, for messages, such as "env factory" or "algorithm".
 
     Raises:
-        UsageError: If the path is malformed or names a private module of rlrun, or the module or name does not exist;
-            the message suggests the public or the most similar name.
-        UserCodeError: If the module itself raises while it is imported.
+        UsageError: The path is malformed or names a private module of rlrun, or the module or name does not exist; the
+            message suggests the public or the most similar name.
+        UserCodeError: The module raises while it is imported.
     """
     module = path.partition(":")[0]
     if module.partition(".")[0] == "rlrun" and module not in PUBLIC:
@@ -175,7 +175,7 @@ def public_path(path: str) -> str:
 
 
 def load_internal(path: str, what: str = "object") -> Any:
-    """Imports an object of rlrun, also from private modules, by an import path that is a constant in rlrun's code."""
+    """Imports an object of rlrun, even from private modules, by an import path that is a constant in rlrun's code."""
     module_name, colon, name = path.partition(":")
     words = [*module_name.split("."), *name.split(".")]
     if not colon or not all(word.isidentifier() for word in words):
@@ -194,8 +194,8 @@ def algorithm_class(name: str) -> type[Any]:
     """Resolves an algorithm's name to a class: ``ppo``, an entry point's name, or ``my_lab.awr:AWR``.
 
     Raises:
-        UsageError: If there is no such algorithm, or the object of that name is not a class.
-        UserCodeError: If the module of a user's algorithm raises while it is imported.
+        UsageError: There is no such algorithm, or the object of that name is not a class.
+        UserCodeError: The module of a user's algorithm raises while it is imported.
     """
     load = load_object if ":" in name else load_internal
     found = load(_algorithm_path(name), "algorithm")
@@ -259,9 +259,9 @@ def _algorithm_path(name: str) -> str:
 
 
 def _misspelled_algorithm(name: str) -> str:
-    """Installed algorithm that a name contains as a word, or that differs from it by one typing error; else "".
+    """Returns the algorithm that a name contains as a word, or differs from by one typing error; "" if there is none.
 
-    Names of algorithms are short: most that look alike mean unrelated methods, so a greater distance says nothing.
+    Names of algorithms are short: most similar names belong to unrelated methods, so a greater distance means nothing.
 
     Examples:
         >>> [_misspelled_algorithm(name) for name in ("poo", "dreemer", "appo_lstm", "awr")]
@@ -285,7 +285,7 @@ def _is_typo(name: str, meant: str) -> bool:
 
 
 def _other_algorithm(name: str) -> OtherAlgorithm | None:
-    """Another library's algorithm of a name; None if none is known."""
+    """Returns another library's algorithm with a given name; None if none is known."""
     found: OtherAlgorithm | None = load_internal(OTHER_ALGORITHM)(_plain(name))
     return found
 
@@ -311,14 +311,14 @@ def _import(module_name: str, what: str) -> types.ModuleType:
         raise UsageError(
             f"the {what}'s module '{module_name}' cannot be imported: no module named '{error.name}'{near}"
         ) from None
-    except (Exception, SystemExit) as error:  # a module may raise anything, even sys.exit()
-        if module_name.startswith("rlrun."):  # such as a lack of memory for torch
+    except (Exception, SystemExit) as error:  # a module may raise anything, or call sys.exit()
+        if module_name.startswith("rlrun."):  # for example out of memory while torch is imported
             raise
         raise UserCodeError(_import_failure(module_name, what, error)) from error
 
 
 def _import_failure(module_name: str, what: str, error: BaseException) -> str:
-    """Error message for an exception during a module's import, with the traceback of the module's own code."""
+    """Returns the error message for an exception during a module's import, with the module's own traceback."""
     ours = (__file__, importlib.__file__)
     trace = traceback.TracebackException.from_exception(error)
     trace.stack = traceback.StackSummary.from_list(
@@ -329,7 +329,7 @@ def _import_failure(module_name: str, what: str, error: BaseException) -> str:
 
 
 def _sibling_modules(module_name: str) -> Iterable[str]:
-    """Names of the modules next to a missing one; at the top level, only the user's own modules."""
+    """Returns the names of the modules next to a missing one; at the top level, only the user's own modules."""
     parent = module_name.rpartition(".")[0]
     spec = importlib.util.find_spec(parent) if parent else None
     installed = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))

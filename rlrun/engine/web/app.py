@@ -33,7 +33,7 @@ def guarded_app(routes: Sequence[BaseRoute], listening: Listening, open_paths: f
 class PostedObjects:
     """ASGI application that answers each JSON object POSTed to `/` with the result of one function.
 
-    It does not use Starlette's routes, requests and responses, which would double the time of a short answer.
+    It avoids Starlette's routes, requests and responses, which would double the time of a short answer.
 
     Args:
         answer: Function from the request's object to the answer; raises starlette's `HTTPException` to refuse it.
@@ -66,7 +66,7 @@ async def _body(receive: Receive) -> bytes:
     """Reads a request's body.
 
     Raises:
-        HTTPException: The client has left.
+        HTTPException: The client has disconnected.
     """
     parts: list[bytes] = []
     while True:
@@ -94,7 +94,7 @@ def _parsed(body: bytes) -> dict[str, Any]:
     """Parses a request's body.
 
     Raises:
-        HTTPException: It is no JSON object.
+        HTTPException: The body is not a JSON object.
     """
     try:
         data = _DECODER.decode(body.decode())

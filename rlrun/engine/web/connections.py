@@ -30,7 +30,7 @@ class Connection:
         return self._socket.fileno() != -1
 
     def take_header(self) -> None:
-        """Notes that a request's header has arrived completely, which cancels the time limit for it."""
+        """Records that a request's header has arrived completely, which cancels its time limit."""
         self._deadline.cancel()
 
     def admit(self) -> bool:
@@ -43,7 +43,7 @@ class Connection:
     def shut_down(self) -> None:
         """Shuts down the connection's socket in both directions, so that the HTTP server stops reading from it."""
         self._deadline.cancel()
-        with suppress(OSError):  # the client has left, or the socket is closed
+        with suppress(OSError):  # the client has disconnected, or the socket is closed
             self._socket.shutdown(socket.SHUT_RDWR)
 
 
@@ -63,7 +63,7 @@ class Connections:
     def __init__(self, most: int, header_s: float) -> None:
         self._most = most
         self._header_s = header_s
-        self._anonymous: dict[Connection, None] = {}  # from the oldest to the newest
+        self._anonymous: dict[Connection, None] = {}  # from oldest to newest
         self._admitted: set[Connection] = set()
 
     def add(self, accepted: socket.socket) -> Connection:
@@ -105,7 +105,7 @@ class Connections:
 
     @property
     def _share(self) -> int:
-        """Places of anonymous connections."""
+        """Number of connections that may be anonymous."""
         return max(1, min(self._most // 2, self._most - len(self._admitted)))
 
     def _forget_closed(self) -> None:

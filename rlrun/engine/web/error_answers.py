@@ -1,4 +1,4 @@
-"""Errors of HTTP servers as JSON objects: a code for programs, and a message for people."""
+"""Errors of HTTP servers as JSON objects: a code for programs, and a message for human readers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RequestRefused(HTTPException):
     Args:
         status: HTTP status of the answer.
         code: Error code, for programs.
-        message: Explanation and advice, for people.
+        message: Explanation and advice, for human readers.
     """
 
     def __init__(self, status: int, code: str, message: str) -> None:
@@ -43,7 +43,7 @@ def error_answer(
 
     Args:
         status: HTTP status.
-        message: Explanation and advice, for people.
+        message: Explanation and advice, for human readers.
         code: Error code, for programs; None for the default code of the HTTP status.
         headers: Additional headers.
     """

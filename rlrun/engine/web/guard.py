@@ -21,7 +21,7 @@ _Headers = dict[bytes, bytes]
 class Guard:
     """ASGI application that checks each request, and passes only valid ones on to another application.
 
-    A server without a token accepts requests from this machine only. Requests from web pages of other sites are refused
+    A server without a token accepts requests only from this machine. Requests from web pages of other sites are refused
     too, since a browser on this machine could send them.
 
     Args:
@@ -38,7 +38,7 @@ class Guard:
         self._rates = Rates(listening.most_requests_per_s)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request with a refusal, or hands it to the application."""
+        """Answers a request with a refusal, or passes it to the application."""
         refusal = self._refusal(scope, dict(scope["headers"]))
         if refusal is not None:
             await error_answer(*refusal)(scope, receive, send)
@@ -46,7 +46,7 @@ class Guard:
         await self._app(scope, self._limited(receive), send)
 
     def _refusal(self, scope: Scope, headers: _Headers) -> tuple[int, str] | None:
-        """Status and message for a request that is refused, None for any other."""
+        """Returns status and message for a refused request; None for an accepted one."""
         most = self._listening
         if not self._rates.take(scope["client"][0], time.monotonic()):
             return 429, f"more than {most.most_requests_per_s:g} requests per second from this address: slow down"
@@ -71,7 +71,7 @@ class Guard:
         return f"the request is larger than {self._listening.most_body_bytes:,} bytes"
 
     def _limited(self, receive: Receive) -> Receive:
-        """Wraps `receive` to refuse a body that is longer than allowed, also one of unstated length."""
+        """Wraps `receive` to refuse a body that is longer than allowed, even if its length is not declared."""
         length = 0
 
         async def limited() -> Message:
@@ -112,7 +112,7 @@ class Rates:
 
 
 def _is_local_request(headers: _Headers) -> bool:
-    """Whether a request names this machine as its host, and comes from no other site's web page."""
+    """Whether a request names this machine as its host, and does not come from another site's web page."""
     host = headers.get(b"host", b"").decode("latin-1")
     origin = headers.get(b"origin")
     try:

@@ -22,7 +22,7 @@ _TOKEN = re.compile(r"[!-~]{16,}")
 class Listening:
     """Address of an HTTP server, and limits on who may send requests and how large they may be.
 
-    A server on the loopback interface is reachable from this machine only. On any other interface, each request must
+    A server on the loopback interface is reachable only from this machine. On any other interface, each request must
     carry a token.
 
     Attributes:
@@ -93,7 +93,7 @@ def require_web_packages() -> None:
 
 
 def read_token(file: str | Path | None = None) -> str | None:
-    """Reads the secret token of servers and clients from a file or else from the environment variable RLRUN_TOKEN.
+    """Reads the secret token of servers and clients from a file, or else from the environment variable RLRUN_TOKEN.
 
     Returns None if there is neither a file nor the variable.
 

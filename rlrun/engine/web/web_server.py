@@ -21,13 +21,13 @@ from rlrun.engine.web.connections import CONNECTION, Connection, Connections
 from rlrun.engine.web.listening import Listening
 
 _KEEP_ALIVE_S = 75
-"""Seconds after which an idle connection is closed; simulators may think for long between two requests."""
+"""Seconds after which an idle connection is closed; simulators may take long between two requests."""
 
 _STOP_S = 2
 """Seconds for which running requests may delay the stop."""
 
 _PAUSE_S = 0.01
-"""Seconds until the next connection is accepted after one could not be, as without a free file descriptor."""
+"""Seconds to wait after a connection could not be accepted, for example without a free file descriptor."""
 
 
 class WebServer:
@@ -99,7 +99,7 @@ class WebServer:
 
 
 class _Server(uvicorn.Server):
-    """Server whose connections are bounded in number, from the moment on in which they are accepted.
+    """Server that limits the number of its connections, starting when they are accepted.
 
     Args:
         config: Settings of the server.
@@ -132,14 +132,14 @@ class _Server(uvicorn.Server):
         while True:
             try:
                 accepted, _ = await loop.sock_accept(listening)
-            except OSError:  # no file descriptor is free, or the client has left already
+            except OSError:  # no file descriptor is free, or the client has already disconnected
                 self._connections.close_oldest_anonymous()
                 await asyncio.sleep(_PAUSE_S)
                 continue
             opening = loop.create_task(self._open(accepted, self._connections.add(accepted)))
             self._opening.add(opening)
             opening.add_done_callback(self._opening.discard)
-            await asyncio.sleep(0)  # requests are read between two connections, however fast these come
+            await asyncio.sleep(0)  # requests are read between connections, however fast these arrive
 
     async def _open(self, accepted: socket.socket, connection: Connection) -> None:
         http = partial(
@@ -148,12 +148,12 @@ class _Server(uvicorn.Server):
             server_state=self.server_state,
             app_state={CONNECTION: connection},
         )
-        with suppress(OSError):  # the client has left, or speaks no TLS
+        with suppress(OSError):  # the client has disconnected, or does not use TLS
             await asyncio.get_running_loop().connect_accepted_socket(http, accepted, ssl=self._tls)
 
 
 def _noting_headers(app: ASGIApp) -> ASGIApp:
-    """Wraps an application to note that the header of a request is complete."""
+    """Wraps an application so that complete request headers are recorded."""
 
     async def noting(scope: Scope, receive: Receive, send: Send) -> None:
         scope["state"][CONNECTION].take_header()
@@ -166,7 +166,7 @@ def _tls(cert: str, key: str | None) -> ssl.SSLContext:
     """Loads a certificate.
 
     Raises:
-        UsageError: It cannot be used.
+        UsageError: The certificate cannot be used.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
@@ -192,7 +192,7 @@ def _bound(listening: Listening) -> socket.socket:
     try:
         bound = socket.create_server(address, family=family, backlog=backlog)
     except OSError as error:
-        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error  # below 0: no such host
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error  # negative: no such host
         raise UsageError(f"cannot listen on {listening.host}, port {listening.port}: {reason}") from None
     # Inherited by connections. Otherwise the body of an answer waits 40 ms for the acknowledgement of its header.
     bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

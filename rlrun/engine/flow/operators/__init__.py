@@ -1,1 +1,1 @@
-"""Operators from which dataflows are built: they form batches, train, send weights, and use replay buffers."""
+"""Operators from which dataflows are built: they form batches, train, send weights and use replay buffers."""

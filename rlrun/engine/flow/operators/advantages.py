@@ -62,7 +62,7 @@ def with_advantages(batch: SampleBatch, stream: RewardStream) -> SampleBatch:
         stream: The stream.
     """
     valid, terminateds, truncateds = batch["valid"], batch["terminateds"], batch["truncateds"]
-    if not stream.is_episodic:  # no ends, except before final observations without a later step
+    if not stream.is_episodic:  # no episode ends, except at final observations without a later step
         truncateds = valid & (terminateds | truncateds) & ~_has_later_step(valid)
         terminateds = np.zeros_like(terminateds)
     rows = Packing(valid, terminateds, truncateds)

@@ -1,4 +1,4 @@
-"""Operators that remote workers run, to leave large fragments in their object store, and to lower their priority."""
+"""Operators on remote workers that leave large fragments in the object store or lower the worker's priority."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from rlrun.engine.data.tree import leaves
 from rlrun.engine.flow.flow import Operator, WorkerOperator
 
 CARRIED_UP_TO_BYTES = 100_000
-"""Greatest size of a fragment that is sent in its worker's answer: a fetch by reference blocks the receiver for
-milliseconds. Ray has the same limit."""
+"""Maximum size of a fragment that is sent by value: fetching a reference blocks the receiver for milliseconds.
+
+Ray has the same limit.
+"""
 
 YIELDED_NICENESS = 4
-"""Niceness of a worker relative to shards and learner: up to 19, the highest, from the 15 that Ray gives actors."""
+"""Niceness added to a worker's: Ray starts actors at 15, so the sum is 19, the maximum."""
 
 
 class LeaveOnWorker(Operator):
@@ -42,13 +44,13 @@ class LeaveOnWorker(Operator):
 class LowerProcessPriority(WorkerOperator):
     """Lowers a remote worker's process priority below that of learner and replay buffer; leaves fragments unchanged.
 
-    Workers are always busy. Without this operator, a process of the replay buffer on the same cores would have to wait
-    for them at each request of the learner.
+    Workers are always busy. Without this operator, a replay buffer process on the same cores would have to wait for
+    them at each of the learner's requests.
     """
 
     @override
     def begin(self) -> None:
-        """Lowers the priority of the worker's process, by a higher niceness."""
+        """Lowers the priority of the worker's process by raising its niceness."""
         os.nice(YIELDED_NICENESS)
 
     @override

@@ -48,7 +48,7 @@ class AddData(StatefulOperator):
 
     @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
-        """Returns the rows of the minibatch, followed by those of data."""
+        """Returns the rows of the minibatch, followed by rows of recorded data."""
         rows = next(self.data)
         return concatenated_rows([item, SampleBatch(rows, indices=np.full_like(rows["indices"], -1))])
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Gradients(TypedDict):
-    """Message with the gradient that an A3C worker computed, as plain data for checkpoints.
+    """Gradient that an A3C worker computed, as a message with plain data for checkpoints.
 
     Attributes:
         sums: Gradients, statistics and step counts of the losses, as `Learner.gradients` returns them.

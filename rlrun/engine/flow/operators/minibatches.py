@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rlrun.engine.replay.transition_reader import UnreadMinibatches
 
 REPLAY_STEPS = "rlrun.engine.learner.replay_steps:replay_steps"
-"""Import path of training on minibatches that C kernels read from a replay buffer's memory."""
+"""Import path of the training step for minibatches that C kernels read from a replay buffer's memory."""
 
 NO_INDICES, NO_PRIORITIES = np.zeros(0, np.int64), np.zeros(0, np.float32)
 
@@ -34,7 +34,7 @@ class TrainedMinibatch(NamedTuple):
     """Result of SGD on replay minibatches: the indices of their rows, and the rows' new priorities.
 
     Attributes:
-        indices: Indices of the minibatches' rows in the replay buffer; empty if the learner has drawn them itself.
+        indices: Indices of the minibatches' rows in the replay buffer; empty if the learner drew them itself.
         priorities: New priorities of the rows; empty if the loss computes none, or for several minibatches.
         number: Number of minibatches.
     """
@@ -52,7 +52,7 @@ class TrainOnMinibatch(StatefulOperator):
         objectives: Names of the losses to minimize on these minibatches; None for all.
         minibatch_size: Rows of a minibatch, if one item may contain several minibatches; None if each item is one
             minibatch.
-        target: When and how the target network follows the parameters, after a minibatch; None if it is left alone.
+        target: When and how the target network follows the parameters after a minibatch; None if it is not updated.
     """
 
     learns = True
@@ -69,7 +69,7 @@ class TrainOnMinibatch(StatefulOperator):
         self.minibatch_size = minibatch_size
         self.target = target
         self._minibatches = 0
-        self._seen = 0  # since the last update of the target network
+        self._seen = 0  # minibatches since the last update of the target network
 
     @override
     def settings(self) -> dict[str, Any]:
@@ -98,12 +98,12 @@ class TrainOnMinibatch(StatefulOperator):
 
     @cached_property
     def _replay_steps(self) -> ReplaySteps | None:
-        """Training on minibatches that C kernels draw and read; None where they are read first."""
+        """Returns the training step for minibatches that C kernels draw and read; None if they are read beforehand."""
         made: ReplaySteps | None = load_internal(REPLAY_STEPS)(self.trainee.learner)
         return made
 
     def _learn_from(self, rows: SampleBatch, number: int, scheduled: dict[str, float]) -> NDArray[np.float32]:
-        """Learns from minibatches that have been read; returns new priorities if there is a single one."""
+        """Learns from minibatches that have been read; returns new priorities if there is a single minibatch."""
         learner, target, done = self.trainee.learner, self.target, 0
         size, priorities = len(rows["valid"]) // number, NO_PRIORITIES
         while done < number:
@@ -139,7 +139,7 @@ class TrainOnMinibatch(StatefulOperator):
 
 
 class UpdateTargetNetwork(StatefulOperator):
-    """Moves the target network towards the learned parameters each time that `every` items have passed.
+    """Moves the target network towards the learned parameters once every `every` items.
 
     The update is target <- (1 - tau) * target + tau * parameters.
 

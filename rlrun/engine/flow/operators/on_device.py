@@ -1,7 +1,7 @@
-"""Operators for batches of tensors, which stay on the device; each computes what its NumPy sibling does.
+"""Operators on batches of tensors, which stay on the device; each is the counterpart of a NumPy operator.
 
-A dataflow is built from the siblings. `put_on_device` then replaces each by its form for tensors, so that plans, names
-and saved states are the same for both.
+A dataflow is built from the NumPy operators. `put_on_device` then replaces each by its counterpart for tensors, so that
+plans, names and saved states are the same for both.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from rlrun.engine.learner.learner import EvaluatedFunction
 
 LEARNED = ("obs", "actions", "logp", "values", "valid", "advantages", "value_targets", "episode_starts")
-"""Columns of a fragment that losses may read, besides those that other operators add; `state` is apart."""
+"""Columns of a fragment that losses may read, besides columns that other operators add and `state`."""
 
 _COLLECTED = (*LEARNED, "state", "rewards", "terminateds", "truncateds", "finals", "final_values", "weights_version")
 
 
 def put_on_device(flow: Flow[Any], algorithm: str, shown: Mapping[str, Any]) -> None:
-    """Replaces, in place, all operators of a dataflow by their forms for batches of tensors.
+    """Replaces all operators of a dataflow, in place, by their counterparts for batches of tensors.
 
     Args:
         flow: The dataflow.
@@ -47,7 +47,7 @@ def put_on_device(flow: Flow[Any], algorithm: str, shown: Mapping[str, Any]) -> 
         shown: Settings of the env that the printed dataflow shows at its source.
 
     Raises:
-        UsageError: An operator has no such form.
+        UsageError: An operator has no counterpart.
     """
     for node in _nodes(flow.node):
         if not isinstance(node, OperatorNode):
@@ -63,10 +63,10 @@ def put_on_device(flow: Flow[Any], algorithm: str, shown: Mapping[str, Any]) -> 
 
 
 def on_device(operator: Any, name: str, algorithm: str) -> Any:
-    """Returns an operator's form for batches of tensors.
+    """Returns an operator's counterpart for batches of tensors.
 
     Raises:
-        UsageError: It has none.
+        UsageError: There is none.
     """
     place = f"{type(operator).__module__}:{type(operator).__qualname__}"
     if isinstance(operator, MergeFilters | BroadcastWeights) or place in UNCHANGED:
@@ -87,10 +87,10 @@ ELSEWHERE = {
     "rlrun.algorithms.kl_penalty:KLPenalty": "rlrun.algorithms.kl_penalty_on_device:KLPenaltyOnDevice",
     "rlrun.algorithms.pg.complete_episodes:JoinEpisodes": "rlrun.algorithms.groups.groups_on_device:EpisodesInSlots",
 }
-"""Import paths of the forms for tensors that algorithms define, by their sibling's."""
+"""Import paths of the counterparts that algorithms define, by the import path of the NumPy operator."""
 
 UNCHANGED = ("rlrun.algorithms.kl_penalty:AdaptKLPenalty",)
-"""Import paths of operators that read no column of a batch."""
+"""Import paths of operators that read no columns of a batch."""
 
 
 def _nodes(node: Node) -> list[Node]:
@@ -136,9 +136,9 @@ class StandardizeOnDevice(Operator):
 
 
 class WholeFragments(Operator):
-    """Passes on fragments, each of which fills a batch, in the place of `ConcatBatches`.
+    """Passes on fragments, each of which must fill a batch; replaces `ConcatBatches`.
 
-    The buffers of a fragment are overwritten by the next one, so several cannot wait for one batch.
+    The buffers of a fragment are overwritten by the next one, so a batch cannot collect several fragments.
     """
 
     def __init__(self, sibling: ConcatBatches) -> None:
@@ -149,7 +149,7 @@ class WholeFragments(Operator):
         """Returns the fragment.
 
         Raises:
-            UsageError: It does not fill a batch.
+            UsageError: The fragment does not fill a batch.
         """
         if item.num_rows < self.train_batch_size:
             raise UsageError(
@@ -160,7 +160,7 @@ class WholeFragments(Operator):
 
 
 class ValuesOnDevice(Operator):
-    """Measures value estimates on a device, and reads them once per iteration; see `MeasureValues`."""
+    """Measures value estimates on a device, and reads the results once per iteration; see `MeasureValues`."""
 
     declared_metrics = MeasureValues.declared_metrics
 
@@ -218,7 +218,7 @@ class TrainOnDevice(Operator):
         return item
 
     def _recomputed(self, item: SampleBatch, evaluate: Callable[[EvaluatedFunction, SampleBatch], Any]) -> SampleBatch:
-        """Returns the advantages and value targets again, with the values of the current network, as rows [S, L].
+        """Recomputes the advantages and value targets with the current network's values, as rows [S, L].
 
         A recurrent network runs over the whole fragment from its first state, and over final observations from the
         states that were recorded before them. The host reads the values.
@@ -253,7 +253,7 @@ class TrainOnDevice(Operator):
 
 
 def device_rows(columns: Mapping[str, Any], seq_len: int | None, state: Tensor | None) -> SampleBatch:
-    """Arranges columns of tensors, T steps in B env slots, as S rows of L steps, as `learning_rows` does for arrays.
+    """Arranges tensor columns of T steps in B env slots as S rows of L steps, as `learning_rows` does for arrays.
 
     Args:
         columns: Columns [T, B, ...] or, with a row after the last step, [T + 1, B, ...].

@@ -1,4 +1,4 @@
-"""Advantages that are computed again between the epochs on a batch, with the values of the current network."""
+"""Advantages that are recomputed between epochs on a batch with the current network's values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rlrun.engine.policy.actor_critic_outputs import ActorCriticOutputs
 
 RESULTS = ("advantages", "value_targets")
-"""Names, or ends of the names, of the columns that are computed again."""
+"""Names, or suffixes of names, of the recomputed columns."""
 
 FOR_ROWS = ("valid", "terminateds", "truncateds", "state")
 """Names of the columns by which steps are arranged in rows."""
@@ -24,12 +24,12 @@ FOR_ROWS = ("valid", "terminateds", "truncateds", "state")
 
 @dataclass(frozen=True)
 class RecomputedAdvantages:
-    """Function that computes a batch's advantages and value targets again, with the values of the current network.
+    """Function that recomputes a batch's advantages and value targets with the current network's values.
 
     A recurrent network runs over each whole fragment, from the state recorded at the fragment's first step.
 
     Attributes:
-        batch: Batch [T, B] with advantages, as it is before the first epoch.
+        batch: Batch [T, B] with advantages, as before the first epoch.
         operators: Operators that add the advantages to a batch with `values` [T + 1, B], in order.
         arrange: Function that arranges a batch [T, B] in the learner's rows [S, L].
 
@@ -42,7 +42,7 @@ class RecomputedAdvantages:
     arrange: Callable[[SampleBatch], SampleBatch]
 
     def __call__(self, evaluate: Callable[[EvaluatedFunction, SampleBatch], Any]) -> SampleBatch:
-        """Returns the new columns, as rows [S, L].
+        """Returns the recomputed columns, as rows [S, L].
 
         Args:
             evaluate: Function that evaluates a function of the network's outputs on rows of experience.

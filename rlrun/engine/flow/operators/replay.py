@@ -1,4 +1,4 @@
-"""Operators of replay buffers: they store fragments, normalize minibatches, and update priorities."""
+"""Operators for replay buffers: storing fragments, normalizing minibatches and updating priorities."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from rlrun.engine.flow.trainee import Trainee
 
 LOOK_EVERY_S = 0.005
-"""Seconds between two polls of workers without a ready fragment, while there is a minibatch to learn from: a poll takes
-a considerable part of the time of a small network's SGD step."""
+"""Seconds between polls of busy workers while minibatches are ready: a poll costs a good part of a small SGD step."""
 
 
 class StoreToReplay(StatefulOperator):
@@ -79,7 +78,7 @@ class StoreToReplay(StatefulOperator):
     @property
     @override
     def unsaved(self) -> str:
-        """Reason why a resumed run would differ: checkpoints do not hold the whole replay buffer; "" if they do."""
+        """Reason why a resumed run would differ: checkpoints do not contain the whole replay buffer; "" if they do."""
         return "" if self.replay.is_saved else "the replay buffer is not saved completely"
 
     @override

@@ -1,4 +1,4 @@
-"""Operators for rewards besides the env's own: intrinsic rewards, and costs of a constraint (Lagrange multiplier)."""
+"""Operators for rewards other than the env's: intrinsic rewards, and costs of a constraint (Lagrange multiplier)."""
 
 from __future__ import annotations
 

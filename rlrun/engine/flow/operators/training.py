@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rlrun.engine.flow.trainee import Trainee
 
 PARTS = {"advantages of each epoch": "rlrun.engine.flow.operators.recomputation:RecomputedAdvantages"}
-"""Import paths of what only some trainings need."""
+"""Import paths of functions that only some trainings need."""
 
 
 class TrainOnBatch(Operator):
@@ -32,8 +32,8 @@ class TrainOnBatch(Operator):
         seq_len: Steps per sequence of a recurrent policy, a divisor of `minibatch_size`; None for single steps.
         stop: Early stopping (statistic, bound): stops after an epoch in which the statistic's mean exceeds the bound.
         objectives: Names of the losses to minimize; None for all.
-        recompute: Operators that add advantages to a batch with values. They run again, with the values of the current
-            network, before each epoch but the first; empty for none.
+        recompute: Operators that add advantages to a batch with values. They are run again, with the current network's
+            values, before each epoch except the first; empty for none.
     """
 
     learns = True

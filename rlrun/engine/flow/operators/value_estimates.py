@@ -51,7 +51,7 @@ NO_VALUES = Moments.empty((3,))
 
 
 def value_moments(batch: SampleBatch) -> Moments:
-    """Computes count, mean and variance of values, value targets and residuals over a batch's valid steps.
+    """Computes count, mean and variance of values, value targets and residuals over the valid steps of a batch.
 
     A residual is value target minus value. The mean and the variance have three entries: values, targets, residuals.
 

@@ -1,4 +1,4 @@
-"""Operators that send weights to the workers, and merge the observation and return statistics of the workers."""
+"""Operators that send weights to the workers, and merge the workers' observation and return statistics."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class MergeFilters(Operator):
 
 
 class BroadcastWeights(Operator):
-    """Sends the current weights and observation statistics to all workers each time an item passes."""
+    """Sends the current weights and observation statistics to all workers each time an item passes through."""
 
     def __init__(self, trainee: Trainee) -> None:
         self.trainee = trainee
@@ -47,7 +47,7 @@ class SendWeights(StatefulOperator):
 
     Args:
         trainee: The policy in training, whose weights are sent to its workers.
-        every: Number of batches that must be learned before a worker gets new weights again.
+        every: Number of learned batches after which a worker receives new weights again.
     """
 
     def __init__(self, trainee: Trainee, every: int = 1) -> None:
@@ -66,7 +66,7 @@ class SendWeights(StatefulOperator):
         worker, batch = item
         version = self.trainee.learner.weights_version
         age = version - self._sent.get(worker, -self.every)
-        if not 0 <= age < self.every:  # below 0: an older checkpoint was loaded meanwhile
+        if not 0 <= age < self.every:  # negative: an older checkpoint has been loaded
             if self._latest is None or self._latest.version != version:  # one object is stored once for all workers
                 self._latest = self.trainee.weights()
             self.trainee.workers.send(self._latest, worker)
@@ -75,13 +75,13 @@ class SendWeights(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns, for checkpoints, pairs (worker index, version of the weights that this worker received last)."""
+        """Returns pairs (worker index, version of the weights last sent to it), for checkpoints."""
         return {"sent": [[worker, version] for worker, version in self._sent.items()]}
 
     @property
     @override
     def unsaved(self) -> str:
-        """Reason why a resumed run would differ: workers with older weights start with the current ones; else ""."""
+        """Reason why a resumed run would differ: workers with old weights start with the current ones; "" if none."""
         version = self.trainee.learner.weights_version
         lag = any(sent != version for sent in self._sent.values())
         return "workers acted with older weights than the restored ones" if lag else ""

@@ -86,9 +86,9 @@ def _goes_on(before: SampleBatch, after: SampleBatch) -> bool:
 
 
 def _joined(parts: list[SampleBatch]) -> SampleBatch:
-    """Concatenates fragments along time; closing rows are those of the last fragment.
+    """Concatenates fragments along time; closing rows come from the last fragment.
 
-    The history column of the result is that of the first fragment.
+    The history column comes from the first fragment.
     """
 
     def join(*leaves: Any) -> Any:

@@ -82,7 +82,7 @@ def transitions(config: DataUpdateSettings) -> Any:
 
 
 def updates_from_data(minibatches: Flow[SampleBatch], trainee: Trainee, config: DataUpdateSettings) -> Flow[Any]:
-    """Off-policy update loop on recorded data alone: takes SGD steps, and updates the target network.
+    """Off-policy update loop on recorded data only: takes SGD steps, and updates the target network.
 
     Args:
         minibatches: Flow of minibatches from data sets, such as the result of `data_transitions`.
@@ -95,7 +95,7 @@ def updates_from_data(minibatches: Flow[SampleBatch], trainee: Trainee, config: 
 
 
 def rows_of_data(config: MinibatchSettings) -> int:
-    """Returns the number of a minibatch's rows that come from data sets rather than from the replay buffer.
+    """Returns the number of rows per minibatch that come from data sets rather than from the replay buffer.
 
     Raises:
         UsageError: The shares leave no rows for the data or for the replay.

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 COLUMNS = {VIEW_FRAMES: "obs", VIEW_PREV_ACTIONS: "actions", VIEW_PREV_REWARDS: "rewards"}
-"""Columns of a data set that the parts of a view are gathered from."""
+"""Columns of a data set from which the parts of a view are gathered."""
 
 
 class MinibatchSettings(Protocol):
@@ -70,7 +70,7 @@ def data_minibatches(trainee: Trainee, config: MinibatchSettings, view: ViewFact
 class DataMinibatches(StatefulSource[SampleBatch]):
     """Draws minibatches from data sets, uniformly with replacement, each set according to its share.
 
-    A remote data set that is too large to copy is sampled from a moving window of its files. A checkpoint holds the
+    A remote data set that is too large to copy is sampled from a moving window of its files. A checkpoint contains the
     state of the random draws and hashes of the data sets, not their rows.
 
     Args:
@@ -120,7 +120,7 @@ class DataMinibatches(StatefulSource[SampleBatch]):
         return SampleBatch(batch, **own)
 
     def _numbers(self) -> list[int]:
-        """Numbers of items from each data set: expected in the ratio of the shares."""
+        """Number of items to draw from each data set, on average in proportion to its share."""
         if len(self.parts) == 1:
             return [self.minibatch_size]
         shares = np.array([part.share for part in self.parts])
@@ -128,13 +128,13 @@ class DataMinibatches(StatefulSource[SampleBatch]):
         return numbers
 
     def _own_actions(self, actions: Any, shape: tuple[int, ...]) -> Any:
-        """Converts actions of the env [sequences, steps, ...] to those of the policy."""
+        """Converts env actions [sequences, steps, ...] to the policy's representation."""
         rows = SampleBatch(actions=actions).map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]))["actions"]
         own = self._action_space.from_env(rows)
         return own.reshape(*shape, *own.shape[1:])
 
     def _open(self) -> None:
-        """Opens the data sets, and sets the observation filter if it has no moments yet."""
+        """Opens the data sets, and initializes the observation filter if it has no moments yet."""
         if self._sets:
             return
         if not self.parts:
@@ -150,7 +150,7 @@ class DataMinibatches(StatefulSource[SampleBatch]):
                 self.trainee.filters.merge(observation_moments(data, shown(self.trainee.policy.leaves)))
 
     def _view_as_policy(self, data: DataSet) -> DataView:
-        """Chooses how a data set is read, with observations as the policy sees them while it acts."""
+        """Returns the view of a data set whose observations are as the policy sees them when acting."""
         leaves = self.trainee.policy.leaves
         return self.view(ViewedSet(data, leaves, self._action_space) if is_viewed(leaves) else data)
 
@@ -173,7 +173,7 @@ class DataMinibatches(StatefulSource[SampleBatch]):
         """
         self._open()
         require_same(self._sets, state["sets"])
-        wholes: list[dict[str, Any]] = [{}] * len(self._sets)  # windows came later than the first checkpoints
+        wholes: list[dict[str, Any]] = [{}] * len(self._sets)  # checkpoints of the first versions had no windows
         for window, own in zip(self._windows, state.get("windows", wholes), strict=True):
             window.load_state(own)
         load_generator(self._generator, state["generator"])
@@ -213,7 +213,7 @@ class ViewedSet(DataSet):
 
     def __init__(self, data: DataSet, leaves_of: ObservationTree, action_space: ActionSpace) -> None:
         super().__init__(data.folder, data.manifest)
-        self._read = data._read  # files that are open stay so
+        self._read = data._read  # keeps files open
         self._leaves = leaves_of
         self._action_space = action_space
         self._name = VIEW_FRAMES if VIEW_FRAMES in leaves_of else VIEW_OBS
@@ -224,7 +224,7 @@ class ViewedSet(DataSet):
         return SampleBatch(batch, obs=self._viewed(batch["obs"], indices)) if "obs" in batch else batch
 
     def _viewed(self, observed: Any, rows: Indices) -> dict[str, Any]:
-        """View of each row's observation, leaves [N, ...] or [N, K, ...]."""
+        """Returns the view of each row's observation, leaves [N, ...] or [N, K, ...]."""
         parts = split(observed, self._name)
         starts = self.episodes.starts
         firsts = starts[starts.searchsorted(rows, side="right") - 1]
@@ -233,7 +233,7 @@ class ViewedSet(DataSet):
         return parts
 
     def _part(self, name: str, nothing: Any, rows: Indices, firsts: Indices) -> Any:
-        """Values of one part of the view in the last rows up to each row, the oldest first, [N, K, ...].
+        """Returns one part of the view: the values of the last rows up to each row, oldest first, [N, K, ...].
 
         Args:
             name: The part. Frames include a row's own observation, actions and rewards are those before it.

@@ -27,7 +27,7 @@ def replay_minibatches(
     at_most: int = 1,
     unread: bool = False,
 ) -> Flow[SampleBatch]:
-    """Creates a flow of minibatches from a replay buffer, `training_intensity` of them per step that is stored.
+    """Creates a flow of minibatches from a replay buffer, `training_intensity` of them per stored step.
 
     Args:
         replay: The replay buffer.
@@ -36,8 +36,8 @@ def replay_minibatches(
         training_intensity: Minibatches per step stored after `learning_starts`.
         learning_starts: Number of steps stored before the first minibatch.
         normalize_observations: Whether observations, stored raw, are normalized by their running mean and variance.
-        at_most: Maximum number of minibatches in an item, one after another in its rows.
-        unread: Whether items go to the learner as they are, which may then draw and read the rows itself.
+        at_most: Maximum number of minibatches in an item, whose rows are concatenated.
+        unread: Whether items are passed to the learner unread, which may then draw and read the rows itself.
     """
     ratio = ReplayRatio(training_intensity, learning_starts)
     is_unread = unread and not normalize_observations
@@ -55,7 +55,7 @@ class ReplayMinibatches(Source):
         minibatch_size: Rows in each minibatch.
         ratio: Replay ratio that limits the number of minibatches.
         at_most: Maximum number of minibatches in an item.
-        unread: Whether items go to the learner as they are, which may then draw and read the rows itself.
+        unread: Whether items are passed to the learner unread, which may then draw and read the rows itself.
     """
 
     def __init__(

@@ -59,7 +59,7 @@ class RolloutSource(Source):
 
     def _item(self, rollout: Rollout, policy: str) -> Any:
         item = rollout.batches[policy]
-        if isinstance(item, SampleBatch):  # operators on the worker may have other outputs
+        if isinstance(item, SampleBatch):  # operators on the worker may return other types
             return with_weights_version(item, rollout.weights_versions[policy])
         return item
 
@@ -71,7 +71,7 @@ class RolloutSource(Source):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the queued batches, with Ray references replaced by the batches behind them."""
+        """Returns the queued batches, with Ray references replaced by the batches that they refer to."""
         batches = (fetched(delivered) for delivered in self.here)
         return {"here": saved_items(delivered for delivered in batches if delivered.value is not None)}
 
@@ -81,7 +81,7 @@ class RolloutSource(Source):
 
 
 def fetched(delivered: Delivered) -> Delivered:
-    """Returns the batch behind a Ray reference; None if the batch was lost with its worker."""
+    """Returns the batch of a Ray reference; None if the batch was lost with its worker."""
     value = delivered.value
     return Delivered(value.fetch(), delivered.worker) if isinstance(value, BatchRef) else delivered
 
@@ -123,7 +123,7 @@ class SyncRollouts(RolloutSource):
         return self.here.popleft()
 
     def _take(self, rollout: Rollout, arrived: dict[int, Rollout]) -> None:
-        """Takes a fragment into the round, or drops that of an earlier one and requests the worker's next."""
+        """Adds a fragment to the round; drops a fragment of an earlier round and requests the worker's next one."""
         worker = rollout.worker_index
         if worker in self._late:
             self._late.remove(worker)
@@ -180,7 +180,7 @@ class AsyncRollouts(RolloutSource):
     @property
     @override
     def unsaved(self) -> str:
-        """Reason why a resumed run would differ: remote workers collect unfinished fragments again; else ""."""
+        """Reason why a resumed run would differ: remote workers collect unfinished fragments again; "" if none do."""
         return "fragments in progress are collected again" if self.workers.num_workers else ""
 
     @override

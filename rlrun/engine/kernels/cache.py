@@ -46,12 +46,12 @@ def alone_with(path: Path) -> Iterator[None]:
     """Context manager that locks a file, so that only one process on this machine creates it at a time."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path.with_suffix(".lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file is closed, also if the process dies
+        fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file is closed, even if the process dies
         yield
 
 
 def installed_compiler(variable: str, *names: str) -> str | None:
-    """Returns the path of the compiler that an environment variable names, else of the first one found on the PATH.
+    """Returns the path of the compiler named by an environment variable, or else of the first one on the PATH.
 
     None if there is none.
     """

@@ -23,16 +23,16 @@ from rlrun.engine.messages.errors import CompilerMissing
 SOURCE = Path(__file__).with_name("kernels.c")
 
 FLAGS = (
-    # What -O3 adds takes half as long again to compile and speeds up nothing here.
+    # -O3 would take half as long again to compile, and speeds up nothing here.
     *("-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic", "-fno-tree-vrp", "-fno-tree-slp-vectorize"),
     *("-march=native", "-fno-version-loops-for-strides"),
-    # Never -ffast-math: it assumes that there is no NaN, and changes the mode of the processor for the whole process.
+    # Never -ffast-math: it assumes that there are no NaNs, and changes the processor's mode for the whole process.
     *("-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"),
     *("-shared", "-fPIC"),
 )
 
 ONLY_GCC = ("-fvect-cost-model=dynamic", "-fno-tree-vrp", "-fno-version-loops-for-strides")
-"""Flags that Clang does not know."""
+"""Flags that Clang does not support."""
 
 PRODUCTS = (
     ("scipy_cblas_sgemm64_", 64),
@@ -41,7 +41,7 @@ PRODUCTS = (
     ("scipy_cblas_sgemm", 32),
     ("cblas_sgemm", 32),
 )
-"""Names that the product of float32 matrices has in the BLAS of NumPy's builds, with the bits of its integers."""
+"""Names of the float32 matrix product in the BLAS libraries that NumPy ships with, with the width of its integers."""
 
 COMPILATION_TIMEOUT_S = 120.0
 
@@ -66,7 +66,7 @@ def why_no_library_after(meanwhile: Callable[[], object]) -> str:
     Args:
         meanwhile: Function that is called while the compiler runs, or not at all if the kernels are compiled already.
     """
-    with suppress(NoLibrary):  # which `why_no_library` reports
+    with suppress(NoLibrary):  # `why_no_library` reports the error
         compiled(meanwhile)
     return why_no_library()
 
@@ -98,7 +98,7 @@ def compiled(meanwhile: Callable[[], object] | None = None) -> ctypes.CDLL:
     found = loaded(path)
     if found is None:
         with alone_with(path):
-            found = loaded(path)  # else another process has compiled it meanwhile
+            found = loaded(path)  # otherwise another process has compiled it in the meantime
             if found is None:
                 compile_to(path, meanwhile)
                 found = loaded(path)
@@ -178,16 +178,16 @@ def flags(version: str, machine: str) -> tuple[str, ...]:
 def key() -> str:
     """Returns the file name of the compiled kernels, a hash of all that they depend on.
 
-    That is the source code, flags, compiler, processor, C library and BLAS.
+    These are the source code, flags, compiler, processor, C library and BLAS.
     """
     return _hash(*_software(), processor(), blas())
 
 
 @cache
 def common_key() -> str:
-    """Returns a hash of what results depend on that involve no BLAS, on processors with fused multiply-add.
+    """Returns a hash of all that results without BLAS depend on, on processors with fused multiply-add.
 
-    That is the source code, flags, compiler and C library.
+    These are the source code, flags, compiler and C library.
     """
     return _hash(*_software())
 
@@ -237,7 +237,7 @@ def compile_to(path: Path, meanwhile: Callable[[], object] | None = None) -> Non
                     meanwhile()
                 _, errors = compiling.communicate(timeout=COMPILATION_TIMEOUT_S)
             finally:
-                compiling.kill()  # unless it has ended
+                compiling.kill()  # has no effect if it has ended
         if compiling.returncode != 0:
             raise NoLibrary(f"the compiler {command[0]} failed: {(errors.splitlines() or ['without a message'])[0]}")
         content = partial.read_bytes()
@@ -262,7 +262,7 @@ def loaded(path: Path) -> ctypes.CDLL | None:
 
 
 def require_safe(directory: Path) -> None:
-    """Creates the cache directory for this user alone, and validates that nobody else can write to it.
+    """Creates the cache directory for this user only, and validates that no one else can write to it.
 
     Raises:
         NoLibrary: Another user can write to the directory, or files in it cannot be executed.
@@ -270,7 +270,7 @@ def require_safe(directory: Path) -> None:
     try:
         if reason := make_private(directory):
             raise NoLibrary(reason)
-        if sys.platform == "linux" and os.statvfs(directory).f_flag & os.ST_NOEXEC:  # macOS does not tell
+        if sys.platform == "linux" and os.statvfs(directory).f_flag & os.ST_NOEXEC:  # macOS does not report this flag
             raise NoLibrary(f"{directory} is mounted noexec")
     except OSError as error:
         raise NoLibrary(f"{directory}: {error.strerror}") from error

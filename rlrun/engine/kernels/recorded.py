@@ -20,7 +20,7 @@ Call = partial[Any]
 class KernelFunction:
     """Function of arrays, written in NumPy, whose calls are recorded once on example arrays and then run by C kernels.
 
-    The function must make the same NumPy calls each time, since its Python code runs only once. Other arrays than its
+    The function must make the same NumPy calls each time, since its Python code runs only once. Arrays other than its
     arguments are read from the same memory in each call.
 
     Args:
@@ -44,7 +44,7 @@ class KernelFunction:
             return RecordedArray(self._inputs[-1], calls)
 
         results = function(*(map_tree(recorded, example) for example in examples))
-        self._results = map_tree(memory, results)  # also keeps what the table points to
+        self._results = map_tree(memory, results)  # also keeps alive the memory that the table points to
         self._steps = StepTable(library(), calls)
         self.uses_blas = self._steps.uses_blas
         self._run = partial(library().run_steps, *self._steps.arguments)
@@ -94,7 +94,7 @@ class RecordedArray(NDArrayOperatorsMixin):
             raise NoKernel(f"numpy.{function.__name__}")
         try:
             return FUNCTIONS[function](self, *inputs, **settings)
-        except TypeError:  # a setting that is not known here
+        except TypeError:  # a keyword argument that is not supported here
             raise NoKernel(f"numpy.{function.__name__}") from None
 
     def __bool__(self) -> bool:
@@ -203,5 +203,5 @@ def constant(operand: Any, arrays: Sequence[Array]) -> Array:
     if isinstance(operand, np.ndarray):
         return operand
     number = np.asarray(operand, np.result_type(operand, *(each.dtype for each in arrays)))
-    number.flags.writeable = False  # so that it is known to stay what it is
+    number.flags.writeable = False  # marks it as constant
     return number

@@ -22,19 +22,19 @@ STEP = np.dtype(
         ("stride", "i8", (3, 4)),
     ]
 )
-"""`Step` of `kernels.c`."""
+"""Dtype of the struct `Step` in `kernels.c`."""
 
 COLUMN = np.dtype([("from", "u8"), ("to", "u8"), ("bytes", "i8"), ("kind", "i8")])
-"""`Column` of `kernels.c`."""
+"""Dtype of the struct `Column` in `kernels.c`."""
 
 BLOCK = 2048
-"""Numbers that a group of steps works on at a time, as in `kernels.c`."""
+"""Number of elements that a group of steps processes at a time, as in `kernels.c`."""
 
 FEW = 16
-"""Largest number of columns for which the loop over rows is the inner one."""
+"""Maximum number of columns for which the loop over rows is the inner loop."""
 
 LARGEST_OWN_PRODUCT = 2**26
-"""Largest number of multiplications m n k of a matrix product [m, k] @ [k, n] that `kernels.c` computes itself.
+"""Maximum number of multiplications m n k of a matrix product [m, k] @ [k, n] that `kernels.c` computes itself.
 
 Larger products are computed by NumPy's BLAS, whose rounding depends on the processor.
 """
@@ -150,7 +150,7 @@ class StepTable:
         self._loop(f"{kernel}_{letters(out.dtype)}", out, first, number)
 
     def _loop(self, kernel: str, out: Array, first: Array, second: Array | None = None) -> None:
-        """Adds a loop, which waits for the next one: the two may be a pair."""
+        """Adds a loop, which is held back until the next one, since a single kernel may do the work of both."""
         given = [out, first, first if second is None else second]
         self._kept += given[1:]
         pair = None if self._pending is None else paired(self._pending, kernel, given)
@@ -179,7 +179,7 @@ class StepTable:
             self._group.add(step, operands, shape, strides)
 
     def _one(self, kernel: str, given: Sequence[Array], shape: Sequence[int], strides: Sequence[Sequence[int]]) -> None:
-        """Adds a step that is a group of its own."""
+        """Adds a step as a separate group."""
         self._close_group()
         require(len(shape) <= 4)
         step = self._step(kernel, given)
@@ -187,7 +187,7 @@ class StepTable:
         step["group"] = 1
         step["shape"] = (*[1] * missing, *shape)
         step["stride"] = [(*[0] * missing, *stride) for stride in strides]
-        if len(shape) < 2:  # a single row, which is as long as it is
+        if len(shape) < 2:  # a single row of any length
             step["is_flat"] = 1
             step["stride"][:, 2] = step["stride"][:, 3]
             step["shape"] = (1, 1, shape[0] if shape else 1, 1)
@@ -330,7 +330,7 @@ PAIRS = {
     ("add_f32_f32", "maximum_f32_f32"): "add_relu_f32",
     ("sqrt_f32_f32", "multiply_f32_f32"): "sqrt_multiply_f32",
 }
-"""Kernels of two loops, the second of which works in place on the first one's result."""
+"""Kernels that replace two loops, the second of which works in place on the first one's result."""
 
 
 def paired(
@@ -463,21 +463,21 @@ def write_argsort(x: Array, axis: int, out: Array) -> None:
 
 
 def write_places(bounds: Array, x: Array, side: Literal["left", "right"], out: Array) -> None:
-    """Writes to `out` the places [...] at which numbers x [...] keep ascending bounds [M] sorted.
+    """Writes to `out` the positions [...] at which numbers x [...] keep ascending bounds [M] sorted.
 
     Args:
         bounds: The bounds.
         x: The numbers.
-        side: Whether a number's place is before equal bounds ("left") or behind them ("right").
-        out: Array of the places.
+        side: Whether a number's position is before equal bounds ("left") or after them ("right").
+        out: Array of the positions.
     """
     out[...] = bounds.searchsorted(x, side)
 
 
 def write_quantile_pairs(estimates: Array, targets: Array, out: Array) -> None:
-    """Writes to `out` quantile Huber losses of all pairs of estimates and targets, and their slopes.
+    """Writes to `out` the quantile Huber losses of all pairs of estimates and targets, and their slopes.
 
-    `quantile_pairs_in_torch` says what they are.
+    `quantile_pairs_in_torch` defines them.
 
     Args:
         estimates: Estimated quantiles and their fractions, [2, R, N].

@@ -13,7 +13,7 @@ from rlrun.engine.learner.statistic_totals import StatisticTotals
 from rlrun.engine.settings.config import AdaptiveRate
 
 FACTOR, TOLERANCE = 1.5, 2.0
-"""Factor of a learning rate, and how many times above or below its target the KL divergence changes it."""
+"""Factor by which a learning rate changes, and ratio between KL divergence and target beyond which it does."""
 
 
 class AdaptiveRates:
@@ -52,7 +52,7 @@ class AdaptiveRates:
         self._before = {each.name: self._totals.sum_of(kl) for each, _, kl in self._rules}
 
     def applied(self, settings: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Returns the scheduled settings with the adaptive learning rates in the place of the scheduled values."""
+        """Returns the scheduled settings with adaptive learning rates in place of the scheduled values."""
         return {**settings, **{each.lr: self.rates[each.name] for each, _, _ in self._rules}}
 
     def adapt(self, every: Literal["minibatch", "epoch"]) -> None:

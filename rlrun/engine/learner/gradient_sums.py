@@ -34,7 +34,7 @@ class GradientSum:
 
     Every loss is a mean over valid steps, so weighted gradients of microbatches or of learners' shares add up to the
     gradient of the whole minibatch. Statistics, and values that the loss assigns to parameters, are weighted likewise.
-    Replay priorities belong to single rows, and follow the sum as they are.
+    Replay priorities belong to single rows, and follow the sum unweighted.
 
     Args:
         policy: Policy whose loss is differentiated.
@@ -89,7 +89,7 @@ class GradientSum:
 
 
 class GradientSums:
-    """Gradients of all of a learner's losses on a minibatch, accumulated over its microbatches.
+    """Gradients of all losses of a learner on a minibatch, accumulated over microbatches.
 
     Args:
         policy: Policy whose loss is differentiated.
@@ -124,7 +124,7 @@ class GradientSums:
         parameters: Parameters,
         scheduled: Mapping[str, Tensor],
     ) -> Iterator[tuple[Objective, Tensor, Tensor]]:
-        """Yields each loss with its gradient and replay priorities on a minibatch, computed when the caller gets there.
+        """Yields each loss with its gradient and replay priorities on a minibatch, which are computed on demand.
 
         A gradient uses the parameters at that time, including updates by the losses before it. Priorities are one per
         row, or none if the loss computes none.
@@ -165,7 +165,7 @@ def share_of(
     """Selects a learner's share of each minibatch, and of the random columns drawn for it.
 
     Args:
-        batch: Rows of K minibatches, one after another.
+        batch: Rows of K minibatches, concatenated.
         drawn: Random columns for each minibatch; a column with a single row belongs to the whole minibatch.
         share: (i, n): part i, from 0, of n equal parts of consecutive rows; n divides the rows of a minibatch.
 

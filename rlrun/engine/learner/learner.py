@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from rlrun.engine.policy.policy import Policy
 
 EvaluatedFunction = Callable[[Any, SampleBatch], Any]
-"""Type of a function from a policy's outputs and rows of experience [S, L] to a tree of tensors."""
+"""Function from a policy's outputs and rows of experience [S, L] to a tree of tensors."""
 
 Recompute = Callable[[Callable[[EvaluatedFunction, SampleBatch], Any]], SampleBatch]
-"""Type of a picklable function that takes `Learner.evaluate` and returns new columns for rows of experience [S, L]."""
+"""Picklable function that takes `Learner.evaluate` and returns new columns for rows of experience [S, L]."""
 
 LastBatch = SampleBatch | Callable[[], SampleBatch] | None
-"""Type of the last batch that a learner has learned from, or of what reads it again; None before the first."""
+"""Last batch that a learner has learned from, or a function that reads it again; None before the first."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class TargetUpdates:
 
 
 AllReduceTensor = Callable[["Tensor"], "Tensor"]
-"""Type of a function that sums a tensor over all data-parallel learners, in place, and returns the tensor."""
+"""Function that sums a tensor over all data-parallel learners, in place, and returns the tensor."""
 
 
 class Learner(Protocol):
@@ -160,7 +160,7 @@ def load_update(learner: Learner, flat: NDArray[np.float32]) -> None:
 def last_batch_of(learner: Learner) -> SampleBatch | None:
     """Returns the last batch that a learner has learned from; None before the first.
 
-    Rows that C kernels read from a replay buffer are as they are there now.
+    Rows that C kernels read from a replay buffer are returned as they are in the buffer now.
     """
     latest = learner.last_batch
     return latest() if callable(latest) else latest

@@ -25,11 +25,11 @@ from rlrun.engine.policy.policy import Policy
 from rlrun.engine.settings.registry import load_internal
 
 SHARE_OF = "rlrun.engine.learner.gradient_sums:share_of"
-"""Import path of what only data-parallel learners need."""
+"""Import path of the function that only data-parallel learners need."""
 
 
 class LocalLearner:
-    """Trains one policy by minibatch SGD in this process, with all parameters in one flat vector.
+    """Learner that trains one policy by minibatch SGD in this process, with all parameters in one flat vector.
 
     Args:
         policy: Policy to train, starting from its current parameters.
@@ -112,7 +112,7 @@ class LocalLearner:
         """Trains for several epochs of minibatch SGD on a batch of experience.
 
         All minibatches have the same shape: the last one of an epoch is padded with invalid rows. Random numbers that
-        losses need (`Policy.draws`) are drawn once for the batch, so that a row has the same ones in all epochs.
+        losses need (`Policy.draws`) are drawn once for the batch, so that a row has the same numbers in all epochs.
 
         Args:
             batch: Rows of experience [S, L, ...].
@@ -121,7 +121,7 @@ class LocalLearner:
             scheduled: Current values of scheduled settings by name, including learning rates.
             stop: Early stopping (statistic, bound): training stops once the statistic's epoch mean exceeds the bound.
             objectives: Names of the objectives to run, as in `step`; None for all.
-            recompute: Function that computes columns of the batch again before each epoch but the first; None for none.
+            recompute: Function that recomputes columns of the batch before each epoch except the first; None for none.
         """
         self.last_batch = batch
         self.updates.begin_update()

@@ -39,11 +39,11 @@ SUMS = {
     "split": "rlrun.engine.learner.gradient_sums:split_sums",
     "rates": "rlrun.engine.learner.adaptive_rates:AdaptiveRates",
 }
-"""Import paths of gradient sums and adaptive learning rates, which only some updates are made of."""
+"""Import paths of gradient sums and adaptive learning rates, which only some updates need."""
 
 
 class MinibatchUpdates:
-    """Updates a policy's parameters on one minibatch after another, each by the losses that are due on it.
+    """Updates of a policy's parameters on one minibatch after another, each by the losses that are due on it.
 
     Args:
         policy: Policy to train.
@@ -100,7 +100,7 @@ class MinibatchUpdates:
 
     @cached_property
     def _sums(self) -> GradientSums:
-        """Sums of gradients, for updates in parts and for learners that only compute gradients."""
+        """Returns the gradient sums, for updates in parts and for learners that only compute gradients."""
         made: GradientSums = load_internal(SUMS["sums"])(
             self._policy,
             self._objectives,
@@ -194,7 +194,7 @@ class MinibatchUpdates:
     def run_due(
         self, due: Sequence[tuple[Objective, ...]], selection: Selection, settings: Mapping[str, Tensor]
     ) -> NDArray[np.float32]:
-        """Updates the parameters as `step_through` does, by the objectives that are due on each minibatch."""
+        """Updates the parameters as `step_through` does, with the objectives that are due on each minibatch."""
         priorities = NO_PRIORITIES
         for present, run in groupby(range(len(due)), key=due.__getitem__):
             numbers = list(run)
@@ -283,7 +283,7 @@ class MinibatchUpdates:
                 tensor.copy_(torch.from_numpy(np.array(named[f"{name}/{part}"])))
 
     def update_of(self, due: Sequence[Objective]) -> tuple[Update, list[OptimizerState]]:
-        """The update by some objectives, and their optimizers' states."""
+        """Returns the update for some objectives, and their optimizers' states."""
         key = tuple(map(id, due))
         if key not in self._updates:
             several = len(self._objectives) > 1

@@ -87,7 +87,7 @@ class Selection:
         self.leaves: list[NDArray[Any]] = []
         for tree in columns.values():
             self.leaves += [tree] if isinstance(tree, np.ndarray) else leaves(tree)
-        if rows is not None:  # which are found by their size
+        if rows is not None:  # C kernels find the rows by their size in bytes
             self.leaves = [np.ascontiguousarray(leaf) for leaf in self.leaves]
         size, length = columns["valid"].shape
         self.number, size = (1, size) if rows is None else rows.shape
@@ -117,7 +117,7 @@ def minibatches(columns: SampleBatch, order: Tensor, size: int) -> Iterator[Samp
 
 
 def nth(tree: Any, index: int) -> Tensor | Any:
-    """Extracts the minibatch with a given index from a tree of columns that have been split into minibatches.
+    """Returns the minibatch with a given index from a tree of columns that have been split into minibatches.
 
     In the tree, a tuple of tensors is one column, with a tensor per minibatch; any other tuple is a nested column.
     """

@@ -38,7 +38,7 @@ class Loss:
 
 
 LossFunction = Callable[[Any, SampleBatch, Mapping[str, "Tensor"]], Loss]
-"""Type of a loss function of the policy's outputs, rows of experience [S, L] and scheduled settings (each []).
+"""Loss function of the policy's outputs, rows of experience [S, L] and scheduled settings (each []).
 
 For an objective without gradients (`parameters` None), the first argument is a dict of the parameters instead.
 """
@@ -46,7 +46,7 @@ For an objective without gradients (`parameters` None), the first argument is a 
 
 @dataclass(frozen=True)
 class Objective:
-    """A loss function of a learner, with the parameters that it trains and their optimizer.
+    """Loss function of a learner, with the parameters that it trains and their optimizer.
 
     On each minibatch a learner runs its objectives in order, each on the parameters updated by the preceding ones.
 
@@ -60,8 +60,8 @@ class Objective:
             minibatch (all learners' shares and microbatches), for later losses to read.
         every: Update period n: the objective runs on the first of its minibatches, and on each n-th one after that.
         max_grad_norm: Gradient clipping threshold (global norm); None for no clipping.
-        clipped_apart: Pattern (regular expression) in the names of parameters whose gradient is clipped by its own
-            norm, apart from the gradient of the other parameters; "" for one norm.
+        clipped_apart: Regular expression for the names of parameters whose gradient is clipped by its own norm,
+            separately from the gradient of the other parameters; "" for a single norm.
         optimizer: Optimizer of the objective's parameters.
         needs: Names of earlier objectives whose `Loss.carry` this loss reads, as `batch["<objective>/<name>"]`.
         assigns: Names of the parameters that the loss sets by `Loss.assign` on each of its minibatches. Values of

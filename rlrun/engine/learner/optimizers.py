@@ -115,7 +115,7 @@ class RMSProp:
         square = state["second"].mul_(self.decay).addcmul_(gradient, gradient, value=1 - self.decay)
         if self.centered:
             mean = state["first"].lerp_(gradient, 1 - self.decay)
-            square = (square - mean * mean).clamp(min=0)  # rounding may leave less than nothing
+            square = (square - mean * mean).clamp(min=0)  # rounding errors may make it negative
         parameters.sub_(lr * gradient / (square + self.epsilon).sqrt())
 
 

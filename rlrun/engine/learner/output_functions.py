@@ -1,4 +1,4 @@
-"""Computes functions of a policy's network outputs, without gradients (torch)."""
+"""Evaluation of functions of a policy's network outputs, without gradients (torch)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def evaluated(
 
 
 def require_picklable(function: EvaluatedFunction) -> None:
-    """Validates that other processes can import a function by its module and name; a partial of one is allowed.
+    """Validates that other processes can import a function (of a partial, the inner one) by its module and name.
 
     Raises:
         ValueError: The function is a lambda, a method, or defined within another function.

@@ -1,4 +1,4 @@
-"""Projection of parameters to a fixed norm after an optimizer step, such as of a layer's weights (torch)."""
+"""Projection of parameters, such as a layer's weights, to a fixed norm after an optimizer step (torch)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rlrun.engine.policy.flat_parameters import FlatParameters
 
 SMALLEST_SQUARE = 1e-16
-"""Smallest squared norm by which a projection divides."""
+"""Minimum squared norm by which a projection divides."""
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,9 @@ class Projection:
     """Rescaling of parameters to a fixed Euclidean norm along an axis.
 
     Attributes:
-        parameters: Names of parameters of equal shape. Their numbers along the axis have the norm together.
+        parameters: Names of parameters of equal shape, whose entries along the axis have the norm together.
         axis: Axis along which the norm is taken: 1 for the weights of each output of a dense layer.
-        norm: The norm.
+        norm: Norm after the projection.
     """
 
     parameters: tuple[str, ...]

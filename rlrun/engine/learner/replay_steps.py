@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 class ReplaySteps:
-    """Updates parameters on minibatches of a replay buffer, in one call into C for those with the same losses.
+    """Updates parameters on a replay buffer's minibatches; successive ones with the same losses share a call into C.
 
-    The first minibatch of each shape and set of losses is read and passed on as rows, from which the update is traced.
+    The first minibatch of each shape and set of losses is read as rows, from which the update is traced.
 
     Args:
         learner: The learner, whose updates run in C kernels.
@@ -43,13 +43,13 @@ class ReplaySteps:
         target: TargetUpdates | None = None,
         seen: int = 0,
     ) -> NDArray[np.float32]:
-        """Trains on all minibatches that are due, and lets the target network follow.
+        """Trains on all minibatches that are due, and updates the target network.
 
         Args:
-            memory: The minibatches.
+            memory: Source of the minibatches.
             scheduled: Current values of scheduled settings by name, including learning rates.
             objectives: Names of the objectives to run, as in `LocalLearner.step`; None for all.
-            target: When and how the target network follows; None if it is left alone.
+            target: When and how the target network follows; None if it is not updated.
             seen: Number of minibatches since the last update of the target network.
 
         Returns:
@@ -95,7 +95,7 @@ class ReplaySteps:
         num_totals: int,
         target: TargetUpdates | None,
     ) -> ReplayUpdate:
-        """The update, bound to the memory of a replay buffer."""
+        """Returns the update, bound to the memory of a replay buffer."""
         bound = self._bound.get(made)
         if bound is None or bound.reader is not memory.reader or bound.target is not target:
             bound = self._bound[made] = ReplayUpdate(
@@ -112,14 +112,14 @@ class ReplaySteps:
 
 
 def replay_steps(learner: Learner) -> ReplaySteps | None:
-    """Returns the training on minibatches of a replay buffer's memory; None if updates do not run in C kernels."""
+    """Returns the training step on a replay buffer's memory; None if updates do not run in C kernels."""
     if isinstance(learner, LocalLearner) and learner.update_executor == "c" and learner.updates.takes_rows:
         return ReplaySteps(learner)
     return None
 
 
 def run_length(items: Sequence[object]) -> int:
-    """Returns how many items from the first on equal it.
+    """Returns the number of leading items that equal the first one.
 
     Examples:
         >>> run_length("aab")
@@ -129,5 +129,5 @@ def run_length(items: Sequence[object]) -> int:
 
 
 def contiguous(columns: Mapping[str, Array]) -> Mapping[str, Array]:
-    """Returns columns whose memory C can read row by row; those that are part of a larger array are copied."""
+    """Returns columns whose memory C can read row by row; columns that are part of a larger array are copied."""
     return {name: np.ascontiguousarray(column) for name, column in columns.items()}

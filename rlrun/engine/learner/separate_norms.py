@@ -1,4 +1,4 @@
-"""Clipping of a gradient in two parts, such as those of an actor and its critic, each by its own norm (torch)."""
+"""Separate clipping of two parts of a gradient, such as an actor's and its critic's, each by its own norm (torch)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def clipped_apart(policy: Policy, objective: Objective, gradient: Tensor) -> Ten
 
     Args:
         policy: The policy.
-        objective: The objective, with the pattern of the names of one part's parameters.
+        objective: The objective, with the pattern for the names of one part's parameters.
         gradient: Gradient of the objective's parameters, [N].
     """
     bound = objective.max_grad_norm

@@ -34,7 +34,7 @@ class Staging:
     def batch(self, batch: SampleBatch, spare: int = 0) -> SampleBatch:
         """Copies a batch to the device, with a row of zeros added if the last minibatch needs padding (`spare` > 0).
 
-        Columns that are tensors must be on the device already.
+        Columns that are tensors must already be on the device.
         """
 
         def moved(leaf: NDArray[Any] | Tensor) -> Tensor:
@@ -47,7 +47,7 @@ class Staging:
             staged = batch.map(moved)
         present = torch.cuda.current_stream(self._device)
         present.wait_stream(self._stream)
-        staged.map(lambda leaf: leaf.record_stream(present))  # so that its memory is not reused before
+        staged.map(lambda leaf: leaf.record_stream(present))  # so that its memory is not reused too early
         return staged
 
     def order(self, order: NDArray[np.int64]) -> Tensor:
@@ -68,7 +68,7 @@ class Staging:
 
 
 def over_memory(array: NDArray[Any]) -> Tensor:
-    """Returns a tensor that shares an array's memory; do not modify it, as the array may be in Ray's object store."""
+    """Returns a tensor that shares an array's memory; do not modify it: the array may be in Ray's object store."""
     contiguous = np.ascontiguousarray(array)
     if contiguous.flags.writeable:
         return torch.from_numpy(contiguous)

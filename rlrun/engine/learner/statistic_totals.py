@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 Totals = dict[tuple[str, ...], tuple[Any, int]]
-"""Type of statistic sums and minibatch counts, keyed by the tuple of names computed together.
+"""Statistic sums and minibatch counts, keyed by the tuple of names computed together.
 
 Sums are NumPy arrays on the CPU, where these are faster for a few numbers, and tensors on other devices.
 """

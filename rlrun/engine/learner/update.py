@@ -25,11 +25,10 @@ GRAD_NORM = "grad_norm"
 """Name of the statistic for the gradient norm before clipping, in results."""
 
 CLIP_APART, PROJECT = "rlrun.engine.learner.separate_norms:clipped_apart", "rlrun.engine.learner.projection:project"
-"""Import paths of what only objectives with separate norms, or with projections, need."""
+"""Import paths of functions that only objectives with separate norms, or with projections, need."""
 
 Precision = Literal["float32", "bfloat16"]
-"""Type of the floating-point precision of the networks' forward and backward passes; parameters, losses and optimizers
-are always float32."""
+"""Floating-point precision of forward and backward passes; parameters, losses and optimizers are always float32."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +169,7 @@ class Update:
 
 
 def with_shared_tensors(batch: SampleBatch, objective: Objective, carried: Mapping[str, Tensor]) -> SampleBatch:
-    """Returns a loss's batch extended by tensors of earlier losses, as columns `<objective>/<name>`."""
+    """Returns the batch of a loss with the tensors of earlier losses added, as columns `<objective>/<name>`."""
     if not objective.needs:
         return batch
     needed = {name: tensor for name, tensor in carried.items() if name.partition("/")[0] in objective.needs}
@@ -186,7 +185,7 @@ def assigned_values(objective: Objective, loss: Loss) -> list[Tensor]:
     """Returns the values that a loss assigns to parameters, as one vector in the order of `Objective.assigns`.
 
     Raises:
-        ValueError: The loss assigns other parameters than the objective declares.
+        ValueError: The loss assigns parameters other than those that the objective declares.
     """
     if set(loss.assign) != set(objective.assigns):
         declared, given = ", ".join(objective.assigns) or "nothing", ", ".join(loss.assign) or "nothing"
@@ -203,7 +202,7 @@ def present_values(policy: Policy, objective: Objective, flat: Tensor) -> Tensor
 
 
 def assign(policy: Policy, objective: Objective, flat: Tensor, values: Tensor) -> None:
-    """Writes new values, concatenated to one vector, to the parameters that a loss sets directly (not by gradients)."""
+    """Writes new values, concatenated into one vector, to the parameters that a loss sets without gradients."""
     slots = [policy.parameters.slot(name) for name in objective.assigns]
     for slot, value in zip(slots, torch.split(values, [slot.size for slot in slots]), strict=True):
         flat[slot.offset : slot.offset + slot.size].copy_(value)
@@ -242,7 +241,7 @@ def apply_sum(
 
 
 def measured_by(objective: Objective, statistics: Sequence[str]) -> tuple[str, ...]:
-    """Returns the names of the statistics of one loss: those that it reports, and its gradient norm."""
+    """Returns the names of a loss's statistics: those that it reports, and its gradient norm."""
     return (*statistics,) if objective.parameters is None else (*statistics, GRAD_NORM)
 
 
@@ -265,7 +264,7 @@ def gradient_of(
         views = policy.parameters.views(parameters.flat.detach())
         return parameters.flat[:0], require_loss(objective, objective.loss(views, batch, scheduled))
     start, size = objective.range_in(policy.parameters)
-    # Only these require gradients: an actor's loss computes none for the parameters of the critics that it uses.
+    # Only these require gradients: an actor's loss computes no gradients for the critics' parameters that it uses.
     leaf = parameters.flat[start : start + size].detach().requires_grad_()
     with computed_in(precision, leaf.device):
         views = policy.parameters.views(parameters.flat.detach(), leaf, start)
@@ -295,7 +294,7 @@ def computed_in(precision: Precision, device: torch.device) -> AbstractContextMa
     """Context manager that makes networks compute in the given floating-point precision (torch's autocast)."""
     if precision == "float32":
         return nullcontext()
-    # autocast caches casts of leaf tensors only, and views of a flat vector are no leaves.
+    # autocast caches casts only of leaf tensors, and views of a flat vector are not leaves.
     return torch.autocast(device.type, dtype=torch.bfloat16, cache_enabled=False)
 
 

@@ -35,7 +35,7 @@ def summed_value_losses(
 
 
 def clipped_value_errors(values: Tensor, batch: SampleBatch, bound: float | None) -> Tensor:
-    """Returns PPO's squared value errors, [S, L]: the larger of those with and without a bound on the value's change.
+    """Returns PPO's squared value errors, [S, L]: the larger of the clipped and unclipped errors.
 
     Args:
         values: Values, [S, L].

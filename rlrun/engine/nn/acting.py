@@ -23,7 +23,7 @@ class ActingNetwork(Protocol):
         ...
 
     def load(self, flat: Floats) -> None:
-        """Loads parameters from a flat vector, which is not modified since it may lie in Ray's object store."""
+        """Loads parameters from a flat vector, which is not modified since it may be in Ray's object store."""
         ...
 
     def __call__(
@@ -33,7 +33,7 @@ class ActingNetwork(Protocol):
         episode_starts: NDArray[np.bool_] | None = None,
         noise: Floats | None = None,
     ) -> tuple[Heads, Floats | None]:
-        """Forward pass of one env step.
+        """Runs the forward pass of one env step.
 
         Args:
             inputs: `obs`, a tree of [B, ...], and further inputs [B, width].
@@ -49,7 +49,7 @@ class ActingNetwork(Protocol):
 
 
 class WrappedNetwork:
-    """Base class of wrappers that change what an acting network computes.
+    """Base class of wrappers that change the outputs of an acting network.
 
     Parameters are loaded into the wrapped network.
 
@@ -71,7 +71,7 @@ class WrappedNetwork:
 
 
 class TransformedOutputs(WrappedNetwork, ABC):
-    """Wrapper of an acting network that changes its outputs under the name `outputs`, for example by masking actions.
+    """Wrapper of an acting network that transforms its head `outputs`, for example by masking actions.
 
     Args:
         network: Wrapped network.
@@ -84,10 +84,10 @@ class TransformedOutputs(WrappedNetwork, ABC):
         episode_starts: NDArray[np.bool_] | None = None,
         noise: Floats | None = None,
     ) -> tuple[Heads, Floats | None]:
-        """Forward pass of one env step, with the transformed head; see `ActingNetwork`."""
+        """Runs the forward pass of one env step, with the transformed head; see `ActingNetwork`."""
         heads, after = self.network(inputs, state, episode_starts, noise)
         return {**heads, "outputs": self.transformed(heads["outputs"], inputs)}, after
 
     @abstractmethod
     def transformed(self, outputs: Floats, inputs: Mapping[str, Any]) -> Floats:
-        """Computes the K changed outputs of B env slots, [B, K], from the wrapped network's outputs and its inputs."""
+        """Computes the K transformed outputs of B env slots, [B, K], from the wrapped network's outputs and inputs."""

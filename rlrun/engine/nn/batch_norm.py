@@ -14,27 +14,27 @@ from rlrun.engine.nn.dense_net import BATCH_NORM_EPSILON
 from rlrun.engine.nn.torch_network import TorchNetwork
 
 AllReduceTensor = Callable[[Tensor], Tensor]
-"""Type of a function that sums a tensor over all data-parallel learners."""
+"""Function that sums a tensor over all data-parallel learners."""
 
 MOMENTUM = 0.01
-"""Part by which running statistics move to a minibatch's."""
+"""Fraction by which running statistics move towards a minibatch's."""
 
 WARMUP = 100_000
-"""Minibatches that are normalized by their own statistics alone, before the running ones take part."""
+"""Number of minibatches that are normalized only by their own statistics, before running statistics are used."""
 
 LARGEST_SCALE = 3.0
-"""Largest ratio of a minibatch's standard deviation and the running one, either way."""
+"""Maximum ratio between a minibatch's standard deviation and the running one, in either direction."""
 
 LARGEST_SHIFT = 5.0
-"""Largest distance of a minibatch's mean and the running one, in running standard deviations."""
+"""Maximum distance between a minibatch's mean and the running mean, in running standard deviations."""
 
 
 class SumOverLearners(torch.autograd.Function):
-    """Differentiable all-reduce: sums a tensor over the learners, and in the backward pass the sum's gradients.
+    """Differentiable all-reduce: sums a tensor over the learners, and in the backward pass the gradients of the sum.
 
     A learner's loss depends on the other learners' rows through the sum, so each row receives the gradients of all
-    learners' losses. All learners must compute the same sequence of sums. They count equally: shares must have equal
-    numbers of valid steps.
+    learners' losses. All learners must compute the same sequence of sums. All learners have equal weight, so their
+    shares must have equal numbers of valid steps.
     """
 
     @staticmethod
@@ -95,22 +95,22 @@ class BatchNorm(nn.Module):
         return normalized * self.weight + self.bias
 
     def _mean(self, x: Tensor) -> Tensor:
-        """Means [D] over the minibatch's feature vectors [N, D], those of other learners' shares included."""
+        """Returns the means [D] over the minibatch's feature vectors [N, D], including other learners' shares."""
         if self.all_reduce is None:
             return x.mean(0)
         total: Tensor = SumOverLearners.apply(torch.cat([x.sum(0), x.new_full((1,), len(x))]), self.all_reduce)
         return total[:-1] / total[-1].detach()
 
     def _corrected(self, normalized: Tensor, mean: Tensor, deviation: Tensor) -> Tensor:
-        """Features normalized by the statistics of their minibatch, possibly corrected by the running ones."""
+        """Returns features normalized by their minibatch's statistics, possibly corrected by the running ones."""
         return normalized
 
 
 class BatchRenorm(BatchNorm):
     """Batch renormalization (Ioffe, arXiv:1702.03275, algorithm 1) with the constants of CrossQ.
 
-    It is batch normalization whose minibatch statistics are corrected by the running ones after `WARMUP` minibatches.
-    The counter of minibatches is a parameter too.
+    Minibatch statistics are corrected by the running ones after `WARMUP` minibatches. The counter of minibatches is a
+    parameter too.
 
     Args:
         width: Number of features, D.

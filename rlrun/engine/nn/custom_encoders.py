@@ -38,7 +38,7 @@ class CustomEncoderModule(UsersEncoder):
         self.width = own.width
         self.module: nn.Module = load_object(own.path, what=WHAT)(own.space)
         with torch.no_grad():
-            self.module(_two_of(own.space))  # makes the parameters of lazy layers
+            self.module(_two_of(own.space))  # creates the parameters of lazy layers
 
     @override
     def forward(self, observations: Tensor) -> Tensor:
@@ -78,7 +78,7 @@ def _form(tensor: Tensor) -> str:
 
 
 def _two_of(space: gymnasium.Space[Any]) -> Tensor:
-    """Two fixed (seeded) observations of a space, [2, *shape]."""
+    """Returns two fixed (seeded) observations of a space, [2, *shape]."""
     own = copy.deepcopy(space)
     own.seed(0)
     return torch.as_tensor(batched(own, own.sample(), own.sample()))
@@ -135,7 +135,7 @@ def validated_module(path: str, what: str, make: Callable[[Any], Any], inputs: A
             raise UsageError(f"the {what} {path} must create a torch.nn.Module, not {type(module).__name__}")
         with torch.no_grad():
             returned = module(inputs)
-            # Compared in the second pass, since the first one makes the parameters of lazy layers.
+            # Compared in the second pass, since the first one creates the parameters of lazy layers.
             buffers = {name: buffer.clone() for name, buffer in module.named_buffers()}
             state = torch.get_rng_state()
             module(inputs)

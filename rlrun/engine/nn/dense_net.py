@@ -39,15 +39,15 @@ ACTIVATIONS: dict[Activation, Callable[[Floats], Floats]] = {"tanh": tanh, "relu
 
 
 NORMALIZATION_EPSILON = 1e-5
-"""Added to the variance before the square root in LayerNorm."""
+"""Constant added to the variance before the square root in LayerNorm."""
 
 
 BATCH_NORM_EPSILON = 1e-3
-"""Added to the variance before the square root in batch normalization and renormalization."""
+"""Constant added to the variance before the square root in batch normalization and renormalization."""
 
 
 RMS_EPSILON = 1e-6
-"""Added to the mean square before the square root in RMSNorm."""
+"""Constant added to the mean square before the square root in RMSNorm."""
 
 
 def layer_norm(x: Floats, scale: Floats, shift: Floats) -> Floats:
@@ -102,7 +102,7 @@ class DenseNet:
     def load(self, parameter: Callable[[str], Floats]) -> None:
         """Loads weights and biases by name; each call overwrites the same arrays.
 
-        Weights are stored transposed and contiguous: the small matrix products of acting run faster on them.
+        Weights are stored transposed and contiguous, which makes the small matrix products of acting faster.
 
         Args:
             parameter: Function that returns the array of a parameter, given its name.
@@ -111,12 +111,12 @@ class DenseNet:
             layer.load(parameter)
 
     def parameters(self) -> list[tuple[str, Floats]]:
-        """Returns name and array of each weight, transposed, and of each bias; there is no normalization."""
+        """Returns name and array of each (transposed) weight and each bias; the network must have no normalization."""
         layers = [(layer.name, layer.weight, layer.bias) for layer in self._layers]
         return [pair for name, w, b in layers for pair in ((f"{name}.weight", w), (f"{name}.bias", b))]
 
     def __call__(self, x: Floats) -> Floats:
-        """Forward pass from inputs [B, D] to outputs [B, K]."""
+        """Runs the forward pass from inputs [B, D] to outputs [B, K]."""
         for layer in self._layers:
             x = layer(x)
         return x
@@ -152,7 +152,7 @@ class ResidualNet:
                 self._arrays[part] = in_memory(known, parameter(part).T)
 
     def __call__(self, x: Floats) -> Floats:
-        """Forward pass from inputs [B, D] to features [B, K]."""
+        """Runs the forward pass from inputs [B, D] to features [B, K]."""
         x = self._dense(f"{self._name}.0", x)
         for block in self._blocks:
             inner = self._activation(self._dense(f"{block}.first", self._norm(f"{block}.norm", x)))
@@ -198,7 +198,7 @@ class InvertedResidualNet:
         self._scale = in_memory(self._scale, parameter(self._last))
 
     def __call__(self, x: Floats) -> Floats:
-        """Forward pass from inputs [B, D] to features [B, K]."""
+        """Runs the forward pass from inputs [B, D] to features [B, K]."""
         x = self._first(x)
         for first, second in self._blocks:
             x = x + second(first(x))
@@ -209,7 +209,7 @@ class _Layer:
     """Dense layer with its parameters; only layers with an activation have a LayerNorm.
 
     Normalization by running statistics is constant until the next `load`, so weights and biases include it. With batch
-    normalization of inputs or outputs, the layer has no bias besides.
+    normalization of inputs or outputs, the layer has no other bias.
     """
 
     def __init__(
@@ -254,13 +254,13 @@ class _Layer:
 
 
 def _running_norm(name: str, parameter: Callable[[str], Floats]) -> tuple[Floats, Floats]:
-    """Factor and summand of each feature in batch normalization by running statistics."""
+    """Returns factor and offset of each feature in batch normalization by running statistics."""
     scale = parameter(f"{name}.weight") / np.sqrt(parameter(f"{name}.variance") + np.float32(BATCH_NORM_EPSILON))
     return scale, parameter(f"{name}.bias") - parameter(f"{name}.mean") * scale
 
 
 def in_memory(array: Floats, numbers: Floats) -> Floats:
-    """Copies numbers into an existing array, whose memory other objects also use, and returns the array.
+    """Copies numbers into an existing array, whose memory other objects share, and returns the array.
 
     If the shapes differ, returns a new array instead.
     """

@@ -19,12 +19,12 @@ from rlrun.engine.nn.observation_leaves import entity_mask_places
 from rlrun.engine.settings.registry import load_internal
 
 CUSTOM_ENCODER = "rlrun.engine.nn.custom_encoders:CustomEncoderModule"
-"""Import path of the module of a custom encoder."""
+"""Import path of the module class for custom encoders."""
 
 ACTIVATIONS: dict[Activation, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "elu": nn.ELU, "silu": nn.SiLU}
 
 ATTENTION_HEADS = 4
-"""Number of attention heads over entities."""
+"""Number of attention heads for pooling entities."""
 
 MASKED_SCORE = -1e9
 """Attention logit of a masked entity."""
@@ -81,7 +81,7 @@ class UsersEncoder(nn.Module):
 
 
 class DenseEncoder(nn.Module):
-    """Encoder of an observation entry without parameters: numbers unchanged or scaled to 0..1, integers one-hot."""
+    """Encoder of an observation entry without parameters: numbers are unchanged or scaled to 0..1, integers one-hot."""
 
     def __init__(self, leaf: ObservationLeaf) -> None:
         super().__init__()
@@ -167,13 +167,13 @@ class EntityEncoder(nn.Module):
         shape = entities.shape[:2]
         is_there = torch.ones(shape, dtype=torch.bool, device=entities.device) if mask is None else mask != 0
         absent = ~is_there.unsqueeze(-1)
-        # Numbers of an absent entity have no effect, NaN included.
+        # Values of an absent entity, even NaN, have no effect.
         numbers = entities.float().masked_fill(absent, 0.0)
         if self.leaf.is_scaled:
             numbers = (numbers - self.leaf.low) * self.leaf.scale
         features: Tensor = self.net(numbers).masked_fill(absent, 0.0)
         if self.leaf.pooling == "max":
-            # After a ReLU no feature is less than the zeros of absent entities.
+            # After a ReLU, no feature is less than the zeros of absent entities.
             return features.amax(1)
         if self.leaf.pooling == "mean":
             mean: Tensor = features.sum(1) / is_there.sum(1, keepdim=True).clamp(min=1)
@@ -206,7 +206,7 @@ class ImageEncoder(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Encodes N images [N, *shape] as feature vectors [N, width]."""
         pixels = self._channels_first(images)
-        # On a CPU, channels_last makes convolutions a quarter faster in training, and a tenth slower in acting.
+        # On CPUs, channels_last makes convolutions a quarter faster in training and a tenth slower in acting.
         layout = torch.channels_last if torch.is_grad_enabled() else torch.contiguous_format
         numbers = pixels.to(torch.float32, memory_format=layout)
         if self.leaf.low:
@@ -225,7 +225,7 @@ class ImageEncoder(nn.Module):
 def nature_layers(channels: int, height: int, width: int) -> nn.Sequential:
     """Creates the CNN of Mnih et al., "Human-level control through deep reinforcement learning", 2015.
 
-    Kernels are reduced to the image's size where the image is smaller.
+    Kernels are reduced to the image's size if the image is smaller.
 
     Args:
         channels: Number of image channels.
@@ -322,7 +322,7 @@ class ObservationEncoder(nn.Module):
     @override
     def forward(self, observations: Any) -> Tensor:
         """Encodes a tree of N observations as feature vectors [N, D]."""
-        # By key: a caller's observation may have its keys in another order than the space, which sorts them.
+        # By key: a caller's observation may have its keys in a different order than the space, which sorts them.
         columns = leaves(map_tree(lambda _, column: column, self.tree, observations))
         encoded = [part(*(columns[i] for i in places)) for part, places in zip(self.parts, self._places, strict=True)]
         return encoded[0] if len(encoded) == 1 else torch.cat(encoded, -1)
@@ -332,8 +332,8 @@ class ObservationEncoder(nn.Module):
 def initialize_orthogonally(module: nn.Module, gain: float, generator: torch.Generator) -> None:
     """Initializes all dense and convolutional layers of a module with orthogonal weights and zero biases.
 
-    Processors of different kinds compute the same weights: LAPACK's results, which differ in their last digits, are
-    computed in float64 and rounded to multiples of 2**-18. Encoders written by users keep their own initialization.
+    All processors compute the same weights: LAPACK's results, whose last digits differ, are computed in float64 and
+    rounded to multiples of 2**-18. Encoders written by users keep their own initialization.
     """
     foreign = {part for own in module.modules() if isinstance(own, UsersEncoder) for part in own.modules()}
     for part in module.modules():

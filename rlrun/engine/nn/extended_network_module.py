@@ -51,7 +51,7 @@ def with_dropout(layers: nn.Sequential, x: Tensor, kept: Tensor) -> Tensor:
     Args:
         layers: Linear layers with normalization and activations, from `rlrun.engine.nn.encoders.mlp`.
         x: Inputs, [N, D].
-        kept: Factor of each unit of all linear maps, 0 for those that are dropped, [N, sum of widths].
+        kept: Factor of each unit of all linear maps, 0 for dropped units, [N, sum of widths].
 
     Source:
         Hiraoka et al., "Dropout Q-functions for doubly efficient reinforcement learning", arXiv:2110.02034, figure 1.
@@ -69,11 +69,11 @@ def with_dropout(layers: nn.Sequential, x: Tensor, kept: Tensor) -> Tensor:
 
 
 EXPANSION = 4
-"""Width of a residual block's inner layer, in units of the block's."""
+"""Width of a residual block's inner layer, as a multiple of the block's width."""
 
 
 class DenseBlock(nn.Module):
-    """Residual block: x plus two dense layers of LayerNorm(x), the inner one four times as wide.
+    """Residual block: adds two dense layers of LayerNorm(x) to x; the inner layer is four times as wide.
 
     Args:
         width: Number of features, H.
@@ -104,7 +104,7 @@ def residual_layers(inputs: int, width: int, blocks: int, activation: Activation
 
 
 class InvertedBlock(nn.Module):
-    """Inverted residual block: x plus two dense layers with batch normalization, the inner one four times as wide.
+    """Inverted residual block: adds two batch-normalized dense layers to x; the inner layer is four times as wide.
 
     Args:
         width: Number of features, H.
@@ -128,7 +128,7 @@ class InvertedBlock(nn.Module):
 
 
 class RMSNorm(nn.Module):
-    """Division of features by their root mean square, with a learned scale.
+    """RMS normalization: divides features by their root mean square, and multiplies them by a learned scale.
 
     Args:
         width: Number of features, H.
@@ -154,7 +154,7 @@ def inverted_residual_layers(inputs: int, width: int, blocks: int, activation: A
 
 
 def batch_norm_layers(inputs: int, hiddens: Sequence[int], activation: Activation) -> nn.Sequential:
-    """Creates a multi-layer perceptron with batch normalization of its inputs, and before each activation."""
+    """Creates a multi-layer perceptron with batch normalization of its inputs and before each activation."""
     first, *others = hiddens
     layers = BatchNormLinear(inputs, first, of_inputs=True), ACTIVATIONS[activation]()
     return nn.Sequential(*layers, *mlp(first, others, activation, BatchNormLinear))

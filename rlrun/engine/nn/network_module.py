@@ -22,7 +22,7 @@ CORES = {
 """Import paths of recurrent cores."""
 
 CUSTOM_NETWORK = "rlrun.engine.nn.custom_encoders:load_custom_network"
-"""Import path of the function that makes a custom network in the place of a `NetworkModule`."""
+"""Import path of the function that creates a custom network in place of a `NetworkModule`."""
 
 
 class NetworkModule(nn.Module):
@@ -119,7 +119,7 @@ class NetworkModule(nn.Module):
                 after.append(own)
             for head in tower.heads:
                 heads[head.name] = self._head(head, features)
-        # Whatever the network is computed in, losses are float32.
+        # Losses are float32, whatever precision the network is computed in.
         outputs = {name: head.float().view(rows, asked, -1) for name, head in heads.items()}
         return outputs, torch.cat(after, -1) if after else None
 

@@ -15,7 +15,7 @@ from rlrun.engine.nn.observation_leaf import ObservationLeaf
 from rlrun.engine.nn.observation_leaves import ObservationTree, encoded_leaves, has_privileges
 
 KEPT_UNITS = "kept_units"
-"""Name of a network's input of dropout factors, and of the minibatch column of those of all critics."""
+"""Name of a network's input with dropout factors, and of the minibatch column with the factors of all critics."""
 
 VARIANCE_FLOOR = 1e-6
 """Constant added to a gSDE variance, since all features may be 0."""
@@ -207,11 +207,11 @@ class NetworkSpec:
         return tuple(head for tower in self.towers for head in tower.heads)
 
     def core_layers(self, tower: Tower) -> tuple[str, ...]:
-        """Names of a recurrent core's layers: input-to-hidden and hidden-to-hidden, or a transformer's single name."""
+        """Names of a recurrent core's layers: input-to-hidden and hidden-to-hidden, or a transformer's only name."""
         assert self.core is not None
         if self.core.kind == "gtrxl":
             return (f"{tower.prefix}gtrxl",)
-        # An LSTM's second layer has its name from the first version of checkpoints.
+        # The name of an LSTM's second layer dates from the first version of checkpoints.
         second = "lstm_memory" if self.core.kind == "lstm" else "gru_hidden"
         return f"{tower.prefix}{self.core.kind}_inputs", f"{tower.prefix}{second}"
 
@@ -280,7 +280,7 @@ def shares_value(model: ModelConfig, leaves_of: ObservationTree) -> bool:
 
 
 def chosen_by_observation(model: ModelConfig, leaves_of: ObservationTree) -> dict[str, Any]:
-    """Returns the values that default settings (null) of a network take for the given observations, by name."""
+    """Returns the values that default settings (null) of a network resolve to for the given observations, by name."""
     chosen: dict[str, Any] = {}
     if model.hiddens is None:
         chosen["hiddens"] = list(hidden_widths(model, leaves_of))

@@ -1,4 +1,4 @@
-"""NoisyNet: dense layers whose parameters have learned noise, drawn anew for each forward pass (torch)."""
+"""NoisyNet: dense layers whose parameters have learned noise, redrawn for each forward pass (torch)."""
 
 from __future__ import annotations
 

@@ -26,17 +26,17 @@ class Lstm:
 
     def load(self, inputs: Floats, bias: Floats, hidden: Floats) -> None:
         """Loads input weights [4 H, D], biases [4 H] and hidden-state weights [4 H, H], for D inputs and width H."""
-        # One product of the concatenated inputs and hidden state costs half of two.
+        # One product with concatenated inputs and hidden state takes half the time of two.
         self._weights = in_memory(self._weights, np.concatenate([inputs.T, hidden.T]))
         self._bias = in_memory(self._bias, bias)
-        # sigmoid(x) = (1 + tanh(x / 2)) / 2, so that one tanh serves all four gates; the halves are put in here.
+        # sigmoid(x) = (1 + tanh(x / 2)) / 2, so one tanh serves all four gates; the weights include the factor 1 / 2.
         for gate in (0, 1, 3):
             own = slice(gate * self.width, (gate + 1) * self.width)
             self._weights[:, own] *= 0.5
             self._bias[own] *= 0.5
 
     def __call__(self, inputs: Floats, state: Floats) -> Floats:
-        """One LSTM step: recurrent state [B, 2 H] after inputs [B, D]; the first H features are the outputs."""
+        """Runs one LSTM step on inputs [B, D]; returns the state [B, 2 H], whose first H features are the outputs."""
         width = self.width
         gates = np.concatenate([inputs, state[:, :width]], -1) @ self._weights
         gates += self._bias
@@ -75,7 +75,7 @@ class Gru:
             part[..., : 2 * self.width] *= 0.5
 
     def __call__(self, inputs: Floats, state: Floats) -> Floats:
-        """One GRU step: hidden state (and output) [B, H] after inputs [B, D]."""
+        """Runs one GRU step on inputs [B, D]; returns the new hidden state, [B, H], which is also the output."""
         width = self.width
         of_inputs, of_hidden = inputs @ self._inputs, state @ self._hidden
         of_inputs += self._bias

@@ -28,12 +28,12 @@ ParameterByName = Callable[[str], Floats]
 
 
 class NumpyNetwork:
-    """Acting network in NumPy, whose layers refer to slices of one flat parameter vector.
+    """Acting network in NumPy whose layers refer to slices of one flat parameter vector.
 
     Pickling leaves out the parameters. Rollout workers with this network need no torch.
 
     Args:
-        spec: Description of the network, which must be one that NumPy can run.
+        spec: Description of the network, which NumPy must be able to run.
         slots: Offset and shape of each parameter in the flat vector, by its name in the network.
 
     Attributes:
@@ -49,7 +49,7 @@ class NumpyNetwork:
         self._towers = [_Tower(spec, i) for i in range(len(spec.towers))]
         self._plain = _plain_layers(spec)
         self._loaded: Floats | None = None  # parameters of a plain MLP
-        self._copies: list[tuple[Floats, Floats]] = []  # its arrays, and the same parameters in `_loaded`
+        self._copies: list[tuple[Floats, Floats]] = []  # arrays of the layers, and the same parameters in `_loaded`
 
     @property
     def plain_layers(self) -> tuple[str, tuple[tuple[str, Activation | None], ...]] | None:
@@ -60,7 +60,7 @@ class NumpyNetwork:
         return None if self._plain is None else (self._plain[0], self._plain[1].layers)
 
     def load(self, flat: Floats) -> None:
-        """Loads parameters from a flat vector, which is not modified since it may lie in Ray's object store."""
+        """Loads parameters from a flat vector, which is not modified since it may be in Ray's object store."""
         if self._loaded is not None:
             self._loaded[...] = flat
             for array, loaded in self._copies:
@@ -88,7 +88,7 @@ class NumpyNetwork:
         episode_starts: NDArray[np.bool_] | None = None,
         noise: Floats | None = None,
     ) -> tuple[dict[str, Floats], Floats | None]:
-        """Forward pass of one env step.
+        """Runs the forward pass of one env step.
 
         Args:
             inputs: `obs`, a tree of [B, ...], and the spec's vectors [B, width].
@@ -151,7 +151,7 @@ def only_head(spec: NetworkSpec) -> tuple[Head, list[tuple[str, Activation | Non
 
 
 def _plain_layers(spec: NetworkSpec) -> tuple[str, DenseNet] | None:
-    """Head name and layers of a plain MLP; None for other networks."""
+    """Returns the head name and the layers of a plain MLP; None for other networks."""
     found = only_head(spec)
     return (found[0].name, DenseNet(found[1])) if found is not None and found[0].is_plain else None
 

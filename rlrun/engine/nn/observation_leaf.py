@@ -22,11 +22,11 @@ EMBEDDING_FEATURES = 8
 """Width of the learned embedding of an integer."""
 
 MASKS = ("mask", "entity_mask")
-"""Kinds of leaves that mask other leaves or actions, and are no inputs of a network."""
+"""Kinds of leaves that mask other leaves or actions, and are not inputs of a network."""
 
 
 APART = ("mask", "actions")
-"""Kinds of leaves at the top level of an observation that have no encoder."""
+"""Kinds of top-level leaves of an observation that have no encoder."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class ObservationLeaf:
                 return math.prod(self.shape) * EMBEDDING_FEATURES
             case "entities":
                 return ENTITY_FEATURES
-        return 0  # of a mask
+        return 0  # masks have no features
 
     @property
     def is_dense(self) -> bool:
@@ -117,9 +117,9 @@ class ObservationLeaf:
 
     @property
     def channels_height_width(self) -> tuple[int, int, int]:
-        """Shape [channels, height, width] of the image that convolutions get.
+        """Shape [channels, height, width] of the image as input of convolutions.
 
-        A stack of images is one image of more channels.
+        A stack of images counts as one image with more channels.
         """
         *stack, first, second, third = self.shape if len(self.shape) > 2 else (1, *self.shape)
         channels, height, width = (third, first, second) if self.channels_last else (first, second, third)

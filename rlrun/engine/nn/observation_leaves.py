@@ -22,17 +22,16 @@ from rlrun.engine.nn.observation_leaf import APART, MASKS, CustomEncoder, Observ
 from rlrun.engine.settings.registry import load_internal
 
 TRIED_WIDTH = "rlrun.engine.nn.custom_encoders:tried_width"
-"""Import path of the function that tries a custom encoder, with torch, for its number of features."""
+"""Import path of the function that runs a custom encoder, in torch, to find its number of features."""
 
 IMAGE_MIN_PIXELS = 20
-"""Minimum side length of a Box that is encoded as an image: a smaller Box is more likely a grid or a table."""
+"""Minimum side length of a Box that is encoded as an image: a smaller Box is more likely to be a grid or a table."""
 
 NATURE_MIN_PIXELS = 36
 """Minimum side length of an image for the `nature` convolutions with their original kernels."""
 
 MOST_ONE_HOT_VALUES = 16
-"""Maximum number of values of integers that are encoded as categories, such as kinds of objects in a grid. Integers
-with two values are encoded as 0 and 1."""
+"""Maximum number of values of integers that are encoded as categories; integers with two values become 0 and 1."""
 
 MOST_SCALED_VALUES = 2**16
 """Maximum number of values of integers that are scaled to 0..1; others count as unbounded, since they would hardly
@@ -123,7 +122,7 @@ class _Reading:
         return ObservationLeaf("vector", shape)
 
     def _entity_masks(self, space: Dict, path: str) -> dict[str, ObservationLeaf]:
-        """Entity masks in a Dict space, by key."""
+        """Returns the entity masks in a Dict space, by key."""
         masks: dict[str, ObservationLeaf] = {}
         for key, part in space.items():
             mask = self.settings.get(_within(path, key), DEFAULT).mask
@@ -173,9 +172,9 @@ class _Reading:
         if kind == "vector" and self.normalize and setting.bounds is None:
             return ObservationLeaf("vector", shape, is_normalized=True)
         is_small = is_float and setting.bounds is None
-        if kind == "image":  # of real numbers, those between -1 and 1 are of the size that convolutions learn from
+        if kind == "image":  # real numbers between -1 and 1 already have a scale that convolutions can learn from
             is_small &= max(-low, high) <= 1
-        # Adam's steps are too large for weights of large inputs.
+        # Adam's steps are too large for the weights of large inputs.
         is_scaled = not is_small and _is_bounded(low, high, is_float)
         return ObservationLeaf(
             kind,
@@ -202,7 +201,7 @@ def _check_shape(kind: Encoding, shape: tuple[int, ...], path: str) -> None:
     """Validates the shape of an image, or of a set of entities.
 
     Raises:
-        UsageError: It is none.
+        UsageError: The shape is invalid.
     """
     if kind == "image" and len(shape) not in (2, 3, 4):
         raise UsageError(
@@ -217,7 +216,7 @@ def _check_shape(kind: Encoding, shape: tuple[int, ...], path: str) -> None:
 
 
 def _no_whole_numbers(kind: Encoding, found: str) -> UsageError:
-    """Error: an observation that is found cannot be one-hot or learned vectors."""
+    """Returns the error for an observation that cannot be encoded as one-hot or learned vectors."""
     vectors = "one-hot" if kind == "one_hot" else "learned"
     return UsageError(
         f"model.observations: {found}, but {vectors} encodings support whole numbers with at most "
@@ -234,7 +233,7 @@ def _is_bounded(low: float, high: float, is_float: bool) -> bool:
 
 
 def _default_encoding(shape: tuple[int, ...], dtype: np.dtype[Any], extent: float) -> Encoding:
-    """Default encoding of a numeric space, by shape, dtype and range."""
+    """Returns the default encoding of a numeric space, by shape, dtype and range."""
     is_large = len(shape) > 1 and sorted(shape[-3:])[-2] >= IMAGE_MIN_PIXELS
     if is_large and (len(shape) in (3, 4) or (len(shape) == 2 and dtype == np.uint8)):
         return "image"
@@ -243,7 +242,7 @@ def _default_encoding(shape: tuple[int, ...], dtype: np.dtype[Any], extent: floa
 
 
 def _fitting_conv(shape: tuple[int, ...]) -> Conv:
-    """Default convolutions for an image shape: `nature` leaves too few pixels of small images."""
+    """Returns the default convolutions for an image shape: `nature` leaves too few pixels of small images."""
     _, height, width = ObservationLeaf("image", shape).channels_height_width
     return "nature" if min(height, width) >= NATURE_MIN_PIXELS else "small"
 

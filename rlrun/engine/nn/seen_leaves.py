@@ -1,4 +1,4 @@
-"""Choice of the observation entries that the actor sees and that the critics see (privileged critics)."""
+"""Choice of the observation entries that the actor and the critics see (privileged critics)."""
 
 from __future__ import annotations
 
@@ -39,6 +39,6 @@ def _selected(tree: ObservationTree, keys: tuple[str, ...] | None, setting: str)
         told = f"its parts are {', '.join(map(repr, parts))}" if parts else "it has no parts, because it is not a Dict"
         near = did_you_mean(unknown[0], parts)
         raise UsageError(f"model.{setting}: the observation has no part {unknown[0]!r}; {told}{near}")
-    # A set of entities needs the mask of those that are there.
+    # A set of entities needs its mask of present entities.
     needed = {ACTION_MASK, *keys, *(leaf.mask for key in keys for leaf in leaves(tree[key]))}
     return {key: part for key, part in tree.items() if key in needed}

@@ -18,7 +18,7 @@ from typing_extensions import override
 from rlrun.engine.nn.network_spec import Core
 
 GATE_BIAS = 2.0
-"""Initial gate bias, with which each layer is initialized close to the identity (arXiv:1910.06764, eq. 5)."""
+"""Initial gate bias, which initializes each layer close to the identity (arXiv:1910.06764, eq. 5)."""
 
 INVISIBLE = -1e9
 """Attention logit of a masked step."""
@@ -122,7 +122,7 @@ UNROLL = {"lstm": unrolled_lstm, "gru": unrolled_gru}
 """Unrolling functions by kind of core."""
 
 GATES = {"lstm": 4, "gru": 3}
-"""Number of gates by kind of core, the candidate included."""
+"""Number of gates by kind of core, including the candidate."""
 
 
 class GatedTransformer(nn.Module):
@@ -162,7 +162,7 @@ class GatedTransformer(nn.Module):
         memory, count = state[:, :-1].view(rows, len(self.layers), self.memory_len, self.width), state[:, -1]
         episodes = episode_starts.long().cumsum(1)
         places = torch.arange(-self.memory_len, length, device=features.device)
-        # Steps from each place back to each query, [L, M + L]; negative for future places.
+        # Steps from each position back to each query, [L, M + L]; negative for future positions.
         distances = places[self.memory_len :, None] - places
         same_episode = torch.cat([_remembered(episodes, count, self.memory_len), _same(episodes)], -1)
         visible = same_episode & (distances >= 0) & (distances <= self.memory_len)
@@ -241,7 +241,7 @@ class GatedAttention(nn.Module):
             hidden: Inputs of the layer, [S, L, H].
             memory: Inputs of the layer in the M preceding steps, [S, M, H].
             visible: Attention mask, whether each step attends to each of the M + L steps, [S, L, M + L].
-            distances: How many steps back each of the M + L steps lies, from 0 to M, [L, M + L].
+            distances: Number of steps back to each of the M + L steps, from 0 to M, [L, M + L].
             positions: Positional encodings of the distances, [M + 1, H].
         """
         seen = self.attention_norm(torch.cat([memory, hidden], 1))

@@ -28,11 +28,11 @@ class WrappedModule(nn.Module):
 
 
 class TorchNetwork:
-    """Calls a torch module, either with parameters passed as an argument or with the parameters that the module holds.
+    """Calls a torch module, with parameters passed as an argument or with the module's own parameters.
 
     Args:
         module: A `NetworkModule`, a user's module, or a `NoisyNet` around one of them.
-        custom_heads: Names of the outputs of a user's module, which gets observations [N, ...]; empty for other
+        custom_heads: Names of the outputs of a user's module, which receives observations [N, ...]; empty for other
             modules.
         prefix: Prefix of the module's parameter names in the policy.
     """
@@ -52,7 +52,7 @@ class TorchNetwork:
         episode_starts: Tensor | None = None,
         steps: Tensor | None = None,
     ) -> tuple[dict[str, Tensor], Tensor | None]:
-        """Forward pass over sequences of consecutive steps, as in `NetworkModule.forward`.
+        """Runs the forward pass over sequences of consecutive steps, as in `NetworkModule.forward`.
 
         Args:
             views: The policy's parameters by name; None for the module's own.
@@ -116,7 +116,7 @@ class TorchActingNetwork:
         episode_starts: NDArray[np.bool_] | None = None,
         noise: Floats | None = None,
     ) -> tuple[dict[str, Floats], Floats | None]:
-        """Forward pass of one env step, as in `NumpyNetwork`, without gSDE noise."""
+        """Runs the forward pass of one env step, as in `NumpyNetwork`, without gSDE noise."""
         device = self._device
         with torch.inference_mode():
             heads, after = self.forward(
@@ -146,7 +146,7 @@ class TorchActingNetwork:
 
 
 class TorchModule:
-    """Callable that runs a torch module on the CPU from arrays to an array, without gradients.
+    """Callable that runs a torch module on the CPU, from arrays to an array, without gradients.
 
     Args:
         module: Module to copy.

@@ -55,12 +55,12 @@ def nothing_before(leaf: ObservationLeaf, dtype: np.dtype[Any]) -> NDArray[Any]:
     shape = leaf.shape[1:]
     if leaf.kind != "one_hot":
         return np.zeros(shape, dtype)
-    none_of_them = leaf.starts[0] + leaf.sizes[0]  # or the largest number of the type, where that is less
+    none_of_them = leaf.starts[0] + leaf.sizes[0]  # or the largest number of the dtype, if that is smaller
     return np.full(shape, min(none_of_them, np.iinfo(dtype).max), dtype)
 
 
 def _stacked(leaf: ObservationLeaf, number: int) -> ObservationLeaf:
-    """Encoding of a stack of `number` observations."""
+    """Returns the encoding of a stack of `number` observations."""
     shape = (number, *leaf.shape)
     match leaf.kind:
         case "vector" | "one_hot":
@@ -68,7 +68,7 @@ def _stacked(leaf: ObservationLeaf, number: int) -> ObservationLeaf:
         case "image" if len(leaf.shape) < 4:
             return replace(leaf, shape=shape)
         case "choices" if len(set(leaf.starts)) == 1:
-            # The padding before an episode's start is none of the values, so it is encoded as zeros.
+            # The padding before an episode's start equals none of the values, so it is encoded as zeros.
             return ObservationLeaf("one_hot", shape, (max(leaf.sizes),), leaf.starts[:1])
     raise UsageError(
         f"model.views.obs: {number}: this observation ({leaf.describe()}) cannot be stacked; only vectors, unstacked "
@@ -77,7 +77,7 @@ def _stacked(leaf: ObservationLeaf, number: int) -> ObservationLeaf:
 
 
 def _action_leaf(space: gymnasium.Space[Any], number: int) -> ObservationLeaf:
-    """Network encoding of past actions in the policy's own representation, where choices count from 0."""
+    """Returns the encoding of past actions in the policy's own representation, where choices are counted from 0."""
     match space:
         case Discrete():
             return ObservationLeaf("one_hot", (number,), (int(space.n),), (0,))

@@ -36,7 +36,7 @@ def acting_network(
 
 
 def in_kernels(network: ActingNetwork) -> ActingNetwork:
-    """Converts a NumPy network to an equivalent one that runs in C kernels, where that is possible.
+    """Converts a NumPy network to an equivalent one that runs in C kernels, if possible.
 
     Returns the network unchanged unless it makes the same sequence of NumPy calls at every step.
     """

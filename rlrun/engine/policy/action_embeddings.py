@@ -30,7 +30,7 @@ def check_action_embeddings(
     """Validates that the observation entry `key` is a table of features, one row per discrete action.
 
     Raises:
-        UsageError: If actions are not Discrete, the entry `key` is not a Box [A, F], or nothing else is observed.
+        UsageError: Actions are not Discrete, the entry `key` is not a Box [A, F], or nothing else is observed.
     """
     if not isinstance(action_space, Discrete):
         raise UsageError(f"model.action_embeddings needs a Discrete action space, but this env has {action_space}")

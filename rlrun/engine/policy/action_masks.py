@@ -33,7 +33,7 @@ PARTS = {
     "check of embeddings": "rlrun.engine.policy.action_embeddings:check_action_embeddings",
     "views": "rlrun.engine.nn.view_leaves:view_leaves",
 }
-"""Import paths of what only some networks are shown."""
+"""Import paths of functions that only some settings need."""
 
 ActionMask = NDArray[Any]
 """Action mask [B, A]: 1 for allowed, 0 for forbidden actions; the masks of several choices are concatenated.
@@ -55,8 +55,8 @@ def policy_leaves(
         A tree of `ObservationLeaf` with the structure of the observation space.
 
     Raises:
-        UsageError: If an observation entry or its encoder is not supported, if action mask or action features do not
-            match the action space, or if actor and critics cannot see different entries.
+        UsageError: An observation entry or its encoder is not supported, the action mask or action features do not
+            match the action space, or actor and critics cannot see different entries.
     """
     check_action_mask(observation_space, action_space)
     if has_privileges(model) and (model.shared_value or model.module is not None):
@@ -94,7 +94,7 @@ def masked(outputs: Floats, observations: Any) -> Floats:
 
 
 def masked_tensor(outputs: Tensor, observations: Any) -> Tensor:
-    """Returns network outputs [..., num_actions] with -1e9, which has no gradient, for forbidden actions (torch)."""
+    """Returns network outputs [..., num_actions] with -1e9, without gradient, for forbidden actions (torch)."""
     import torch
 
     mask = mask_of(observations)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rlrun.engine.policy.action_spaces.make import AnyActions
 
 FIRST_GAIN = 0.01
-"""Init gain of the output layers of the corrections: initially, parts are nearly independent of previous parts."""
+"""Initial gain of the correction layers: at first, components are nearly independent of earlier ones."""
 
 
 def chain_head(actions: AnyActions, model: ModelConfig) -> Head:
@@ -116,7 +116,7 @@ class Autoregressive(Decoder):
 
 
 def _encoded(part: Part, actions: Tensor) -> Tensor:
-    """Encoding of a part as input to later parts, [S, L, width]: one-hot for Discrete, raw numbers for others."""
+    """Encodes a part as input to later parts, [S, L, width]: one-hot if Discrete, else raw numbers."""
     own = actions[..., part.columns]
     if isinstance(part.actions, DiscreteActions):
         return (own == torch.arange(part.actions.num_outputs, device=own.device)).float()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rlrun.engine.policy.view_memory import ViewMemory
 
 VIEW_MEMORY = "rlrun.engine.policy.view_memory:ViewMemory"
-"""Import path of the memory of networks with history views."""
+"""Import path of the memory for networks with history views."""
 
 
 class BehaviorPolicy:
@@ -47,7 +47,7 @@ class BehaviorPolicy:
         parameter_noise: Parameter noise used while collecting; None for none.
         recording: Recorder of extra fragment columns; None for none.
         world_columns: Columns to record about the whole multi-agent env: `WORLD_STATE`, `ACTS`, both or neither.
-        state_inputs: Stores past actions and rewards in the recurrent state; None if it depends on observations alone.
+        state_inputs: Stores past actions and rewards in the recurrent state; None if it depends only on observations.
 
     Attributes:
         noise_source: The exploration strategy, as the object that draws all random numbers of a fragment at once.
@@ -128,7 +128,7 @@ class BehaviorPolicy:
         return policy
 
     def _completed(self, network: ActingNetwork) -> ActingNetwork:
-        """The network with masked outputs, and with what the exploration adds."""
+        """Returns the network with masked outputs and with the outputs that the exploration adds."""
         return self.exploration.around(MaskedOutputs(network) if self._is_masked else network)
 
     def act(

@@ -16,7 +16,7 @@ from rlrun.engine.nn.parameter_slot import ParameterSlot
 
 
 class FlatParameters:
-    """Names, shapes and offsets of a module's parameters in one flat vector, in the order of `named_parameters`.
+    """Layout of a module's parameters in one flat vector (names, shapes, offsets), in the order of `named_parameters`.
 
     Args:
         module: The module.
@@ -95,7 +95,7 @@ class FlatParameters:
             ValueError: If no parameter has the prefix, or the parameters are not contiguous.
         """
         found = self._ranges.get(prefix)
-        if found is None:  # an update asks for the same ranges every time
+        if found is None:  # updates request the same ranges again and again
             found = self._ranges[prefix] = self._range_under(prefix)
         return found
 
@@ -109,7 +109,7 @@ class FlatParameters:
         return start, size
 
     def runs_of(self, pattern: str, start: int, size: int) -> list[tuple[int, bool]]:
-        """Splits a range of the flat vector into runs of adjacent parameters whose names match a pattern, or do not.
+        """Splits a range of the flat vector into runs of adjacent parameters that all match a pattern, or all do not.
 
         Args:
             pattern: Regular expression that is searched for in the names.

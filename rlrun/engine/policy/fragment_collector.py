@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 Flags = NDArray[np.bool_]
 
 Execution = Callable[[ActingNetwork], ActingNetwork]
-"""Wraps an acting network in another way to execute it."""
+"""Function that converts an acting network to another implementation."""
 
 LogProbs = Callable[[Floats, Any], Floats]
-"""Log-probabilities [B] in the env's units of actions that were taken by network outputs [B, K]."""
+"""Function of network outputs [B, K] and actions that returns the actions' log-probabilities [B] in the env's units."""
 
 
 class Recording:
@@ -151,7 +151,7 @@ class FragmentCollector:
         return heads
 
     def close(self, batch: SampleBatch, episode_starts: Flags, shown: Flags) -> None:
-        """Records the past steps that belong to the closing observations, those after a fragment's last step.
+        """Records the past steps that belong to the closing observations, which follow a fragment's last step.
 
         Args:
             batch: The fragment's columns, changed in place.
@@ -191,7 +191,7 @@ class FragmentCollector:
     def closing_heads(self, observations: Any) -> Heads:
         """Returns the outputs of all network heads for the observations after a fragment's last step.
 
-        They serve as bootstrap values, for example. The observations must be normalized. The recurrent state is not
+        They are used for bootstrap values, for example. The observations must be normalized. The recurrent state is not
         updated.
         """
         heads, _ = self.collecting({"obs": observations}, self._memory.before(observations))

@@ -1,7 +1,7 @@
 """Log-probabilities of actions in the env's units, for data sets and importance weights (NumPy).
 
 A policy represents actions rescaled to [-1, 1], and its log-probabilities refer to these. In the env's units, densities
-are divided by half the size of each range, and clipping concentrates probability at the bounds.
+are divided by half the width of each range, and clipping concentrates probability at the bounds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rlrun.engine.policy.exploration.uniform_until import UniformUntil
 from rlrun.engine.policy.fragment_collector import LogProbs
 
 BoundedActions = DeterministicBoxActions | GaussianBoxActions | SquashedBoxActions
-"""Continuous action spaces whose uniform actions lie between the bounds."""
+"""Continuous action spaces whose uniform actions are between the bounds."""
 
 KNOWN_EXPLORATIONS = (ActionNoise, EpsilonGreedy, SampleActions, SampleInOrder, SoftQ, StateDependentNoise)
 """Explorations whose probabilities are known."""
@@ -47,7 +47,7 @@ def behavior_log_probs(behavior: BehaviorPolicy, outputs: Floats, actions: Actio
 
 
 def taken_log_probs(behavior: BehaviorPolicy) -> LogProbs | None:
-    """Returns a function that computes the log-probabilities of a policy's actions in the env's units; None if unknown.
+    """Returns a function for the log-probabilities of a policy's actions in the env's units; None if unknown.
 
     The result is None with parameter noise, noise correlated over steps, and custom exploration strategies.
     """
@@ -63,8 +63,8 @@ def taken_log_probs(behavior: BehaviorPolicy) -> LogProbs | None:
 
 
 def _explored_log_probs(exploration: Exploration) -> LogProbs | None:
-    """Function to the log-probabilities of an exploration after any uniform phase; None where they are not known."""
-    if type(exploration) not in KNOWN_EXPLORATIONS:  # one that is derived from these may draw otherwise
+    """Returns a function for an exploration's log-probabilities after any uniform phase; None if they are unknown."""
+    if type(exploration) not in KNOWN_EXPLORATIONS:  # subclasses may sample differently
         return None
     match exploration:
         case EpsilonGreedy() | SoftQ():
@@ -77,7 +77,7 @@ def _explored_log_probs(exploration: Exploration) -> LogProbs | None:
 
 
 def _uniform(space: DiscreteActions | BoundedActions, outputs: Floats) -> Floats:
-    """Log-probabilities [B] of uniform actions in a Box, or among the allowed ones by masked outputs [B, A]."""
+    """Returns log-probabilities [B] of uniform actions in a Box, or among actions that masked outputs [B, A] allow."""
     if isinstance(space, DiscreteActions):
         allowed: Floats = (outputs > FORBIDDEN).sum(-1).clip(min=1).astype(np.float32)
         return -np.log(allowed)
@@ -86,9 +86,9 @@ def _uniform(space: DiscreteActions | BoundedActions, outputs: Floats) -> Floats
 
 
 def _with_noise(exploration: ActionNoise, outputs: Floats, actions: Actions) -> Floats:
-    """Log-probabilities [B] of deterministic actions with Gaussian noise that were clipped to [-1, 1].
+    """Returns log-probabilities [B] of deterministic actions with Gaussian noise, clipped to [-1, 1].
 
-    Without noise, an action has the probability 1.
+    Without noise, actions have probability 1.
     """
     space = exploration.actions
     if not exploration.std:
@@ -120,14 +120,14 @@ def log_probs_in_env(space: StochasticActions, outputs: Floats, actions: Actions
 
 
 def _clipped(space: GaussianBoxActions, outputs: Floats, actions: Actions) -> Floats:
-    """Log-probabilities of rescaled and clipped Gaussian actions, [...].
+    """Returns log-probabilities of rescaled and clipped Gaussian actions, [...].
 
-    A coordinate that is clipped has the probability of all that is clipped to its bound, others have a density. So the
-    ratio of two policies' probabilities is that of the actions that the env received.
+    A coordinate at a bound has the probability mass of all values clipped to this bound; other coordinates have a
+    density. The ratio of two policies' probabilities thus refers to the actions that the env received.
     """
     scale, size = space.scale, space.size
     half = np.where(scale.half_range > 0, scale.half_range, np.float32(1))
-    # In the type of `from_env`, so that a recorded action at a bound is at it in the policy's units, too.
+    # In the dtype of `from_env`, so that a recorded action at a bound is also at the bound in the policy's units.
     low, high = ((bound.astype(np.float32) - scale.middle) / half for bound in (scale.low, scale.high))
     return _of_clipped_normal(scale, actions, outputs[..., :size], outputs[..., size:], (low, high))
 
@@ -135,7 +135,7 @@ def _clipped(space: GaussianBoxActions, outputs: Floats, actions: Actions) -> Fl
 def _of_clipped_normal(
     scale: BoxScale, actions: Actions, means: Floats, log_stds: Floats, bounds: tuple[Floats, Floats]
 ) -> Floats:
-    """Log-probabilities in the env's units of normally distributed actions [..., D] that are clipped to bounds, [...].
+    """Returns log-probabilities, in the env's units, of normal actions [..., D] that are clipped to bounds, [...].
 
     Args:
         scale: Rescaling of the policy's own actions.

@@ -24,7 +24,7 @@ DECODERS = {
     "autoregressive head": "rlrun.engine.policy.autoregressive_decoder:chain_head",
     "embeddings": "rlrun.engine.policy.embedding_decoder:EmbeddedActions",
 }
-"""Import paths of the decoders of heads, and of the head that one of them adds."""
+"""Import paths of the decoders, and of the function that describes an additional head."""
 
 
 def policy_heads(actions: AnyActions, model: ModelConfig) -> tuple[Head, ...]:

@@ -17,7 +17,7 @@ CLIP = 10.0
 """Clipping bound of normalized observations."""
 
 EPSILON = 1e-8
-"""Added to the variance before the square root."""
+"""Constant added to the variance before the square root."""
 
 
 class ObservationFilter:
@@ -85,7 +85,7 @@ class ObservationFilter:
         if not name:
             return column
         if name not in self._scales:
-            # The type must not change when statistics arrive: an update is compiled for the first one it sees.
+            # The dtype must not change when statistics arrive: updates are compiled for the first one.
             return column.astype(np.float32, copy=False)
         mean, scale = self._scales[name]
         normalized = column - mean
@@ -95,7 +95,7 @@ class ObservationFilter:
         return normalized.astype(np.float32, copy=False)
 
     def columns(self, observations: Any) -> dict[str, NDArray[Any]]:
-        """Returns the entries of raw observations that are normalized, by the names of their running statistics."""
+        """Returns the normalized entries of raw observations, by the names of their running statistics."""
         found: dict[str, NDArray[Any]] = {}
 
         def put(name: str, column: NDArray[Any]) -> None:

@@ -59,7 +59,7 @@ class RandomExploration(Exploration):
 
 
 class ZeroNetwork:
-    """Placeholder for a network: outputs zeros whatever the observations are.
+    """Placeholder for a network that outputs zeros for all observations.
 
     Args:
         num_outputs: K, number of outputs.
@@ -80,7 +80,7 @@ class ZeroNetwork:
         episode_starts: NDArray[np.bool_] | None = None,
         noise: Floats | None = None,
     ) -> tuple[Heads, Floats | None]:
-        """Zero outputs [B, K], without recurrent state."""
+        """Returns zero outputs [B, K], without recurrent state."""
         slots = len(leaves(inputs["obs"])[0])
         return {"outputs": np.zeros((slots, self.num_outputs), np.float32)}, None
 
@@ -106,7 +106,7 @@ class RandomBehavior(BehaviorPolicy):
     @override
     def load(self, weights: Weights) -> None:
         super().load(weights)
-        # By the version of the weights, so that each evaluation draws other actions.
+        # Seeded by the weights' version, so that each evaluation draws different actions.
         self._random = RandomActions(self._spaces, child_seed(weights.version, "random actions") >> 32)
 
     @override

@@ -87,7 +87,7 @@ class LogProbsAndValues(Recording):
         """
         collector.filter.filter_fragment(batch)
         seen = viewed(batch)
-        # Of the outputs by which the actions were drawn: the old log-probability of PPO's ratio.
+        # Refers to the outputs from which actions were sampled: the old log-probability in PPO's ratio.
         batch["logp"] = self.action_space.log_prob(batch.pop("outputs"), batch["actions"])
         if self.value_network is None:
             closing = collector.closing_heads(map_tree(lambda leaf: leaf[-1], seen["obs"]))

@@ -31,7 +31,7 @@ from rlrun.engine.settings.registry import load_internal
 
 @dataclass(frozen=True)
 class StochasticActorOutputs:
-    """Action distributions of a stochastic policy, as its loss takes them.
+    """Action distributions of a stochastic policy; input of losses.
 
     Attributes:
         distribution: Action distributions of S sequences with L steps, [S, L].
@@ -81,7 +81,7 @@ class StochasticActorPolicy(Policy):
 
     @property
     def _own_network(self) -> NetworkModule | None:
-        """Network of rlrun's own layers; None for a custom network."""
+        """Network built from rlrun's own layers; None for a custom network."""
         return self.network.module if isinstance(self.network.module, NetworkModule) else None
 
     @override
@@ -98,7 +98,7 @@ class StochasticActorPolicy(Policy):
         return StochasticActorOutputs(self.action_space.distribution(outputs))
 
     def _before(self, batch: SampleBatch) -> tuple[Tensor, Tensor] | tuple[None, None]:
-        """Recurrent state before the rows of a batch, and the steps at which episodes start; None without a core."""
+        """Returns the recurrent state before a batch's rows, and where episodes start; None without a core."""
         own = self._own_network
         if own is None or own.spec.core is None:
             return None, None

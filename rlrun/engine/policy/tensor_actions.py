@@ -1,4 +1,4 @@
-"""Sampling of actions on a device: the torch form of what action spaces do in NumPy."""
+"""Sampling of actions on a device: the torch counterpart of action spaces in NumPy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TensorActions(NamedTuple):
     Attributes:
         noise: Fills a tensor [..., num_noise] with the random numbers that sampling needs.
         sample: Samples actions in the policy's own representation from network outputs [B, K] and noise.
-        to_env: Converts the policy's own actions to those of the env.
+        to_env: Converts the policy's own actions to env actions.
         dtype: Type of the policy's own actions.
     """
 
@@ -32,10 +32,10 @@ class TensorActions(NamedTuple):
 
 
 def tensor_actions(space: Any, device: torch.device) -> TensorActions:
-    """Returns the form of a policy's action space on a device.
+    """Returns the counterpart of a policy's action space on a device.
 
     Raises:
-        UsageError: The action space has no such form.
+        UsageError: The action space has no counterpart.
     """
     make = _KINDS.get(type(space))
     if make is None:

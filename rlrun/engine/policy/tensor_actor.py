@@ -1,4 +1,4 @@
-"""Acting side of a policy for envs of tensors: the policy's own torch modules, in B env slots on a device."""
+"""Acting side of a policy for envs of tensors: runs the policy's torch modules for B env slots on a device."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Acted(NamedTuple):
 
     Attributes:
         actions: Actions in the policy's own representation, [B, ...].
-        log_probs: Their log-probabilities, [B].
+        log_probs: Log-probabilities of the actions, [B].
         values: State values by name of their column, each [B]; empty for a policy without a critic.
         state: Recurrent state after the step, [B, S]; None without a core.
     """
@@ -38,7 +38,7 @@ class Acted(NamedTuple):
 
 
 class TensorActor:
-    """Acts by a policy's torch modules in B env slots at once; nothing waits for the device.
+    """Acting side of a policy for B env slots on a device; runs the policy's torch modules, without synchronization.
 
     Args:
         policy: The policy, an actor-critic or an actor.
@@ -104,7 +104,7 @@ class TensorActor:
     def moments(self, observations: Any) -> dict[str, Tensor]:
         """Returns mean and sum of squared deviations, [2, ...], of a fragment's raw observations [T, B, ...], by name.
 
-        They are on the device; `Moments` of T * B samples follow from them.
+        They are on the device; `host_moments` converts them to `Moments` of T * B samples.
         """
         found: dict[str, Tensor] = {}
 

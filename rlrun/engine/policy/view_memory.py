@@ -31,7 +31,7 @@ COLUMNS = {VIEW_FRAMES: "obs", VIEW_PREV_ACTIONS: "actions", VIEW_PREV_REWARDS: 
 
 
 class ViewMemory:
-    """Last observations, actions and rewards of the episode that runs in each env slot, as inputs of the network.
+    """Last observations, actions and rewards of the running episode in each env slot, as inputs of the network.
 
     The memory also passes the last steps of one fragment to the next, whose first rows need them.
 
@@ -153,13 +153,13 @@ class ViewMemory:
         return padding_of(self._leaves, self._action_space, observed)
 
     def _empty_history(self, batch: SampleBatch) -> dict[str, Any]:
-        """History before the first fragment: only the padding before an episode's start."""
+        """Returns the history before the first fragment: only the padding before an episode's start."""
         slots = batch[EPISODE_STEPS].shape[1]
 
         def rows(leaf: NDArray[Any]) -> NDArray[Any]:
             return np.repeat(leaf[:, None], slots, axis=1)
 
-        # A row's own observation and reward are no history, and row 0 is the padding before an episode's start.
+        # A row's own observation and reward are not history, and row 0 is the padding before an episode's start.
         nothing = self._nothing or self.before_episode(split(batch["obs"], VIEW_OBS)[VIEW_OBS])
         history = {COLUMNS[name]: map_tree(rows, tree) for name, tree in nothing.items()}
         if "actions" in history:

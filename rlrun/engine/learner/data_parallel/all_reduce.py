@@ -17,14 +17,14 @@ Backend = Literal["gloo", "nccl"]
 
 
 class PeerLost(TrainingFailed):
-    """Error: another process of the group died, or did not answer in time."""
+    """Error for another process of the group that died or did not answer in time."""
 
 
 class AllReduce:
     """Member of a group of processes that sum tensors; calling the object returns the sum over all members.
 
-    All members must make the same sequence of calls, with equal shapes. All members receive identical bits: each part
-    of the sum is computed by one member and sent to the others. Sums are deterministic for a given world size.
+    All members must make the same sequence of calls, with equal shapes. All members receive bit-identical results: each
+    part of the sum is computed by one member and sent to the others. Sums are deterministic for a given world size.
 
     A group forms in two steps: any process opens a port, and all members join at its address::
 
@@ -53,7 +53,7 @@ class AllReduce:
         self._group: Any = None
 
     def offer(self) -> tuple[str, int]:
-        """Opens a free port of this machine, at which the members of the group meet.
+        """Opens a free port of this machine at which the members of the group meet.
 
         The port is open on the address of this Ray node, or on the loopback address without Ray.
 
@@ -70,7 +70,7 @@ class AllReduce:
             is_master=True,
             wait_for_workers=False,
             timeout=timedelta(seconds=self._timeout_s),
-            master_listen_fd=listening.detach(),  # bound before: torch would listen on every interface
+            master_listen_fd=listening.detach(),  # already bound: torch would listen on every interface
         )
         self._offered = host, port
         return host, port
@@ -88,7 +88,7 @@ class AllReduce:
         timeout = timedelta(seconds=self._timeout_s)
         self._group = None
         try:
-            if self.rank > 0 or self._store is None:  # else this process has opened the port
+            if self.rank > 0 or self._store is None:  # otherwise this process has opened the port
                 self._store = TCPStore(host, port, is_master=False, wait_for_workers=False, timeout=timeout)
             self._group = self._made_group(PrefixStore("all-reduce", self._store), local_address(host), timeout)
         except RuntimeError as error:
@@ -105,7 +105,7 @@ class AllReduce:
             settings = ProcessGroupNCCL.Options()
             settings._timeout = timeout
             return ProcessGroupNCCL(store, self.rank, self.world_size, settings)
-        gloo: Any = ProcessGroupGloo  # whose options torch does not declare
+        gloo: Any = ProcessGroupGloo  # torch's stubs omit its options
         options = gloo._Options()
         # By default gloo resolves the machine's name, which on many machines gives a loopback address.
         options._devices = [gloo.create_device(hostname=own_host)]
@@ -120,12 +120,12 @@ class AllReduce:
         """
         if self._group is None:
             raise PeerLost("this process has lost the connection to the other learner processes")
-        # NCCL sums on the GPU, and gloo on the CPU; a tensor that is there already is not copied.
+        # NCCL sums on the GPU, and gloo on the CPU; a tensor that is already there is not copied.
         own = tensor.cuda() if self._backend == "nccl" else tensor.cpu()
         try:
             self._group.allreduce([own]).wait()
         except RuntimeError as error:
-            self.close()  # so that members that wait for this process fail at once
+            self.close()  # so that members waiting for this process fail at once
             raise PeerLost(
                 f"learner process {self.rank} of {self.world_size} lost another one, or waited "
                 f"{self._timeout_s:g} s for it ({first_line(error)})"

@@ -35,7 +35,7 @@ class LearnerGroup:
     those of one `LocalLearner` up to rounding, and bit for bit with one replica. Checkpoints do not depend on the
     number of replicas.
 
-    A batch is put into Ray's object store once, and read there by all replicas of a machine. If a replica dies or
+    A batch is put into Ray's object store once; all replicas on a machine read it from there. If a replica dies or
     hangs, the trial fails, and may restart from its newest checkpoint.
 
     The constructor starts Ray if needed and the replicas, and blocks until all replicas have joined.
@@ -116,7 +116,7 @@ class LearnerGroup:
             scheduled: Current values of scheduled settings by name, including learning rates.
             stop: Early stopping (statistic, bound): training stops once the statistic's epoch mean exceeds the bound.
             objectives: Names of the objectives to run; None for all.
-            recompute: Function that computes columns of the batch again before each epoch but the first; None for none.
+            recompute: Function that recomputes columns of the batch before each epoch except the first; None for none.
         """
         import ray
 
@@ -284,7 +284,7 @@ class LearnerGroup:
         """
         try:
             return self._actors.answers(calls)
-        except PeerLost:  # raised by a survivor; the ping finds the learner that died
+        except PeerLost:  # raised by a survivor; the ping identifies the learner that died
             self._actors.forget()
             self._actors.answers([self._actors.ask(rank, "ping") for rank in self._ranks])
             raise

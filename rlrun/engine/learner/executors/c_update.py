@@ -17,10 +17,10 @@ from rlrun.engine.kernels.steps import COLUMN, Array, StepTable, address, pointe
 from rlrun.engine.learner.executors.numpy_update import BoundUpdate, recorded
 
 LONGEST_CALL_S = 1.0
-"""Seconds that a call into C may take: signals are heard after it."""
+"""Maximum duration of a call into C in seconds: signals are handled only after it."""
 
 NOTHING_TO_GATHER = (None, ctypes.c_int64(0), None, ctypes.c_int64(0), ctypes.c_int64(1))
-"""Arguments of `run` in `kernels.c` for one minibatch that is in the update's arrays: columns and rows."""
+"""Arguments of `run` in `kernels.c` for one minibatch that is already in the update's arrays: columns and rows."""
 
 
 def in_c(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor], num_kept: int = 0) -> CUpdate:
@@ -54,7 +54,7 @@ class CUpdate:
     """
 
     def __init__(self, bound: BoundUpdate) -> None:
-        self.bound = bound  # keeps the arrays that the table points to
+        self.bound = bound  # keeps alive the arrays that the table points to
         self._library = required_library("updates of this run are computed", "learns")
         self.steps = StepTable(self._library, bound.calls)
         self.uses_blas = self.steps.uses_blas

@@ -63,7 +63,7 @@ def traced(
         package = directory / f"{cache_key(' '.join([graph.code, *constants]), arguments)}.pt2"
         if not package.exists():
             with alone_with(package):
-                if not package.exists():  # else another process has compiled it meanwhile
+                if not package.exists():  # otherwise another process has compiled it in the meantime
                     announce(
                         "compiling the update (once for these settings; takes about half a minute, or minutes "
                         "for recurrent networks)"

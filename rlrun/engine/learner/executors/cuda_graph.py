@@ -34,18 +34,18 @@ class CapturedUpdate:
         self._num_kept = num_kept
         self._given = [argument.clone() for argument in arguments[num_kept:]]
         self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph):  # which computes nothing yet
+        with torch.cuda.graph(self._graph):  # capturing computes nothing yet
             self._results = function(*arguments[:num_kept], *self._given)
 
     def __call__(self, arguments: Sequence[Tensor]) -> list[Tensor]:
         """Runs the update on further arguments of the same shapes."""
         torch._foreach_copy_(self._given, list(arguments[self._num_kept :]))
         self._graph.replay()
-        return [result.clone() for result in self._results]  # the next replay writes over them
+        return [result.clone() for result in self._results]  # the next replay overwrites them
 
 
 class OnTheGpu(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Torch mode that refuses operations a CUDA graph cannot capture: waiting for the GPU, and copies to the host."""
+    """Torch mode that refuses operations a CUDA graph cannot capture: waits for the GPU and copies to the host."""
 
     @override
     def __torch_dispatch__(
@@ -53,7 +53,7 @@ class OnTheGpu(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         """Runs an operation, unless it is refused."""
         waits = bool({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape} & set(func.tags))
-        if func is torch.ops.aten.index.Tensor:  # whose result has a known shape for indices that are numbers
+        if func is torch.ops.aten.index.Tensor:  # its result has a known shape if the indices are numbers
             waits = any(index.dtype == torch.bool for index in _tensors(args[1]))
         if waits:
             raise NoKernel(str(func))

@@ -44,7 +44,7 @@ def decomposition_of(operation: Any) -> Callable[..., Any] | None:
 
 def is_view(operation: Any) -> bool:
     """Whether an operation's result is a view of its first operand, so that nothing is computed."""
-    if operation is torch.ops.aten._unsafe_view.default:  # its operand is not used otherwise
+    if operation is torch.ops.aten._unsafe_view.default:  # its operand is not used elsewhere
         return True
     returned = operation._schema.returns
     return bool(returned) and all(each.alias_info is not None and not each.alias_info.is_write for each in returned)
@@ -101,9 +101,9 @@ def layer_norm_backward(
     bias: Tensor | None,
     wanted: Sequence[bool],
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    """Computes the gradients of layer norm for inputs, weight and bias; None for those not wanted.
+    """Computes the gradients of layer norm for inputs, weight and bias; None for those not requested.
 
-    Torch's own decomposition gives the same, but imports a library for symbolic shapes, which takes seconds.
+    Torch's own decomposition is equivalent, but imports a library for symbolic shapes, which takes seconds.
     """
     outer, inner = list(range(x.ndim - len(shape))), list(range(x.ndim - len(shape), x.ndim))
     normed = (x - mean) * scale
@@ -120,7 +120,7 @@ def layer_norm_backward(
 def log_sum_exp(x: Tensor, dims: list[int], keepdim: bool = False) -> Tensor:
     """Computes log(sum(exp(x))) of a tensor over given axes.
 
-    Torch's own decomposition gives the same, but imports torch's compiler, which takes seconds.
+    Torch's own decomposition is equivalent, but imports torch's compiler, which takes seconds.
     """
     most = x.amax(dims, keepdim=True)
     most = torch.where(most.abs() == torch.inf, torch.zeros_like(most), most)

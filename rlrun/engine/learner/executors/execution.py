@@ -30,7 +30,7 @@ TRANSLATIONS = {
     "compiled": "rlrun.engine.learner.executors.compilation:compiled",
     "cuda_graph": "rlrun.engine.learner.executors.cuda_graph:CapturedUpdate",
 }
-"""Import paths of the translations of an update that only some machines and precisions use."""
+"""Import paths of translations that only some machines and precisions use."""
 
 
 class Execution:
@@ -76,7 +76,7 @@ class Execution:
         if key not in self._made:
             function = traceable(computation, states, batch, scheduled, has_target=parameters.target is not None)
             if self._update_executor != "compiled":
-                num_kept = len(flattened_arguments(parameters, states, {}, {}))  # the learner's tensors stay
+                num_kept = len(flattened_arguments(parameters, states, {}, {}))  # the learner's own tensors
                 self._made[key] = self._translated(function, arguments, num_kept)
             else:
                 self._made[key] = load_internal(TRANSLATIONS["compiled"])(function, arguments, self._announce)
@@ -85,7 +85,7 @@ class Execution:
 
     @property
     def outside_kernels(self) -> str:
-        """Reason why results depend on the processor; "" if C kernels without the BLAS have computed all."""
+        """Reason why results depend on the processor; "" if everything was computed by C kernels without the BLAS."""
         if any(not isinstance(made, CUpdate) for made in self._made.values()):
             return "updates contain an operation without a C kernel"
         if any(isinstance(made, CUpdate) and made.uses_blas for made in self._made.values()):
@@ -107,7 +107,7 @@ class Execution:
             return None
 
     def _translation(self) -> tuple[str, Callable[..., CompiledUpdate]]:
-        """Returns the translation, after words on a lacking operation for a message."""
+        """Returns the start of a message about an unsupported operation, and the translation."""
         if self._update_executor == "c":
             return "in C kernels, because there is none for", in_c
         if self._update_executor == "numpy":
@@ -119,7 +119,7 @@ class Execution:
         return self._made.get((computation.name, shape))
 
     def others(self, scheduled: Mapping[str, Tensor]) -> list[Tensor]:
-        """Returns the scheduled settings as arguments of a computation: the same list while the mapping is the same."""
+        """Returns the scheduled settings as arguments of a computation; the same mapping gives the same list object."""
         if self._scheduled[0] is not scheduled:
             self._scheduled = scheduled, [scheduled[name] for name in sorted(scheduled)]
         return self._scheduled[1]

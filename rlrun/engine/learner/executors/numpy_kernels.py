@@ -60,7 +60,7 @@ def reversed_subtract(emit: Emit, out: Array, x: Array, other: float) -> None:
 def relu(emit: Emit, out: Array, x: Array) -> None:
     """Emits NumPy calls for the ReLU, max(x, 0)."""
     zero = np.zeros((), x.dtype)
-    zero.flags.writeable = False  # so that it is known to stay zero
+    zero.flags.writeable = False  # marks it as constant
     emit(np.maximum, x, zero, out=out)
 
 
@@ -191,7 +191,7 @@ FEW = 4
 
 
 def combine(emit: Emit, function: np.ufunc, out: Array, x: Array, dim: int) -> None:
-    """Emits NumPy calls that reduce an array along one axis by a ufunc; `out` keeps the axis with length 1.
+    """Emits NumPy calls that reduce an array along one axis with a ufunc; `out` keeps the axis with length 1.
 
     A short axis, such as the logits of two or three actions, is reduced by one call per element. That is several times
     faster than a loop over short rows.
@@ -385,7 +385,7 @@ def index_first(emit: Emit, out: Array, x: Array, indices: Sequence[Array | None
 
 
 def places(emit: Emit, out: Array, bounds: Array, x: Array, right: bool = False) -> None:
-    """Emits NumPy calls for the places of numbers among ascending bounds (torch's searchsorted)."""
+    """Emits NumPy calls for the positions of numbers among ascending bounds (torch's searchsorted)."""
     require(bounds.ndim == 1)
     emit(write_places, bounds, x, "right" if right else "left", out=out)
 

@@ -36,9 +36,9 @@ from rlrun.engine.learner.executors.numpy_kernels import (
 )
 
 LARGEST_TRACE_GIB = 4
-"""Largest update that is traced, by the memory that the results of its operations would take together.
+"""Maximum size of an update that is traced, by the total memory of its operations' results.
 
-For larger ones a trace takes long and gains little: products take most of the time, whoever computes them.
+Tracing a larger update takes long and gains little: most of its time is spent in matrix products in any case.
 """
 
 TYPES = frozenset({torch.float32, torch.float64, torch.bool, torch.uint8, torch.int8, torch.int32, torch.int64})
@@ -80,7 +80,7 @@ def recorded(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor])
 
 
 def require_same(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor]) -> None:
-    """Validates that two traces of a function are equal, i.e. that it depends on its arguments only.
+    """Validates that two traces of a function are equal, so that it depends only on its arguments.
 
     Raises:
         NoKernel: The traces differ, for example because the function reads a counter or draws noise in Python.
@@ -119,7 +119,7 @@ class OperationTracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.graph = Graph()
         self._num_held = 0
         self._size_bytes = 0
-        self._nodes = WeakTensorKeyDictionary()  # by identity; what is no longer needed takes no memory
+        self._nodes = WeakTensorKeyDictionary()  # by identity; values that are no longer needed take no memory
         for i, argument in enumerate(arguments):
             self._note(argument, self.graph.placeholder(f"argument_{i}"))
 
@@ -133,7 +133,7 @@ class OperationTracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Runs an operation and appends it to the graph, or those that it is made of."""
+        """Runs an operation and appends it to the graph, or the operations into which it decomposes."""
         decomposition = decomposition_of(func)
         if decomposition is not None:
             with self:
@@ -191,8 +191,8 @@ class BoundUpdate:
         changed: Those pairs in `read` whose arrays the calls modify.
         results: Arrays of the results.
         num_kept: Number of leading arguments that are used without copying.
-        filled_with: The list of arguments after the batch's columns that `fill` copied last; None if others were copied
-            since.
+        filled_with: List of arguments after the batch's columns that `fill` copied last; None if others were copied
+            since then.
 
     Raises:
         NoKernel: An operation, or the variant that the graph uses, has no kernel.
@@ -272,7 +272,7 @@ class NumpyUpdate:
         return self._run()
 
     def _run(self) -> list[Tensor]:
-        with np.errstate(all="ignore"):  # like torch, which does not warn
+        with np.errstate(all="ignore"):  # as in torch, which does not warn
             for call in self._bound.calls:
                 call()
         return [torch.from_numpy(result.copy()) for result in self._bound.results]
@@ -300,7 +300,7 @@ class Plan:
         for owner, i in self._last_use.items():
             self._read_last[i].append(owner)
         self._constants: set[Node] = set()
-        self._buffers: dict[Node, Tensor] = {}  # in use, flat, by owner
+        self._buffers: dict[Node, Tensor] = {}  # flat buffers in use, by owner
         self._free: dict[tuple[int, torch.dtype], list[Tensor]] = {}
 
     def hold(self, node: Node) -> None:
@@ -358,7 +358,7 @@ class Plan:
         named = {name: as_arrays(setting) for name, setting in settings.items()}
         try:
             inspect.signature(kernel).bind(emit, result, *given, **named)
-        except TypeError:  # a keyword of the operation that the kernel does not have
+        except TypeError:  # the operation has a keyword that the kernel lacks
             raise NoKernel(str(kernel)) from None
         kernel(emit, as_arrays(result), *given, **named)
 
@@ -377,7 +377,7 @@ class Plan:
         return torch.as_strided(buffer, noted.shape, noted.stride())
 
     def _given_up(self, index: int, node: Node) -> Tensor | None:
-        """Reusable buffer: an operand with the result's layout that is last read here, or None."""
+        """Returns a reusable buffer: an operand with the result's layout that is last read here; None without one."""
         noted = node.meta["result"]
         for used in node.all_input_nodes:
             owner, tensor = self._owners[used], self.tensors[used]
@@ -389,7 +389,7 @@ class Plan:
         return None
 
     def _release(self, index: int) -> None:
-        """Releases buffers that are not read after the index-th node."""
+        """Releases buffers that are not read after the operation with the given index."""
         for owner in self._read_last[index - 1]:
             buffer = self._buffers.pop(owner, None)  # None: an argument, a constant, or passed on to another node
             if buffer is not None:

@@ -1,4 +1,4 @@
-"""Operations of rlrun's own in updates, besides torch's: loops instead of tables that those would fill."""
+"""Operations that torch lacks, for updates: loops instead of operations on large tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LIBRARY.define("quantile_pairs(Tensor estimates, Tensor targets) -> Tensor")  #
 
 
 def quantile_pairs_in_torch(estimates: Tensor, targets: Tensor) -> Tensor:
-    """Quantile Huber losses of all pairs of estimates and targets, and their slopes, by torch's operations.
+    """Returns the quantile Huber losses of all pairs of estimates and targets, and their slopes, in torch operations.
 
     Args:
         estimates: Estimated quantiles q, and their fractions tau, [2, R, N].
@@ -40,7 +40,7 @@ def quantile_pairs_in_torch(estimates: Tensor, targets: Tensor) -> Tensor:
 _LIBRARY.impl("quantile_pairs", quantile_pairs_in_torch, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
 
 QUANTILE_PAIRS: Any = torch.ops.rlrun.quantile_pairs.default
-"""The operation of `quantile_pairs_in_torch`, which executors replace by loops that fill no table [R, N, M]."""
+"""The operation of `quantile_pairs_in_torch`, which executors replace by loops without a table [R, N, M]."""
 
 
 def quantile_pairs(emit: Emit, out: Array, estimates: Array, targets: Array) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rlrun.engine.replay.transition_reader import TransitionReader, UnreadMinibatches
 
 TARGET = np.dtype([("target", "u8"), ("present", "u8"), ("size", "i8"), ("every", "i8"), ("tau", "f8")])
-"""`Target` of `kernels.c`."""
+"""Dtype of the struct `Target` in `kernels.c`."""
 
 LEARNING = np.dtype(
     [
@@ -39,28 +39,28 @@ LEARNING = np.dtype(
         ("num_rows", "i8"),
     ]
 )
-"""`Learning` of `kernels.c`."""
+"""Dtype of the struct `Learning` in `kernels.c`."""
 
 WHOLE = 4
-"""Kind of columns in `kernels.c` of which each minibatch has its own rows, one after another."""
+"""Kind of columns in `kernels.c` that hold separate rows for each minibatch, concatenated."""
 
 
 class ReplayUpdate:
-    """Parameter update bound to the replay buffer from whose memory it draws and reads minibatches, in one call of C.
+    """Parameter update that draws and reads minibatches from a replay buffer's memory, in one call into C.
 
     Args:
-        update: The update in C kernels, made for minibatches of `reader.read` followed by columns of noise.
+        update: The update in C kernels, for minibatches of `reader.read` followed by columns of noise.
         reader: Reader of the replay buffer's transitions.
         size: Transitions of a minibatch, S.
         noise: The columns of noise of one minibatch, by name.
         is_weighted: Whether importance weights come with the minibatches; otherwise they are ones.
         num_totals: Number of the update's first results that are summed over minibatches.
         parameters: Online and target parameters.
-        target: When and how the target network follows; None if the call leaves it alone.
+        target: When and how the target network follows; None if the call does not update it.
 
     Attributes:
         reader: Reader of the replay buffer's transitions.
-        target: When and how the target network follows; None if the call leaves it alone.
+        target: When and how the target network follows; None if the call does not update it.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class ReplayUpdate:
         target: TargetUpdates | None,
     ) -> None:
         self.reader, self.target = reader, target
-        self._update = update  # with `reader`, keeps the memory that the tables point to
+        self._update = update  # with `reader`, keeps alive the memory that the tables point to
         bound, num_read = update.bound, len(reader.columns)
         first_other = bound.num_kept + num_read + len(noise)
         self._others = [(i - first_other, array) for i, array in bound.read if i >= first_other]
@@ -136,10 +136,10 @@ class ReplayUpdate:
         totals: NDArray[np.float32],
         seen: int,
     ) -> NDArray[np.float32]:
-        """Draws and reads the next minibatches, and runs the update on one after another.
+        """Draws and reads the next minibatches, and runs the update on each in turn.
 
         Args:
-            memory: Where the minibatches come from.
+            memory: Source of the minibatches.
             count: Number of minibatches.
             noise: The columns of noise of all these minibatches by name, concatenated.
             others: The update's arguments after the columns.

@@ -21,7 +21,7 @@ Actions = NDArray[Any]
 
 
 class ActionSpace(ABC):
-    """Converts between env actions and a policy's own representation of them, such as rescaled or flattened ones.
+    """Action space: converts between env actions and a policy's own representation, such as rescaled or flattened ones.
 
     Batches and losses use this representation, called the policy's own actions. Instances are picklable plain
     data for rollout workers.

@@ -1,9 +1,9 @@
 """Autoregressive action distributions: components of an action sampled in order, each given the earlier ones (NumPy).
 
-The network's head `outputs` parametrizes each component without the others. For each component but the first, a hidden
-layer computes a correction from the earlier ones; the head `chain` holds the observation's contribution to these
-layers. The corrected outputs parametrize the conditional distributions given the earlier components. Their product is
-the joint distribution, with exact log-probability.
+The network's head `outputs` parametrizes each component independently of the others. For each component except the
+first, a hidden layer computes a correction from the earlier ones; the head `chain` holds the observation's contribution
+to these layers. The corrected outputs parametrize the conditional distributions given the earlier components. Their
+product is the joint distribution, with exact log-probability.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ if TYPE_CHECKING:
     from rlrun.engine.policy.action_spaces.make import AnyActions
 
 CHAIN = "chain"
-"""Name of the head with the observation's inputs to the hidden layers of all parts but the first, [B, (P - 1) * H]."""
+"""Head with the observation's inputs to the hidden layers of all parts except the first, [B, (P - 1) * H]."""
 
 
 def chain_parts(actions: AnyActions) -> tuple[Part, ...]:
     """Splits an action space into the components that an autoregressive policy samples one after another.
 
-    Each choice of a MultiDiscrete is one component. All bits of a MultiBinary form one, as do all numbers of a Box.
+    Each choice of a MultiDiscrete is one component. All bits of a MultiBinary form one component, as do all numbers of
+    a Box.
 
     Raises:
         UsageError: If the action has only one component.
@@ -149,7 +150,7 @@ class AutoregressiveOutputs(WrappedNetwork):
         episode_starts: NDArray[np.bool_] | None = None,
         noise: Floats | None = None,
     ) -> tuple[Heads, Floats | None]:
-        """Runs one step and samples actions by noise [B, ...]; without noise, takes the mode of each part.
+        """Runs one step and samples actions from noise [B, ...]; without noise, takes the mode of each part.
 
         The heads also hold `actions` [B, D], the sampled actions on which the outputs are conditioned.
         """

@@ -38,7 +38,7 @@ class BoxScale:
         self.size = len(self.low)
         self.bounded = np.isfinite(self.low) & np.isfinite(self.high)
         low, high = np.where(self.bounded, self.low, -1.0), np.where(self.bounded, self.high, 1.0)
-        # Halved first: the sum or difference of bounds may be beyond what their type holds.
+        # Halved first: the sum or difference of bounds may overflow their dtype.
         self.middle, self.half_range = (low / 2 + high / 2).astype(np.float32), (high / 2 - low / 2).astype(np.float32)
 
     def to_env(self, actions: Actions) -> Actions:
@@ -83,7 +83,7 @@ class DeterministicBoxActions(ActionSpace):
 
     Args:
         scale: Map between [-1, 1] and the finite bounds of the env's action space.
-        squashes: Whether tanh is applied to the outputs; without it, outputs must already lie in [-1, 1].
+        squashes: Whether tanh is applied to the outputs; without it, outputs must already be in [-1, 1].
     """
 
     action_dtype = np.float32

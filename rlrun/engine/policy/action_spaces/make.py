@@ -24,11 +24,11 @@ ACTION_SPACES = {
     "MultiDiscrete": "rlrun.engine.policy.action_spaces.multi_discrete:MultiDiscreteActions",
     "Tuple, Dict": "rlrun.engine.policy.action_spaces.product:ProductActions",
 }
-"""Import paths of policy action spaces, by the kind of the env's."""
+"""Import paths of the policies' action spaces, by the kind of the env's action space."""
 
 
 def make_action_space(space: gymnasium.Space[Any]) -> AnyActions:
-    """Chooses the family of action distributions that fits an env's Gymnasium action space, and creates it.
+    """Creates the policy's action space, with the family of distributions that fits the env's action space.
 
     Raises:
         UsageError: If the kind of space is not supported.

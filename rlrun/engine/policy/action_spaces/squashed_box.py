@@ -23,10 +23,10 @@ LOG_STD_BOUNDS = (-20.0, 2.0)
 """Clipping bounds of the actor's log standard deviations."""
 
 SMOOTH_MIDDLE, SMOOTH_HALF = -4.0, 6.0
-"""Middle and half of the range of smoothly bounded log standard deviations, -10 to 2."""
+"""Center and half-width of the range of smoothly bounded log standard deviations, -10 to 2."""
 
 EDGE = 1 - 2.0**-22
-"""Clipping bound of actions before atanh: float32 has no preimage under tanh for larger magnitudes."""
+"""Clipping bound of actions before atanh: in float32, larger magnitudes have no preimage under tanh."""
 
 
 class SquashedBoxActions(ActionSpace):
@@ -34,7 +34,7 @@ class SquashedBoxActions(ActionSpace):
 
     Args:
         scale: Map between [-1, 1] and the finite bounds of the env's action space.
-        smooth_log_stds: Whether a tanh bounds the log standard deviations, to -10 and 2, instead of clipping to
+        smooth_log_stds: Whether log standard deviations are bounded to -10 to 2 by a tanh, instead of clipped to
             `LOG_STD_BOUNDS` (FlashSAC, arXiv:2604.04539).
     """
 
@@ -100,7 +100,7 @@ class SquashedGaussian:
 
     Args:
         outputs: Means and log standard deviations of D coordinates, concatenated, [..., 2 * D].
-        smooth_log_stds: Whether a tanh bounds the log standard deviations, instead of clipping.
+        smooth_log_stds: Whether log standard deviations are bounded by a tanh instead of clipped.
     """
 
     def __init__(self, outputs: Tensor, *, smooth_log_stds: bool = False) -> None:
@@ -109,7 +109,7 @@ class SquashedGaussian:
         self.log_stds = SMOOTH_MIDDLE + SMOOTH_HALF * raw.tanh() if smooth_log_stds else raw.clamp(*LOG_STD_BOUNDS)
 
     def sample_and_log_prob(self, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Reparametrized samples: maps standard normal noise to actions in [-1, 1] and their log-densities."""
+        """Returns reparametrized samples: maps standard normal noise to actions in [-1, 1] and their log-densities."""
         drawn = self.means + self.log_stds.exp() * noise
         densities = self._densities(drawn, noise)
         return drawn.tanh(), densities
@@ -120,7 +120,7 @@ class SquashedGaussian:
         return self._densities(drawn, (drawn - self.means) * (-self.log_stds).exp())
 
     def kl(self, other: SquashedGaussian) -> Tensor:
-        """Returns the KL divergence KL(self || other) of each distribution, which the tanh does not change."""
+        """Returns the KL divergence KL(self || other) of each distribution, which is invariant under the tanh."""
         scale = (2 * (self.log_stds - other.log_stds)).exp()
         shift = (self.means - other.means) * (-other.log_stds).exp()
         return (other.log_stds - self.log_stds + 0.5 * (scale + shift * shift - 1)).sum(-1)

@@ -21,8 +21,7 @@ from rlrun.engine.settings.schedules import value_at
 _EXPLORES, _CHOICE = 0, 1
 
 NUM_DRAWS = 3
-"""Number of noise variables per step of a Q policy, without those of soft-Q exploration; the last one, at index
-`PARAMETER_DRAW`, is for parameter noise."""
+"""Number of noise variables per step of a Q policy, except for soft-Q exploration; the last seeds parameter noise."""
 
 
 class EpsilonGreedy(Exploration):
@@ -84,7 +83,7 @@ class EpsilonGreedy(Exploration):
     ) -> Actions:
         """Returns the actions of one step: uniform in the env slots that explore, greedy elsewhere."""
         explores = noise[:, _EXPLORES] < (self.epsilon if self.spread is None else self._epsilons(len(noise)))
-        exploring = np.add.reduce(explores)  # what `sum` calls, in half the time
+        exploring = np.add.reduce(explores)  # the implementation of `sum`, in half the time
         if exploring == explores.size:
             return self.uniform(noise, mask)
         values = run()["outputs"]
@@ -128,7 +127,7 @@ class EpsilonGreedy(Exploration):
         return uniform_choices(noise[:, _CHOICE], self.num_actions, mask)
 
     def _epsilons(self, slots: int) -> float | Floats:
-        """Epsilon of each env slot, [B], or one epsilon for all."""
+        """Returns the epsilon of each env slot, [B], or one epsilon for all slots."""
         if self.spread is None or self._place is None:
             return self.epsilon
         if self._own_epsilons is None:
@@ -196,7 +195,7 @@ class SoftQ(Exploration):
         return self.rest.mixed_log_prob(outputs, preferred, actions)
 
     def _preferences(self, values: Floats, noise: Floats) -> Floats:
-        # arg max (logits + Gumbel noise) is a draw from softmax(logits).
+        # arg max (logits + Gumbel noise) is a sample of softmax(logits).
         gumbel = -np.log(-np.log(noise[:, self.rest.num_draws :].clip(np.finfo(np.float32).tiny)))
         preferences: Floats = values / np.float32(self.temperature) + gumbel
         return preferences

@@ -1,4 +1,4 @@
-"""Rules by which each env slot, among those of all workers, gets its own epsilon for exploration (NumPy)."""
+"""Rules that assign each env slot, among the slots of all workers, a separate epsilon for exploration (NumPy)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 
 EpsilonSpread = Callable[[float, NDArray[np.int64], int], Floats]
-"""Function of the scheduled `epsilon`, the indices of env slots [B] and the number of all slots to epsilons [B]."""
+"""Function of the scheduled `epsilon`, the indices of env slots [B] and the total number of slots; returns [B]."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class EpsilonLadder:
     exponent: float
 
     def __call__(self, epsilon: float, slots: NDArray[np.int64], num_slots: int) -> Floats:
-        """Exploration probabilities of the env slots, [B].
+        """Returns the exploration probabilities of the env slots, [B].
 
         Args:
             epsilon: Exploration probability of the first slot.
@@ -51,14 +51,14 @@ class FinalEpsilons:
         shares: Fraction of the slots for each final epsilon; the sum is 1.
 
     Source:
-        Mnih et al., arXiv:1602.01783, section 5.1, where every actor draws its final value with these probabilities.
+        Mnih et al., arXiv:1602.01783, section 5.1, where each actor samples its final value with these probabilities.
     """
 
     values: tuple[float, ...]
     shares: tuple[float, ...]
 
     def __call__(self, epsilon: float, slots: NDArray[np.int64], num_slots: int) -> Floats:
-        """Exploration probabilities of the env slots, [B].
+        """Returns the exploration probabilities of the env slots, [B].
 
         Args:
             epsilon: Remaining fraction of the decay, from 1 (start) to 0 (final epsilons).

@@ -20,7 +20,7 @@ Heads = Mapping[str, Floats]
 """Outputs of a network's heads by name, [B, K]."""
 
 RunNetwork = Callable[[], Heads]
-"""Runs the network on a step's observations, and returns the outputs of its heads by name, [B, K]."""
+"""Function that runs the network on a step's observations, and returns its heads' outputs by name, [B, K]."""
 
 _LENGTH, _SLOTS = 2, 3
 
@@ -35,7 +35,7 @@ class NoiseSource(Protocol):
 
     @property
     def network_noise_every(self) -> int | None:
-        """Number of steps for which the network's random numbers are kept; None to use them as drawn by `noise`."""
+        """Number of steps for which the network's random numbers are held; None to use them as drawn by `noise`."""
         ...
 
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
@@ -52,8 +52,8 @@ class Exploration(ABC):
 
     Attributes:
         network_noise: Number of random numbers per step that the network consumes; `noise` returns them first.
-        network_noise_every: Number of steps for which the network's noise is held constant, also across the borders
-            of fragments; None if the network gets new noise at each step.
+        network_noise_every: Number of steps for which the network's noise is held constant, even across fragments; None
+            if the network gets new noise at each step.
         schedules: Names of the scheduled settings that `load` reads.
         samples_policy: Whether actions are sampled from the policy's own distribution, whose probabilities are learned.
     """
@@ -106,13 +106,13 @@ class Exploration(ABC):
     def network_draws(self, generator: np.random.Generator, slots: int) -> Floats | None:
         """Draws the random numbers that the network consumes in one step, [B, network_noise]; None if it consumes none.
 
-        Used where no fragment is recorded, as in evaluation.
+        Used when no fragment is recorded, as in evaluation.
         """
         return None
 
     @abstractmethod
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
-        """Chooses exploratory actions where no fragment is recorded, as in evaluation, without state across steps.
+        """Chooses exploratory actions when no fragment is recorded, as in evaluation, without state across steps.
 
         Args:
             heads: Outputs of the network's heads by name, [B, K]; `outputs` are masked.

@@ -29,7 +29,7 @@ ADAPTATION = 1.01
 """Factor of each adaptation of the standard deviation (arXiv:1706.01905, section 3)."""
 
 PARAMETER_DRAW = 2
-"""Index of the noise variable of a step that seeds the parameter noise."""
+"""Index of a step's noise variable that seeds the parameter noise."""
 
 
 def factors(normal: Floats) -> Floats:
@@ -62,7 +62,7 @@ class ParameterNoise(ABC):
         """Draws a new perturbation of the parameters if one is due at this step.
 
         Args:
-            noise: The step's uniform noise in [0, 1), [B, ...], of which one entry seeds the parameter noise.
+            noise: The step's uniform noise in [0, 1), [B, ...], one entry of which seeds the parameter noise.
             t: The step within the fragment.
             episode_starts: Mask of the env slots where an episode starts, [B].
 
@@ -77,7 +77,7 @@ class ParameterNoise(ABC):
     def adapt(self, values: Floats, varied_values: Floats) -> None:
         """Adapts the noise scale to how much the noise changed the action values of a fragment.
 
-        Takes the values without and with noise, each [N, num_actions] for N steps.
+        The arguments are the values without and with noise, each [N, num_actions] for N steps.
         """
         return
 
@@ -91,7 +91,7 @@ class ParameterNoise(ABC):
 
 
 def standard_normal(draw: float, size: int) -> Floats:
-    """Draws a vector of standard normal noise from a generator that is seeded by a number in [0, 1)."""
+    """Samples a vector of standard normal noise from a generator that is seeded with a number in [0, 1)."""
     seed = int(draw * 2**32)
     return np.random.Generator(np.random.Philox(seed)).standard_normal(size, np.float32)
 
@@ -118,7 +118,7 @@ class NoisyPart:
 
 
 class LearnedNoise(ParameterNoise):
-    """Parameter noise of noisy networks (NoisyNet), whose scale is learned; drawn anew for every fragment of T steps.
+    """Parameter noise of noisy networks (NoisyNet), whose scale is learned; redrawn for every fragment of T steps.
 
     Args:
         parts: The noisy layers.
@@ -147,7 +147,7 @@ class LearnedNoise(ParameterNoise):
 
     @override
     def parameters(self) -> Floats:
-        """Returns the flat parameter vector, with noisy layers' weights set to mean + standard deviation * noise."""
+        """Returns the flat parameter vector, in which noisy layers' weights are mean + standard deviation * noise."""
         drawn, flat, start = self._flat.copy(), self._flat, 0
         for part in self.parts:
             middle, end = start + part.inputs, start + part.inputs + part.outputs

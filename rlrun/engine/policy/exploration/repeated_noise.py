@@ -1,4 +1,4 @@
-"""Noise repetition: the noise of actions is held for a random number of steps (NumPy)."""
+"""Noise repetition: action noise is held for a random number of steps (NumPy)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlrun.engine.policy.exploration.exploration import Exploration, Heads, RunN
 from rlrun.engine.policy.weights import Weights
 
 MOST_STEPS = 16
-"""Largest number of steps for which noise is held."""
+"""Maximum number of steps for which noise is held."""
 
 _WEIGHTS = np.arange(1, MOST_STEPS + 1, dtype=np.float64) ** -2
 CUMULATIVE = np.cumsum(_WEIGHTS) / _WEIGHTS.sum()
@@ -23,9 +23,10 @@ CUMULATIVE = np.cumsum(_WEIGHTS) / _WEIGHTS.sum()
 
 
 class RepeatedNoise(Exploration):
-    """Noise repetition: another exploration, whose noise is held for a random number of steps.
+    """Noise repetition: wraps another exploration, whose noise is held for a random number of steps.
 
-    All env slots of a worker get new noise at the same steps, each its own. The ends of episodes do not matter.
+    All env slots of a worker receive new noise at the same steps, independently of each other. Episode ends have no
+    effect.
 
     Args:
         inner: Exploration that computes actions from the noise.
@@ -55,7 +56,7 @@ class RepeatedNoise(Exploration):
 
     @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Draws the inner exploration's noise, and after it a number per step that determines the number of steps."""
+        """Draws the inner exploration's noise, followed by a number per step that determines how long noise is held."""
         own = self.inner.noise(generator, length, slots)
         numbers = generator.random((length, 1, 1), np.float32)
         return np.concatenate([own, np.broadcast_to(numbers, (length, slots, 1))], -1)
@@ -69,7 +70,7 @@ class RepeatedNoise(Exploration):
         acts: NDArray[np.bool_] | None,
         mask: ActionMask | None,
     ) -> Actions:
-        """Chooses actions by the inner exploration, from the noise that is held."""
+        """Chooses actions with the inner exploration, from the held noise."""
         if self._held is None or not self._steps_left:
             self._held = noise[:, :-1].copy()
             self._steps_left = 1 + int(np.searchsorted(CUMULATIVE[:-1], noise[0, -1], side="right"))
@@ -78,12 +79,12 @@ class RepeatedNoise(Exploration):
 
     @override
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
-        """Chooses actions by the inner exploration, with new noise."""
+        """Chooses actions with the inner exploration, from new noise."""
         return self.inner.sample(heads, generator, mask)
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the noise that is held, and for how many more steps, for a checkpoint."""
+        """Returns the held noise, and for how many more steps it is held, for a checkpoint."""
         held = {} if self._held is None else {"held_noise": self._held.copy(), "held_for": self._steps_left}
         return {**self.inner.state(), **held}
 
@@ -94,7 +95,7 @@ class RepeatedNoise(Exploration):
 
 
 class SampleOutputs(Exploration):
-    """Exploration by sampling from the policy's action distribution with noise that the network does not see.
+    """Exploration by sampling from the policy's action distribution, with noise that the network does not see.
 
     Args:
         actions: The policy's action space, which defines its action distribution.
@@ -118,7 +119,7 @@ class SampleOutputs(Exploration):
         acts: NDArray[np.bool_] | None,
         mask: ActionMask | None,
     ) -> Actions:
-        """Samples the actions of one step by its noise."""
+        """Samples the actions of one step from its noise."""
         return self.actions.sample(run()["outputs"], noise)
 
     @override

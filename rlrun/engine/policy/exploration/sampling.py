@@ -17,11 +17,11 @@ from rlrun.engine.policy.exploration.exploration import Exploration, Heads, RunN
 from rlrun.engine.settings.registry import load_internal
 
 STATE_DEPENDENT_NOISE = "rlrun.engine.policy.exploration.state_dependent_noise:StateDependentNoise"
-"""Import path of the exploration by gSDE."""
+"""Import path of gSDE exploration."""
 
 
 class SampledByNetwork(Exploration):
-    """Exploration for networks that sample actions in their forward pass, from random numbers that are their input.
+    """Exploration for networks that sample actions in their forward pass, from random numbers as inputs.
 
     Args:
         actions: The policy's action space, which defines its action distribution.
@@ -47,7 +47,7 @@ class SampledByNetwork(Exploration):
         mask: ActionMask | None,
     ) -> Actions:
         """Returns the actions that the network sampled in its forward pass."""
-        return run()["actions"].copy()  # envs may keep it, and the network may use its memory again
+        return run()["actions"].copy()  # envs may keep the actions, and the network may reuse the memory
 
     @override
     def network_draws(self, generator: np.random.Generator, slots: int) -> Floats | None:
@@ -57,7 +57,7 @@ class SampledByNetwork(Exploration):
     @override
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
         """Returns the actions that the network sampled in its forward pass."""
-        return heads["actions"].copy()  # the network may use its memory again
+        return heads["actions"].copy()  # the network may reuse the memory
 
 
 class SampleInOrder(SampledByNetwork):
@@ -81,7 +81,7 @@ class SampleActions(SampledByNetwork):
 
 
 class SampledActions(WrappedNetwork):
-    """Acting network with an additional head `actions`, sampled from the distribution that the head `outputs` gives.
+    """Acting network with an additional head `actions`, sampled from the distribution given by the head `outputs`.
 
     Args:
         network: The network, with a head `outputs`.
@@ -99,7 +99,7 @@ class SampledActions(WrappedNetwork):
         episode_starts: NDArray[np.bool_] | None = None,
         noise: Floats | None = None,
     ) -> tuple[dict[str, Floats], Floats | None]:
-        """Forward pass of one env step; without noise there are no actions; see `ActingNetwork`."""
+        """Runs the forward pass of one env step; without noise there are no actions; see `ActingNetwork`."""
         heads, after = self.network(inputs, state, episode_starts)
         if noise is not None:
             heads["actions"] = self.actions.sample(heads["outputs"], noise)

@@ -12,7 +12,7 @@ from rlrun.engine.policy.exploration.exploration import Exploration, Heads, RunN
 
 
 class StateDependentNoise(Exploration):
-    """Generalized state-dependent exploration (gSDE): noise is a function of the observation, kept for several steps.
+    """Generalized state-dependent exploration (gSDE): noise is a function of the observation, held for several steps.
 
     The function is linear in the features that enter the network's heads; its coefficients, the exploration matrix, are
     Gaussian. The acting network computes the noise.
@@ -21,7 +21,7 @@ class StateDependentNoise(Exploration):
         actions: Action space with the policy's distributions.
         features: F, rows of the exploration matrix.
         num_actions: D, columns of the exploration matrix.
-        every: Number of steps for which an exploration matrix is kept; None for a whole fragment.
+        every: Number of steps for which an exploration matrix is held; None for a whole fragment.
 
     Source:
         Raffin, Kober and Stulp, arXiv:2005.05719, eqs. 6 to 9.
@@ -63,6 +63,6 @@ class StateDependentNoise(Exploration):
 
     @override
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
-        """Samples actions with independent Gaussian noise, where no fragment is recorded (as in evaluation)."""
+        """Samples actions with independent Gaussian noise when no fragment is recorded (as in evaluation)."""
         outputs = heads["outputs"]
         return self.actions.sample(outputs, self.actions.noise(generator, (len(outputs),)))

@@ -79,7 +79,7 @@ class UniformUntil(Exploration):
         acts: NDArray[np.bool_] | None,
         mask: ActionMask | None,
     ) -> Actions:
-        """Chooses the actions of one step: uniformly at random at first, later by the inner strategy."""
+        """Chooses the actions of one step: uniformly at random at first, later with the inner strategy."""
         own = self._sampler.num_draws
         if self.is_uniform:
             actions: Actions = self._sampler(noise[:, -own:], mask)
@@ -92,7 +92,7 @@ class UniformUntil(Exploration):
 
     @override
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
-        """Chooses actions by the inner strategy, even during the uniform phase; used where no fragment is recorded."""
+        """Chooses actions with the inner strategy, even during the uniform phase; used when no fragment is recorded."""
         return self.inner.sample(heads, generator, mask)
 
     @override

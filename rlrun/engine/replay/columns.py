@@ -16,7 +16,7 @@ from rlrun.engine.replay.stores import Allocate, Indices, PlainStore, Store
 from rlrun.engine.settings.registry import load_internal
 
 FRAME_STORE = "rlrun.engine.replay.frame_store:FrameStore"
-"""Import path of the store of frame stacks, and of history windows."""
+"""Import path of the store for frame stacks and history windows."""
 
 FLAGS = ("terminateds", "truncateds", "valid")
 
@@ -82,7 +82,7 @@ def rows_of(fragment: SampleBatch, names: Sequence[str], rows: Indices, slots: s
     Args:
         fragment: Fragment to slice.
         names: Columns to take.
-        rows: Row indices [N + 1]: N steps, and the observation after the last of them, which is taken from `obs` alone.
+        rows: Row indices [N + 1]: N steps, and the observation after the last of them, which is taken only from `obs`.
         slots: Env slots.
     """
     part = SampleBatch()

@@ -1,4 +1,4 @@
-"""Storage of frame stacks in a replay buffer that keeps each frame only once (NumPy)."""
+"""Storage of frame stacks in a replay buffer, which keeps each frame only once (NumPy)."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class FrameStore(Store):
         self._shape = shape
         self._frames = new((*shape, *inner[1:]), dtype)
         self._flat = self._frames.reshape(-1, *inner[1:])
-        # Length r of the run of shifted stacks that ends here: the r newest of a stack's older frames are in the rows
-        # before; the others are taken from `_older` of the row r rows back, which begins the run (there r = 0).
+        # Length r of the run of shifted stacks that ends here: the newest r of a stack's older frames are in the
+        # preceding rows; the others come from `_older` in the row r rows back, where the run begins (r = 0 there).
         self._runs = new(shape, np.uint8)
         self._flat_runs = self._runs.reshape(-1)
         self._older: dict[int, NDArray[Any]] = {}
@@ -83,7 +83,7 @@ class FrameStore(Store):
     @property
     @override
     def num_bytes(self) -> int:
-        """Number of bytes allocated for all frames, including the older frames of stacks where episodes begin."""
+        """Number of bytes allocated for all frames, including the older frames of stacks at episode starts."""
         return self._frames.nbytes + self._runs.nbytes + sum(older.nbytes for older in self._older.values())
 
     @override

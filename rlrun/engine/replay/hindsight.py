@@ -19,7 +19,7 @@ from rlrun.engine.replay.streams import Inserted
 DESIRED, ACHIEVED = "desired_goal", "achieved_goal"
 
 CHECKED_STEPS = 1000
-"""First env steps whose rewards are compared with those of the goal functions."""
+"""Number of initial env steps whose rewards are compared with the results of the goal functions."""
 
 
 class GoalFunctions(Protocol):
@@ -36,7 +36,7 @@ class GoalFunctions(Protocol):
 
 
 MakeGoals = Callable[[], GoalFunctions]
-"""Picklable factory of goal functions: rows are relabeled in whatever process samples them."""
+"""Picklable factory of goal functions, since rows are relabeled in the process that samples them."""
 
 
 class Hindsight:
@@ -44,7 +44,7 @@ class Hindsight:
 
     Relabeling happens when a minibatch is sampled: goals are redrawn each time, and nothing is stored twice. With
     n-step returns, all n rewards are recomputed; the return ends where the new goal terminates the episode.
-    Terminations for other reasons than the original goal are kept.
+    Terminations for reasons other than the original goal are kept.
 
     In a running episode, only goals achieved so far are candidates.
 
@@ -105,8 +105,7 @@ class Hindsight:
     def relabel(self, indices: Indices, batch: SampleBatch) -> None:
         """Replaces the goals of a random share of sampled transitions, in place.
 
-        Each transition takes two random numbers, so several minibatches drawn in one call equal those of separate
-        calls.
+        Each transition uses two random numbers, so several minibatches drawn in one call equal those of separate calls.
 
         Args:
             indices: Indices of the transitions, [S].
@@ -121,13 +120,13 @@ class Hindsight:
         batch["rewards"][rows, 0], batch["discounts"][rows, 0] = self._returns(chosen, goals)
 
     def _goal_indices(self, indices: Indices, draws: NDArray[np.float64]) -> Indices:
-        """Entries [N] whose achieved goals become the goals of the steps at indices [N], chosen by uniform draws."""
+        """Returns the entries [N] whose achieved goals replace the goals of steps at indices [N], by uniform draws."""
         earlier, later = self._places.around(indices)
         first = {"future": np.ones_like(later), "final": later, "episode": 1 - earlier}[self.config.strategy]
         return self._ring.streams.later(indices, first + (draws * (later - first + 1)).astype(np.int64))
 
     def _returns(self, indices: Indices, goals: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """N-step returns and bootstrap discounts [N] of the steps at indices [N] for other goals [N, ...]."""
+        """Returns n-step returns and bootstrap discounts [N] of the steps at indices [N] for other goals [N, ...]."""
         ring, gamma = self._ring, np.float32(self._ring.gamma)
         total, discounts = np.zeros(len(indices), np.float32), np.ones(len(indices), np.float32)
         is_open = np.ones(len(indices), np.bool_)
@@ -145,7 +144,7 @@ class Hindsight:
     def _terminated(
         self, stored: NDArray[np.bool_], achieved: NDArray[Any], former: NDArray[Any], goals: NDArray[Any]
     ) -> NDArray[np.bool_]:
-        """Whether steps terminate their episode for other goals, [N]: by these, or for reasons besides the goal."""
+        """Whether steps terminate their episode for other goals, [N]: by these goals, or for other reasons."""
         by_goal = self._goals.terminateds(achieved, goals)
         if by_goal is None:
             return stored
@@ -202,7 +201,7 @@ class EpisodePlaces:
         own = episode[before, slots] + np.cumsum(starts, 0)
         since = steps - np.maximum.accumulate(np.where(starts, steps, -length_before), 0)
         episode[rows, slots], position[rows, slots] = own, since
-        t, slot = valid[1:].nonzero()  # in the order of steps: the last length of an episode counts
+        t, slot = valid[1:].nonzero()  # in step order, so that the last length of an episode counts
         lengths[own[t, slot] % ring.rows, numbers[slot]] = since[t, slot] + 1
 
     def around(self, indices: Indices) -> tuple[Indices, Indices]:

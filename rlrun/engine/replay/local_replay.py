@@ -87,9 +87,8 @@ class LocalReplay:
     Args:
         experience: Replay buffer that stores the fragments.
         workers: Indices of the rollout workers.
-        offer: Function to call once the first fragment is stored, from which on the buffer can lend memory; None if it
-            lends none.
-        unread: Function that returns minibatches for the learner to draw and read, where it can; takes the arguments of
+        offer: Function to call once the first fragment is stored and the buffer can lend memory; None if it lends none.
+        unread: Function that returns minibatches for the learner to draw and read, if possible; takes the arguments of
             `Experience.sample`. None if only `sample` reads them.
     """
 
@@ -114,7 +113,7 @@ class LocalReplay:
 
     def add(self, worker: int | None, fragment: SampleBatch | BatchRef) -> None:
         """Stores a worker's fragment of T steps in B env slots."""
-        assert isinstance(fragment, SampleBatch)  # references are delivered only to shards
+        assert isinstance(fragment, SampleBatch)  # references are only delivered to shards
         self.experience.add(0 if worker is None else self._streams[worker], fragment)
         if self._offer is not None:
             self._offer()
@@ -148,7 +147,7 @@ class LocalReplay:
         self.experience.update_priorities(indices, priorities)
 
     def attend(self) -> None:
-        """Does nothing, since a replay in this process need not handle answers of other processes."""
+        """Does nothing: a replay in this process receives no messages from other processes."""
         return
 
     def awaited(self) -> Awaited:
@@ -204,9 +203,9 @@ def local_replay(
         sequences: Whether minibatches consist of sequences; `config` must then be a `SequenceReplayConfig`.
         make_goals: Function that creates the env's reward and termination functions of goals, for hindsight replay;
             None if the env has none.
-        in_kernels: Whether C kernels sample transitions where they can, with the same result.
-        offer: Function that receives what lends memory for the fragments of the only worker, once one was stored; None
-            if nothing is lent.
+        in_kernels: Whether C kernels sample transitions if they can, with the same result.
+        offer: Function that receives the lender of memory for the only worker's fragments, once a fragment has been
+            stored; None for no lending.
 
     Raises:
         UsageError: Sequences are requested, but the settings are not a `SequenceReplayConfig`.

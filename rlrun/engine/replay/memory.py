@@ -34,7 +34,7 @@ def zeros_in(directory: str | None) -> Allocate:
             if shutil.disk_usage(path).free < num_bytes:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             with tempfile.TemporaryFile(dir=path) as file:
-                if sys.platform != "darwin":  # which has no such call; there a disk that fills up ends the process
+                if sys.platform != "darwin":  # macOS has no such call; there, a full disk kills the process
                     os.posix_fallocate(file.fileno(), 0, num_bytes)
                 else:
                     file.truncate(num_bytes)

@@ -19,7 +19,7 @@ from rlrun.engine.settings.schedules import value_at
 class PrioritizedSampler(RowSampler):
     """Samples row i with probability p_i / sum p, where p_i = (|error_i| + epsilon)^alpha for the row's TD error.
 
-    A new row without a TD error gets the largest priority so far. A row that cannot be sampled has priority 0.
+    A new row without a TD error receives the largest priority so far. A row that cannot be sampled has priority 0.
 
     Source:
         Schaul et al., "Prioritized Experience Replay", arXiv:1511.05952, eq. 1 and algorithm 1 (proportional).
@@ -28,7 +28,7 @@ class PrioritizedSampler(RowSampler):
     learns_priorities = True
 
     def __init__(self, rows: Rows, alpha: float, beta: Schedule, epsilon: float) -> None:
-        """Initializes all priorities to 0: no index can be sampled yet.
+        """Initializes all priorities to 0, so that no index can be sampled yet.
 
         Args:
             rows: The rows of the replay.
@@ -46,7 +46,7 @@ class PrioritizedSampler(RowSampler):
     def add(self, indices: Indices, priorities: NDArray[Any] | None) -> None:
         """Adds N rows with priorities from their TD errors.
 
-        Rows without a TD error (NaN, or None for all) get the largest priority so far.
+        Rows without a TD error (NaN, or None for all) receive the largest priority so far.
         """
         if priorities is None:
             self._tree.set(indices, self._largest)
@@ -65,9 +65,9 @@ class PrioritizedSampler(RowSampler):
         self._tree.set(indices, self._powers(priorities))
 
     def _powers(self, errors: NDArray[Any]) -> NDArray[np.float64]:
-        """Priorities (|error| + epsilon)^alpha from TD errors.
+        """Returns the priorities (|error| + epsilon)^alpha for TD errors.
 
-        Non-finite errors get the largest priority so far: divergence is reported elsewhere and must not raise here.
+        Non-finite errors receive the largest priority so far: divergence is reported elsewhere and must not raise here.
         """
         powers: NDArray[np.float64] = (np.abs(errors, dtype=np.float64) + self.epsilon) ** self.alpha
         largest = float(np.maximum.reduce(powers, initial=0.0))

@@ -1,4 +1,4 @@
-"""The steps in a replay buffer that can be sampled, since all steps of their n-step transitions are stored."""
+"""Steps in a replay buffer that can be sampled, because all steps of their n-step transitions are stored."""
 
 from __future__ import annotations
 

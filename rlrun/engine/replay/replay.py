@@ -47,7 +47,7 @@ class ReplayRatio:
 
 
 class Lend(Protocol):
-    """Function that lends memory for a worker's next fragment, from where the fragment will be stored."""
+    """Function that lends memory for a worker's next fragment, at the place where the fragment will be stored."""
 
     def __call__(self, length: int, after: Any, actions: Any) -> SampleBatch | None:
         """Returns columns of a fragment of T steps, whose `obs` [T + 1, B, ...] begins with the present observations.
@@ -58,7 +58,7 @@ class Lend(Protocol):
             actions: Memory for the fragment's actions, [T, B, ...].
 
         Returns:
-            The columns, to be filled; None if no memory can be lent now, or of other types.
+            The columns, to be filled; None if no memory, or only memory of other dtypes, can be lent now.
         """
         ...
 
@@ -100,7 +100,7 @@ class Replay(Protocol):
 
     @property
     def has_minibatch(self) -> bool:
-        """Whether a minibatch requested from another process has arrived and was not returned by `sample` yet."""
+        """Whether a minibatch requested from another process has arrived and has not been returned by `sample` yet."""
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
         """Sets the priorities of sampled rows from their TD errors; an empty array of errors changes nothing."""
@@ -109,7 +109,7 @@ class Replay(Protocol):
         """Handles messages from the replay's other processes that have arrived, without blocking."""
 
     def awaited(self) -> Awaited:
-        """Returns Ray references, of which the caller waits for any one, and the deadline of the wait."""
+        """Returns the Ray references to wait for, any one of which suffices, and the deadline of the wait."""
 
     def settings(self) -> dict[str, Any]:
         """Settings of the replay that the printed dataflow plan shows, by name."""

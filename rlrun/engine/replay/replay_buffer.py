@@ -29,7 +29,7 @@ KERNELS = {
     "reader": "rlrun.engine.replay.transition_reader:TransitionReader",
     "minibatches": "rlrun.engine.replay.transition_reader:UnreadMinibatches",
 }
-"""Import paths of sampling by C kernels."""
+"""Import paths of the classes that sample with C kernels."""
 
 PRIORITIES = "priorities"
 """Name of a fragment's column of initial replay priorities, [T, B]; see `InitialPriorities`."""
@@ -52,10 +52,10 @@ class ReplayBuffer:
         seed: Seed of the sampler.
         make_goals: Function that creates the env's reward and termination functions of goals, for hindsight replay;
             None if the env has none.
-        in_kernels: Whether C kernels sample transitions where they can, with the same result.
+        in_kernels: Whether C kernels sample transitions if they can, with the same result.
 
     Raises:
-        UsageError: The settings ask for hindsight replay, but the env has no goal functions.
+        UsageError: The settings require hindsight replay, but the env has no goal functions.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class ReplayBuffer:
         self._lender = RowLender(self._ring)
         self.learns_priorities = sampler_of(config)[0].learns_priorities
         self._sampler: RowSampler | None = None
-        # Initial priorities of fragments, by index, until their steps can be drawn.
+        # Initial priorities of fragments, by index, until their steps can be sampled.
         self._initial_priorities: NDArray[np.float32] | None = None
         self._generator = np.random.Generator(np.random.Philox(seed))
         self._in_kernels = in_kernels
@@ -139,7 +139,7 @@ class ReplayBuffer:
         return columns
 
     def _relabelling(self) -> Hindsight | None:
-        """The relabeling, created at first use with the env that it asks; None without."""
+        """Returns the relabeling, created with the env's goal functions at first use; None without hindsight replay."""
         if self._hindsight is None and self.config.hindsight is not None and self._make_goals is not None:
             from rlrun.engine.replay.hindsight import Hindsight
 
@@ -147,7 +147,7 @@ class ReplayBuffer:
         return self._hindsight
 
     def _note(self, inserted: Inserted, priorities: NDArray[Any] | None) -> None:
-        """Informs the sampler of new and of overwritten transitions."""
+        """Informs the sampler of new and overwritten transitions."""
         sampler = self._sampler or self._make_sampler()
         if priorities is not None and self._initial_priorities is None:
             self._initial_priorities = np.full(self.num_indices, np.nan, np.float32)
@@ -184,7 +184,7 @@ class ReplayBuffer:
     def unread(self, batch_size: int, env_steps: int, number: int) -> UnreadMinibatches | None:
         """Returns the minibatches that `sample` would return, for the learner to draw and read.
 
-        Returns None where C kernels do not read the transitions, or where they are relabeled. Then none is counted.
+        Returns None, and counts no minibatch, if C kernels do not read the transitions or if transitions are relabeled.
         """
         if self._reader is None or self._hindsight is not None or not self.num_ready:
             return None
@@ -328,12 +328,12 @@ class ReplayBuffer:
 def checked(
     sampler: str, indices: Any, weights: Any, expected: tuple[int], num_rows: int
 ) -> tuple[Indices, NDArray[np.float32]]:
-    """Returns what a custom sampler drew in the form that it must have, as C kernels read rows without checks.
+    """Validates a custom sampler's result, since C kernels do not check rows; returns it in the required dtypes.
 
     Args:
         sampler: Name of the sampler, for messages.
         indices: Indices of the chosen rows.
-        weights: Their weights in the loss.
+        weights: Weights of the rows in the loss.
         expected: Shape that both must have.
         num_rows: Number of rows in the replay buffer's memory.
 

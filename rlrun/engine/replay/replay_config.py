@@ -18,7 +18,7 @@ from rlrun.engine.settings.config import (
 )
 
 SAVED_UP_TO_BYTES = 500_000_000
-"""Largest replay in bytes whose experience `save_in_checkpoints: auto` includes in checkpoints."""
+"""Maximum size in bytes of a replay whose experience `save_in_checkpoints: auto` includes in checkpoints."""
 
 
 class HindsightConfig(ConfigModel):

@@ -1,6 +1,6 @@
 """Replay buffer divided among Ray actors (shards), so that workers and learner need not wait for each other.
 
-Ape-X and R2D2 use such replays.
+Ape-X and R2D2 use it.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class ReplayShard:
         return self._buffer.minibatches(number, minibatch_size, env_steps) if self._buffer.num_ready else None
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
-        """Sets the priorities of sampled rows; does nothing after the shard's restart, since the rows are lost then."""
+        """Sets the priorities of sampled rows; does nothing after a restart of the shard, which loses the rows."""
         if self._buffer.num_ready:
             self._buffer.update_priorities(indices, priorities)
 
@@ -162,7 +162,7 @@ class ReplayShards:
             maker,
             range(self.num_shards),
             what="replay shard",
-            num_cpus=0.0,  # its work is little compared with that of the workers and the learner
+            num_cpus=0.0,  # it uses little CPU compared with the workers and the learner
             timeout_s=timeout_s,
             max_restarts=max_restarts,
         )
@@ -218,7 +218,7 @@ class ReplayShards:
     ) -> SampleBatch | None:
         """Returns a minibatch that has arrived (None if none has), and requests more as the replay ratio allows."""
         if not self._arrived or any(self._may_be_asked(shard) for shard in range(self.num_shards)):
-            self.attend()  # not before each minibatch: it costs as much as several of them
+            self.attend()  # not before each minibatch: it takes as long as several of them
             self._request(minibatch_size, env_steps, ratio.minibatches(self.stored_steps))
         if not self._arrived:
             return None
@@ -233,13 +233,14 @@ class ReplayShards:
 
     @property
     def _portion(self) -> int:
-        """Number of minibatches requested by one actor call."""
+        """Returns the number of minibatches to request by one actor call."""
         return -(-self._in_flight // PORTIONS)
 
     def _request(self, minibatch_size: int, env_steps: int, allowed: int) -> None:
         """Prefetches minibatches from all non-empty shards, up to the limit in flight.
 
-        Round-robin over the shards, one portion each, so that few allowed minibatches still spread over all shards.
+        Shards are visited round-robin, one portion each, so that even a few allowed minibatches are spread over all
+        shards.
 
         Args:
             minibatch_size: Rows per minibatch.
@@ -312,7 +313,7 @@ class ReplayShards:
 
     @property
     def is_saved(self) -> bool:
-        """Always False: minibatches requested in advance are not saved, so a resumed run samples them anew."""
+        """Always False: minibatches requested in advance are not saved, so a resumed run samples them again."""
         return False
 
     def state(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Ring buffer of a replay: stores each worker's fragments one after the other, overwriting the oldest (NumPy)."""
+"""Ring buffer of a replay: stores each worker's fragments one after another, overwriting the oldest (NumPy)."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from rlrun.engine.replay.streams import Cursor, Inserted, Streams
 
 
 class Loan:
-    """Rows of a ring that are lent for a worker's next fragment, by `RowLender`.
+    """Rows of a ring that `RowLender` lends for a worker's next fragment.
 
     Attributes:
-        latest: By worker, the column `obs` of the fragment that was inserted last.
-        columns: The columns that were lent last.
-        row: Row in which they begin.
+        latest: By worker, the column `obs` of the last inserted fragment.
+        columns: Last columns lent.
+        row: Row in which the lent columns begin.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Loan:
         self.row = 0
 
     def at(self, row: int) -> SampleBatch:
-        """Returns the columns that were lent last, if they begin in the given row; otherwise none."""
+        """Returns the last columns lent, if they begin in the given row; otherwise none."""
         return self.columns if row == self.row else NOTHING_LENT
 
 
@@ -175,9 +175,9 @@ class ReplayRing:
         return last
 
     def _continues(self, worker: int, cursor: Cursor, part: SampleBatch) -> bool | None:
-        """Whether rows continue the stored episode: equal observations at the seam; None if only some slots do.
+        """Whether rows continue the stored episode: equal observations where they join; None if only some slots do.
 
-        A restarted env with an identical first observation is indistinguishable, for the policy as well.
+        A restarted env with an identical first observation cannot be told apart, not even by the policy.
         """
         if not cursor.begun:
             return False
@@ -192,9 +192,9 @@ class ReplayRing:
         return None if any(same) else False
 
     def _append_packed(self, worker: int, cursor: Cursor, fragment: SampleBatch, rows: Indices) -> Inserted:
-        """Appends the non-empty rows of one env slot; the last one is the closing observation."""
+        """Appends the non-empty rows of one env slot; the last row is the closing observation."""
         part = rows_of(fragment, self._names, rows, cursor.slots)
-        # After an episode's end nothing continues, even if the next observation equals the final one. There is nothing
+        # Nothing continues after an episode's end, even if the next observation equals the final one. There is nothing
         # to close if the row before the head holds no step.
         continues = bool(self._continues(worker, cursor, part)) and not self._has_ended(worker, cursor).any()
         closes = cursor.begun and not continues and bool(self._last("valid", worker, cursor).all())
@@ -233,7 +233,7 @@ class ReplayRing:
         return Inserted(streams, worker, slots, steps, head, first, length, lost, overwritten, ready)
 
     def _no_rows(self, fragment: SampleBatch) -> dict[str, Any]:
-        """Empty fragment [0, B, ...] with the stored columns."""
+        """Returns an empty fragment [0, B, ...] with the stored columns."""
         return {name: map_tree(lambda leaf: leaf[:0].copy(), fragment[name]) for name in self._names}
 
     def _allocate(self, fragment: SampleBatch) -> None:
@@ -294,7 +294,7 @@ class ReplayRing:
             rewards=rewards,
             discounts=discounts,
             next_obs=map_tree(methodcaller("read", following), obs),
-            valid=read(stores["valid"]),  # all true: steps alone are ready
+            valid=read(stores["valid"]),  # all true: only steps are ready
         )
 
     def read(self, indices: Indices, names: Sequence[str]) -> SampleBatch:
@@ -342,5 +342,5 @@ class ReplayRing:
 
 
 def _leaves(tree: Any) -> list[Any]:
-    """Leaves of a tree, with a fast path for a single array."""
+    """Returns the leaves of a tree, with a fast path for a single array."""
     return [tree] if isinstance(tree, np.ndarray) else leaves(tree)

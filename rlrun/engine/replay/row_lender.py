@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from rlrun.engine.replay.ring import ReplayRing
 
 LENT = ("obs", "actions", *FLAGS)
-"""Columns of a fragment that are recorded as they are stored."""
+"""Columns of a fragment whose recorded form equals their stored form."""
 
 
 class RowLender:
     """Lends the rows of a replay ring in which a worker's next fragment will be stored.
 
-    Steps in lent rows cannot be sampled. When the fragment is inserted, columns that are the lent arrays themselves are
-    not copied; others, which operators have replaced, are. A fragment that is recorded elsewhere is stored as ever.
+    Steps in lent rows cannot be sampled. When the fragment is inserted, columns that are still the lent arrays are not
+    copied; columns that operators have replaced are copied. A fragment that was recorded elsewhere is stored as usual.
 
     Args:
         ring: The ring.
@@ -44,8 +44,8 @@ class RowLender:
 
         Returns:
             The columns `LENT`, of which `obs` has T + 1 rows and the first one set, and the indices that can no longer
-            be sampled. None if the rows wrap around, if that fragment was not inserted last, or if a column is not
-            stored as it is.
+            be sampled. None if the rows wrap around, if that fragment was not the last one inserted, or if a column is
+            stored in another form.
         """
         streams, loan = self._ring.streams, self._ring.loan
         cursor = streams.shared(worker)
@@ -66,7 +66,7 @@ class RowLender:
         return loan.columns, overwritten
 
     def _stored_as_recorded(self, actions: Any) -> dict[str, Any]:
-        """Returns the memory of the columns; none if stacks are stored once, or operators change actions' types."""
+        """Returns the memory of the columns; none if frames are stored once, or if operators change action dtypes."""
         stores = self._ring.stores
         if not all(isinstance(store, PlainStore) for name in LENT for store in leaves(stores[name])):
             return {}

@@ -33,12 +33,12 @@ class Rows(Protocol):
 class RowSampler(ABC):
     """Interface of samplers, which choose the rows of minibatches; created once a replay buffer has stored rows.
 
-    A spec names a custom sampler in `replay: {sampling: my_lab.recent:EmphasizedRecent}`. Its constructor gets the
-    buffer's `Rows`, and the sampler's settings as keyword arguments. Random numbers come from the replay's generator
-    alone, whose state the replay saves.
+    A spec names a custom sampler in `replay: {sampling: my_lab.recent:EmphasizedRecent}`. Its constructor receives the
+    buffer's `Rows`, and the sampler's settings as keyword arguments. Random numbers come only from the replay's
+    generator, whose state the replay saves.
 
     Attributes:
-        learns_priorities: Whether minibatches depend on priorities that `update` set after earlier ones. Then one
+        learns_priorities: Whether minibatches depend on priorities that `update` set after earlier ones. If so, one
             minibatch is drawn at a time, and a fragment's column `priorities` is passed to `add`.
     """
 

@@ -19,7 +19,7 @@ PARTS = {
     "prioritized": "rlrun.engine.replay.prioritized_sampler:PrioritizedSampler",
     "refusal of settings": "rlrun.engine.hook:refuse_other_settings",
 }
-"""Import paths of prioritized sampling, and of what checks the settings of custom samplers."""
+"""Import paths of prioritized sampling, and of the function that checks the settings of custom samplers."""
 
 
 class UniformSampler(RowSampler):

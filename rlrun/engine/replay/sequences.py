@@ -23,7 +23,7 @@ from rlrun.engine.replay.streams import Inserted
 class SequenceReplay:
     """Replay buffer of sequences for recurrent networks, with stored recurrent states and burn-in (R2D2).
 
-    Its interface is that of `ReplayBuffer`.
+    It has the same interface as `ReplayBuffer`.
 
     A sequence is `burn_in` + `length` consecutive rows of one env slot in the ring. `n_step` more rows follow, with the
     bootstrap observations of the last n-step transitions. Sequences may span episodes: recurrent state is reset at
@@ -123,8 +123,8 @@ class SequenceReplay:
         firsts = np.flatnonzero(inserted.rows[:-1] % stride == 0)
         self._recurrent[worker, inserted.rows[firsts] // stride, inserted.slots] = state[firsts]
         self._mark(inserted, inserted.lost, ready=False)
-        # The last row of these sequences is among the rows that were added, unless they are overwritten already. The
-        # first of the lost rows is only closed by an observation, and may end a sequence.
+        # The last row of these sequences is among the new rows, unless it has already been overwritten. The first of
+        # the lost rows is only closed by an observation, and may end a sequence.
         firsts = (inserted.rows[-1] - (self._span - 1) - np.arange(len(inserted.rows))) % rows
         firsts = np.setdiff1d(firsts[firsts % stride == 0], np.setdiff1d(inserted.lost[1:], inserted.rows))
         ahead = self._ring.streams.rows_ahead((worker * rows + firsts) * self._ring.num_slots + inserted.slots.start)
@@ -133,7 +133,7 @@ class SequenceReplay:
         self._mark(inserted, firsts[np.argsort(-ahead)], ready=True)
 
     def _mark(self, inserted: Inserted, rows: Indices, *, ready: bool) -> None:
-        """Updates whether the sequences starting at given rows of an insertion can be sampled."""
+        """Updates whether the sequences that start at given rows of an insertion can be sampled."""
         places = rows[rows % self.config.stride == 0] // self.config.stride
         if not len(places):
             return
@@ -181,7 +181,7 @@ class SequenceReplay:
             `weights` [S, 1], and the replay `indices` [S] for `update_priorities`.
         """
         self.drawn_batches += number
-        assert self._sampler is not None  # it is there since the first fragment
+        assert self._sampler is not None  # created with the first fragment
         sequences, weights = self._sampler.draw(self._generator, batch_size, number, env_steps)
         return SampleBatch(self.gather(sequences), weights=weights[:, None], indices=sequences)
 
@@ -197,7 +197,7 @@ class SequenceReplay:
         seen = whole["valid"].copy()
         seen[:, 1:] |= whole["valid"][:, :-1]
         clear(whole["obs"], ~seen)
-        clear(whole["episode_starts"], ~whole["valid"])  # these are left over from overwritten steps
+        clear(whole["episode_starts"], ~whole["valid"])  # left over from overwritten steps
         state = self._recurrent.reshape(-1, self._recurrent.shape[3])[sequences]
         clear(state, ~whole["valid"][:, 0])
         learned = indices[:, burn_in : burn_in + length + self.n_step - 1]

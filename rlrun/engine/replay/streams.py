@@ -28,7 +28,7 @@ class Cursor:
     begun: bool = False
 
 
-@dataclass(slots=True)  # not frozen: a frozen one takes three times as long to make, once for each fragment
+@dataclass(slots=True)  # not frozen: creating a frozen one takes three times as long, once for each fragment
 class Inserted:
     """Result of storing rows in a replay buffer: which entries are new, overwritten, or can now be sampled.
 
@@ -172,7 +172,7 @@ class Streams:
         return behind
 
     def _ahead_and_most(self, indices: Indices) -> tuple[Indices, Indices]:
-        """Rows written after the entries at indices [...], and the largest such number of a readable entry."""
+        """Returns the numbers of rows written after entries at indices [...], and their maximum for readable ones."""
         rows, slots = np.divmod(indices, self.num_slots)
         workers, within = np.divmod(rows, self.rows)
         heads, most = np.empty((2, self.num_workers, self.num_slots), np.int64)
@@ -199,7 +199,7 @@ class Streams:
         return indices
 
     def draw(self, generator: np.random.Generator, number: int, times: int, ready: NDArray[np.bool_]) -> Indices:
-        """Draws flat indices uniformly, with replacement, among the steps that may be sampled.
+        """Samples flat indices uniformly with replacement, among the steps that may be sampled.
 
         The result equals that of `times` calls that sample `number` indices each.
 
@@ -229,7 +229,7 @@ class Streams:
         for _ in range(times):
             own = taken(number)
             wrong = (~ready.take(own)).nonzero()[0]
-            while len(wrong):  # the next candidates replace those that are not ready, before others are taken
+            while len(wrong):  # the next candidates replace those that are not ready, before others are used
                 own[wrong] = again = taken(len(wrong))
                 wrong = wrong[~ready.take(again)]
             parts.append(own)

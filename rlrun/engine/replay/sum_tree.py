@@ -9,7 +9,7 @@ Indices = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 FAN_OUT = 32
-"""Children per node: NumPy adds 32 numbers about as fast as two, so a wide, shallow tree is fastest."""
+"""Number of children per node: NumPy adds 32 numbers about as fast as two, so a wide, shallow tree is fastest."""
 _LARGEST_TOP = 1024
 _LATER = np.tri(FAN_OUT, k=-1)
 """Strictly triangular matrix: multiplying a block [32] by it yields exclusive suffix sums."""
@@ -35,13 +35,13 @@ class SumTree:
             size = len(self._levels[-1]) // FAN_OUT
         self._levels.append(np.zeros(size))
         self._blocks = [level.reshape(-1, FAN_OUT) for level in self._levels[:-1]]
-        # Cumulative sums of the top level from its end, after a zero; updated only when something is drawn.
+        # Cumulative sums of the top level from its end, after a zero; updated only before sampling.
         self._top_sums = np.zeros(size + 1)
         self._is_changed = False
 
     @property
     def values(self) -> Floats:
-        """The values of all leaves; must not be modified."""
+        """Values of all leaves; must not be modified."""
         return self._levels[0][: self.size]
 
     @property
@@ -111,8 +111,8 @@ class SumTree:
     def _without_zeros(self, indices: Indices) -> Indices:
         """Moves sampled indices of zero leaves to the next positive leaf.
 
-        By a rounding error in the last bit, a fraction's remainder within a block may equal the block's sum. The search
-        then ends at the block's first leaf, which may be zero, instead of the first positive leaf.
+        Because of a rounding error in the last bit, a fraction's remainder within a block may equal the block's sum.
+        The search then ends at the block's first leaf, which may be zero, instead of the first positive leaf.
         """
         values = self._levels[0]
         drawn = values.take(indices)

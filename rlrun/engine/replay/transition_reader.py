@@ -1,4 +1,4 @@
-"""Sampling of a replay buffer's transitions by C kernels, in calls of its own or as part of a parameter update."""
+"""Sampling of a replay buffer's transitions by C kernels, in separate calls or as part of a parameter update."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ TRANSITIONS = np.dtype(
         ("gamma", "f8"),
     ]
 )
-"""`Transitions` of `kernels.c`."""
+"""Dtype of the struct `Transitions` in `kernels.c`."""
 
 AT_STEP, AT_BOOTSTRAP, DISCOUNT, ONE = range(4)
 """Kinds of columns in `kernels.c`: rows at the step, rows at the bootstrap state, one-step discounts, ones."""
 
 MOST_INDICES = 2**32 - 1
-"""Largest number of indices for which NumPy's generators draw integers from 32 bits, as `kernels.c` does."""
+"""Maximum number of indices for which NumPy's generators draw integers from 32 bits, as `kernels.c` does."""
 
 
 class TransitionReader:
@@ -47,7 +47,7 @@ class TransitionReader:
         generator: Random generator with which `draw` samples.
 
     Attributes:
-        columns: Where the leaves of `read`'s columns come from, in order: a table for `kernels.c`.
+        columns: Sources of the leaves of `read`'s columns, in order: a table for `kernels.c`.
         weights: Index in `columns` of the importance weights, which are ones.
         table: The replay buffer, as a struct for `kernels.c`.
     """
@@ -87,11 +87,11 @@ class TransitionReader:
             "weights": listed(ONE, np.zeros((1, 1, 1), np.float32)),
         }
         self.weights: int = self._trees["weights"]
-        self._kept = [values for _, values in made]  # the table points to them
+        self._kept = [values for _, values in made]  # the table points to these arrays
         dtypes = [np.dtype(np.float32) if kind == DISCOUNT else values.dtype for kind, values in made]
         inner = [values.shape[3:] for _, values in made]
         sizes = [dtype.itemsize * math.prod(shape) for dtype, shape in zip(dtypes, inner, strict=True)]
-        # The widest numbers first, so that each column begins at a multiple of its numbers' width.
+        # The widest numbers come first, so that each column begins at a multiple of its item size.
         order = sorted(range(len(made)), key=lambda number: -dtypes[number].itemsize)
         starts, start = {}, np.dtype(np.int64).itemsize
         for number in order:
@@ -124,7 +124,7 @@ class TransitionReader:
 
     @staticmethod
     def supports(stores: Mapping[str, Any], streams: Streams) -> bool:
-        """Whether all columns are stored as they are, and indices can be drawn from 32 random bits."""
+        """Whether all columns are stored unchanged, and indices can be drawn from 32 random bits."""
         plain = all(isinstance(store, PlainStore) for tree in stores.values() for store in leaves(tree))
         return plain and streams.num_workers == 1 and streams.num_indices <= MOST_INDICES
 
@@ -153,14 +153,14 @@ class TransitionReader:
         )
 
 
-@dataclass(slots=True)  # not frozen: a frozen one takes three times as long to make, once for each update
+@dataclass(slots=True)  # not frozen: creating a frozen one takes three times as long, once for each update
 class UnreadMinibatches:
     """Minibatches that a replay buffer is due to deliver, which the learner draws and reads as part of its updates.
 
     Attributes:
         reader: Draws and reads the transitions.
         size: Transitions of a minibatch, S.
-        number: Number of minibatches that are left, N.
+        number: Number of remaining minibatches, N.
         chosen: Indices [N * S] that a sampler chose; None if the reader draws uniformly.
         weights: Importance weights [N * S] of the chosen transitions; None for ones.
     """
@@ -175,10 +175,10 @@ class UnreadMinibatches:
         """Draws and reads the next minibatches.
 
         Args:
-            number: Number of minibatches, at most those that are left.
+            number: Number of minibatches, at most the remaining ones.
 
         Returns:
-            Their rows, with the replay `indices` [number * S].
+            Rows of the minibatches, with their replay `indices` [number * S].
         """
         own = slice(number * self.size)
         indices = self.reader.draw(self.size, number) if self.chosen is None else self.chosen[own]

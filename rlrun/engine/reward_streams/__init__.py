@@ -1,1 +1,1 @@
-"""Additional rewards with separate value heads: intrinsic rewards of curiosity, and costs of a constraint."""
+"""Additional rewards with separate value heads: intrinsic rewards (curiosity), and costs of a constraint."""

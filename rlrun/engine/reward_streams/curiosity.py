@@ -1,4 +1,4 @@
-"""Curiosity: actor-critic policies with intrinsic rewards by RND, ICM or RE3 (torch).
+"""Curiosity: actor-critic policies with intrinsic rewards from RND, ICM or RE3 (torch).
 
 Novelty networks compute the intrinsic rewards, from observations normalized by separate running moments. The policy's
 module contains the novelty networks and the actor-critic. Novelty networks that are trained have a separate objective;
@@ -197,7 +197,7 @@ class StateEntropy(Novelty):
         return torch.cat(nearest).log1p().view(batch["valid"].shape)
 
     def _distances(self, features: Tensor, valid: Tensor) -> Tensor:
-        """Distances to the k-th nearest neighbor, [N]; 0 where there are fewer than k neighbors.
+        """Returns distances to the k-th nearest neighbor, [N]; 0 if there are fewer than k neighbors.
 
         Squared distances are compared, without the row's own squared norm, which is common to all its neighbors.
         Features are centered first: float32 loses all precision in differences of large squares.
@@ -207,7 +207,7 @@ class StateEntropy(Novelty):
         squares = features.square().sum(-1)
         lengths = squares.masked_fill(~valid, torch.inf)
         compared = torch.addmm(lengths.expand(len(features), -1), features, features.T, alpha=-2)
-        number = min(self.num_neighbours + 1, len(features))  # each is the nearest to itself
+        number = min(self.num_neighbours + 1, len(features))  # each row is its own nearest neighbor
         nearest = compared.topk(number, largest=False).values[:, -1] + squares
         return nearest.masked_fill(nearest.isinf(), 0.0).clamp(min=0.0).sqrt()
 
@@ -225,7 +225,7 @@ def _network(leaves: Any, outputs: int, model: ModelConfig, vectors: tuple[tuple
 
 
 class CuriousOutputs(RewardingOutputs):
-    """Outputs of a policy with curiosity, from which losses are computed: the actor-critic's, and intrinsic rewards.
+    """Outputs of a policy with curiosity, as input of losses: the actor-critic's outputs, and intrinsic rewards.
 
     Args:
         policy: The policy.
@@ -275,7 +275,7 @@ class CuriousPolicy(RewardingPolicy):
     ) -> None:
         super().__init__(actor_critic)
         model = actor_critic.model
-        # A step is new by what it shows, whatever the policy sees of the steps before it.
+        # A step's novelty depends on what it shows, whatever the policy sees of earlier steps.
         present = model.replace(views=ViewsConfig())
         self.novelty_leaves = encoded_leaves(
             policy_leaves(observation_space, action_space, present, normalize_observations=True)

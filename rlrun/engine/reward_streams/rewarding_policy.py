@@ -1,4 +1,4 @@
-"""Actor-critic policies with further networks that compute rewards, as in curiosity and GAIL (torch)."""
+"""Actor-critic policies with additional networks that compute rewards, as in curiosity and GAIL (torch)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RewardingPolicy(Policy):
     """Actor-critic policy with networks that compute rewards; only the actor-critic is needed for acting.
 
     Args:
-        actor_critic: The actor-critic policy, whose parameter names get the prefix `ACTOR_CRITIC`.
+        actor_critic: The actor-critic policy, whose parameter names receive the prefix `ACTOR_CRITIC`.
 
     Attributes:
         actor_critic: The actor-critic policy.
@@ -49,7 +49,7 @@ class RewardingPolicy(Policy):
 
     @override
     def behavior(self) -> BehaviorPolicy:
-        """Creates the behavior policy for rollout workers, which has the actor-critic's networks only."""
+        """Creates the behavior policy for rollout workers, which contains only the actor-critic's networks."""
         return self.actor_critic.behavior()
 
 

@@ -37,7 +37,7 @@ NOVELTY_METRICS = (
     Metric("learner/curiosity/loss", "", "Loss of the curiosity networks", mode="min"),
     Metric("learner/curiosity/grad_norm", "", "Norm of the curiosity networks' gradient before clipping"),
 )
-"""Metrics of the kinds of curiosity whose networks learn."""
+"""Metrics of the kinds of curiosity with trained networks."""
 
 MULTIPLIER = Metric("lagrange_multiplier", "", "Weight of cost advantages relative to reward advantages")
 """Metric of a constraint's multiplier."""
@@ -96,7 +96,7 @@ class RewardStreams:
 
     @property
     def further(self) -> tuple[RewardStream, ...]:
-        """The streams of intrinsic rewards and costs that are in use, without the env's rewards."""
+        """Streams of intrinsic rewards and costs that are in use, without the env's rewards."""
         streams = []
         if (own := self.curiosity) is not None:
             streams.append(
@@ -125,7 +125,7 @@ class RewardStreams:
 
 
 ENV_ALONE = RewardStreams()
-"""Only the extrinsic reward stream."""
+"""Reward streams of an algorithm that uses only the env's rewards."""
 
 
 def weighted_advantages(streams: Sequence[RewardStream], columns: Mapping[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Log of the actions taken in a worker's env slots, with which a resumed run recreates the current episodes."""
+"""Log of the actions taken in a worker's env slots, from which a resumed run recreates the current episodes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class LogTail:
 
 
 def with_logs_joined(place: Any, before: Any) -> Any:
-    """Replaces each `LogTail` in a worker's state by the full log, which is the previous log with the tail appended.
+    """Replaces each `LogTail` in a worker's state by the full log: the previous log with the tail appended.
 
     Returns the complete state.
 

@@ -22,11 +22,11 @@ from rlrun.engine.policy.weights import Weights
 from rlrun.engine.rollout.worker_behavior import WorkerBehavior
 
 KnownActions = DiscreteActions | GaussianBoxActions
-"""Action spaces by which clients can act."""
+"""Action spaces in which clients can act."""
 
 
 def policy_in_json(behavior: WorkerBehavior, weights: Weights) -> dict[str, Any]:
-    """Converts a policy to JSON: its dense layers, and how their outputs become env actions.
+    """Converts a policy to JSON: its dense layers, and the conversion of their outputs to env actions.
 
     Args:
         behavior: The policy that acts.
@@ -57,7 +57,7 @@ def policy_in_json(behavior: WorkerBehavior, weights: Weights) -> dict[str, Any]
         return flat.T
 
     layers = [(parameter(f"{layer}.weight"), parameter(f"{layer}.bias"), activation) for layer, activation in names]
-    if head.log_stds is not None:  # outputs that no observation changes
+    if head.log_stds is not None:  # outputs that do not depend on the observation
         weight, bias, activation = layers.pop()
         constant = np.zeros((len(weight), head.log_stds.number), np.float32)
         both = np.concatenate([weight, constant], 1), np.concatenate([bias, parameter("log_stds")])
@@ -71,7 +71,7 @@ def policy_in_json(behavior: WorkerBehavior, weights: Weights) -> dict[str, Any]
 
 
 def _actions_in_json(actions: KnownActions) -> dict[str, Any]:
-    """Rules from outputs to an action of the env: the first discrete one, or scale and bounds of a Box."""
+    """Returns the rules from outputs to env actions: the first discrete action, or scale and bounds of a Box."""
     if isinstance(actions, DiscreteActions):
         return {"start": actions.start}
     scale = actions.scale
@@ -86,7 +86,7 @@ def array_in_json(array: NDArray[Any]) -> dict[str, Any]:
 
 
 def _dense(behavior: WorkerBehavior) -> tuple[NumpyNetwork, KnownActions, Head, Sequence[tuple[str, str | None]]]:
-    """Returns the network of a policy that draws actions by the outputs of dense layers, its head and its layers.
+    """Returns the dense network from whose outputs a policy samples actions, with its head and its layers.
 
     Raises:
         UsageError: The policy is of another kind.

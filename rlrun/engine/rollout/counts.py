@@ -56,7 +56,7 @@ class RolloutCounts:
         hooks: Metrics and stop reasons that the workers' hooks returned; None without hooks.
         lost_steps: Steps of unfinished fragments that were lost with a worker, whose actions an inference server had
             chosen, since this process started.
-        record: Function called with each rollout, to write its steps to a data set; None for no data set.
+        record: Function called with each rollout to write its steps to a data set; None without a data set.
     """
 
     def __init__(self) -> None:

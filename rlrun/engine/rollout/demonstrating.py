@@ -26,11 +26,10 @@ from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.rollout.endless_episodes import EpisodeWatchdog
 
 Acts = Callable[[Any, bool, float], tuple[Any, float | None]]
-"""Policy as a function from an observation, whether an episode starts, and the last reward, to an action and its
-log-probability, None if that is not known."""
+"""Policy as a function from (observation, episode start, last reward) to (action, log-probability or None)."""
 
 EPISODES_PER_FILE = 10
-"""Episodes in a file of a data set: few, since a demonstrator's time is precious, and a kill loses the open file."""
+"""Episodes per file of a data set: few, since a demonstrator's time is valuable and a kill loses the open file."""
 
 _DEMONSTRATION_STREAM = 2
 
@@ -69,7 +68,7 @@ class DemonstratedEpisode:
 
 
 def demonstrate(acts: Acts, env: EnvConfig, episodes: int, seed: int) -> tuple[Demonstrations, list[float]]:
-    """Runs a policy for a number of episodes, one after the other, and returns the recorded demonstrations.
+    """Runs a policy for a number of episodes, one after another, and returns the recorded demonstrations.
 
     Args:
         acts: Policy whose actions are recorded.
@@ -126,7 +125,7 @@ def demonstrate_to_set(folder: Path, acts: Acts, env: EnvConfig, episodes: int, 
         UsageError: The folder has other contents.
         EnvError: An observation holds NaN or infinite numbers, or an episode does not end.
     """
-    require_empty(folder)  # before a demonstrator's time is taken
+    require_empty(folder)  # before spending a demonstrator's time
     world = make_env(env, seed=seed)
     spaces = world.observation_space, world.action_space
     writer: SetWriter | None = None
@@ -141,7 +140,7 @@ def demonstrate_to_set(folder: Path, acts: Acts, env: EnvConfig, episodes: int, 
             returns.append(sum(shown.rewards))
             steps += len(shown.rewards)
     finally:
-        if writer is not None:  # what is whole is kept, however the recording ended
+        if writer is not None:  # complete episodes are kept, however the recording ended
             writer.close()
     return steps, returns
 
@@ -149,7 +148,7 @@ def demonstrate_to_set(folder: Path, acts: Acts, env: EnvConfig, episodes: int, 
 def _rows(
     shown: DemonstratedEpisode, observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]
 ) -> Mapping[str, Any]:
-    """Columns of an episode for `SetWriter.add_episode`."""
+    """Returns the columns of an episode for `SetWriter.add_episode`."""
     return {
         "obs": batched(observation_space, *shown.observations),
         "actions": batched(action_space, *shown.actions),

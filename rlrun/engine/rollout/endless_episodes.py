@@ -1,4 +1,4 @@
-"""Detection of episodes that never end, by a warning, or an error beyond a maximum length."""
+"""Detection of episodes that never end, with a warning, or an error beyond a maximum length."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EPISODELESS_STEPS = 5_000
 """Steps per env slot after which a warning is due if no episode has ended."""
 
 FEW_STEPS = 500
-"""Steps per env slot below which there is no such warning, even in a short run."""
+"""Steps per env slot below which no warning is given, even in a short run."""
 
 LONG_EPISODE = 20_000
 """Length of an awaited episode at which a warning is due."""
@@ -42,7 +42,7 @@ class EndlessEpisodes:
         self._agents_end = False
 
     def begin(self, *, has_episodes: bool) -> None:
-        """Prepares the check when a trial starts or resumes; it is skipped if episodes have already finished."""
+        """Prepares the check when a trial starts or resumes; skips it if episodes have already finished."""
         self.is_told = self.is_told and not has_episodes
         self._looks = not (has_episodes or self.is_told)
 
@@ -91,7 +91,7 @@ class EpisodeWatchdog:
     """Watches episodes that must end, as in evaluations: warns about long ones, and fails if one seems endless.
 
     Args:
-        name: Text for messages: the env, and the operation that waits for its episodes.
+        name: Description for messages: the env, and the operation that waits for its episodes.
         limit: The env's own `max_episode_steps`; None if it sets none.
         grace_s: Seconds for which running episodes may continue after the user's interrupt.
     """
@@ -135,7 +135,7 @@ def _not_ended(steps: int) -> str:
 
 
 def end_if_wanted(length: int) -> None:
-    """Raises KeyboardInterrupt if the user asked to stop and the current episode is too long to wait for its end.
+    """Raises KeyboardInterrupt if the user requested a stop and the current episode is too long to wait for its end.
 
     Args:
         length: Steps so far of the longest running episode.

@@ -15,7 +15,7 @@ from rlrun.engine.functional.saved_numbers import as_count
 from rlrun.engine.rollout.rollout import Episode
 
 LastInfos = Mapping[tuple[int, int], dict[str, Any]]
-"""The infos of the steps that ended episodes, by (t, env slot)."""
+"""Infos of the steps that ended episodes, by (t, env slot)."""
 
 
 NOBODY: Mapping[tuple[int, int], str] = {}
@@ -58,7 +58,7 @@ class EpisodeSums:
         """
         self.returns = np.where(kept, [float(own["episode_return"]) for own in saved], 0.0)
         self.lengths = np.where(kept, [as_count(own["episode_length"]) for own in saved], 0)
-        for name, sums in self.columns.items():  # 0 for a column that was not recorded then
+        for name, sums in self.columns.items():  # 0 for a column that was not recorded at that time
             earlier = [float(own.get("episode_columns", {}).get(name, 0.0)) for own in saved]
             sums[:] = np.where(kept, earlier, 0.0)
 
@@ -82,7 +82,7 @@ class EpisodeSums:
             columns: Additional numbers by name, each [T, B]; 0 where there is no step.
         """
         if not np.count_nonzero(ends):
-            self.returns += np.add.reduce(rewards)  # what `sum` calls, in half the time for a few steps
+            self.returns += np.add.reduce(rewards)  # the implementation of `sum`, in half the time for a few steps
             self.lengths += np.add.reduce(steps)
             for name, numbers in columns.items():
                 self.columns[name] += numbers.sum(axis=0)
@@ -128,7 +128,7 @@ def sums_within_episodes(
         >>> sums.T, rest
         (array([[-1.e+17,  0.e+00,  0.e+00]]), array([3.]))
     """
-    begins = np.ones_like(ends.T)  # [B, T]: where the part of an episode begins
+    begins = np.ones_like(ends.T)  # [B, T]: start of each part of an episode
     begins[:, 1:] = ends.T[:, :-1]
     parts = np.add.reduceat(numbers.T.ravel(), begins.ravel().nonzero()[0])
     part = begins.cumsum().reshape(begins.shape) - 1

@@ -235,8 +235,8 @@ def evaluate(
         slots: Maximum number of each policy's agents in a world at a time, as in training.
         actions: Whether actions are greedy or sampled.
         num_envs: Number of parallel envs or worlds; 8 by default, at most `episodes`.
-        draw: Callback for an image of the world [height, width, 3] at each step (None without rendering); episodes then
-            run in sequence.
+        draw: Callback for an image of the world [height, width, 3] at each step, for which episodes run in sequence;
+            None for no rendering.
 
     Returns:
         Result with the return of each episode, summed over all agents. In a multi-agent world it includes the results
@@ -295,7 +295,7 @@ def _run(
     draw: Callable[[NDArray[Any] | None], None] | None,
     awaited: EpisodeWatchdog,
 ) -> EvaluationResult:
-    """Steps all worlds until each has finished its assigned episodes; further episodes are ignored."""
+    """Steps all worlds until each has finished its assigned episodes; ignores further episodes."""
     number = worlds.num_worlds
     current = np.arange(number)
     returns, lengths = [0.0] * episodes, [0] * episodes
@@ -345,7 +345,7 @@ def _refuse_bad_observations(worlds: VectorWorld, policy: str, shown: SlotRows, 
     space = worlds.spaces[policy].observation
     if first_bad_row(space, map_tree(lambda leaf: leaf[None], shown.observations)) is None:
         return
-    seen = (shown.acts | shown.terminateds | shown.truncateds).nonzero()[0]  # the others hold anything
+    seen = (shown.acts | shown.terminateds | shown.truncateds).nonzero()[0]  # the others are undefined
     if bad := first_bad_row(space, map_tree(lambda leaf: leaf[seen][None], shown.observations)):
         (_, number), reason = bad
         raise EnvError(f"{name}, {place_of(worlds, policy, int(seen[number]))}: {reason}")

@@ -1,4 +1,4 @@
-"""Users' hooks in one process, with the metrics and requests to stop that they returned since the last result."""
+"""Users' hooks in one process, with the metrics and stop requests that they returned since the last result."""
 
 from __future__ import annotations
 

@@ -36,12 +36,12 @@ class LockstepRecorder:
     Args:
         env: Vector env, which is reset when the first fragment is recorded.
         seeds: Seeds of the env slots' episodes.
-        env_name: Text for messages: the env's id and the worker.
+        env_name: Description for messages: the env's id and the worker.
         policy: Name of the policy.
         behavior: The policy that acts.
         length: T, steps in a fragment.
         max_replay_s: Maximum time in seconds to repeat the actions of the current episodes in a resumed run.
-        lenders: By policy, what lends memory for its fragments; may be filled in later.
+        lenders: By policy, the lender of memory for its fragments; may be filled in later.
 
     Attributes:
         slots: Number of env slots B, as a dict with the policy's name.
@@ -63,7 +63,7 @@ class LockstepRecorder:
         self._env, self._env_name, self._seeds = env, env_name, seeds
         self._policy, self._behavior, self._length = policy, behavior, length
         self._max_replay_s, self._lenders = max_replay_s, lenders
-        self._recorded: Any = None  # of the last fragment, which the next one continues
+        self._recorded: Any = None  # columns of the last fragment, which the next one continues
         self._observations: Any = None
         self._just_ended = np.zeros(env.num_envs, np.bool_)
         self._starts = np.ones(env.num_envs, np.bool_)
@@ -132,7 +132,8 @@ class LockstepRecorder:
             record_row(recorded, t + 1, observations)
             for column, latest in read:
                 column[t] = latest
-            # The row after an end holds the episode's final observation, the one after that a first one.
+            # The row after an end holds the episode's final observation, and the next row the first observation of a
+            # new one.
             starts, finals = finals, terminateds[t] | truncateds[t]
             if infos:
                 last_infos.update({(t, slot): info for slot, info in infos.items()})
@@ -154,7 +155,7 @@ class LockstepRecorder:
         env_steps, counted = int(np.add.reduce(valid, None)), rewards
         if env_steps < valid.size:
             counted, ends = np.where(valid, rewards, 0.0), ends & valid
-        self._log(batch["actions"] if lent is None else batch["actions"].copy())  # lent memory is used again
+        self._log(batch["actions"] if lent is None else batch["actions"].copy())  # lent memory is reused
         return Recorded(
             batches={self._policy: batch},
             filled={self._policy: self._filled},
@@ -175,8 +176,8 @@ class LockstepRecorder:
     def state(self) -> list[dict[str, Any]]:
         """Returns, for each env slot, the data from which its current episode can be recreated.
 
-        The data are the episode's number, seed and actions, and its return and length so far. The state is empty before
-        the first fragment.
+        The data consist of the episode's number, seed and actions, and its return and length so far. The state is empty
+        before the first fragment.
         """
         if self._observations is None:
             return []
@@ -251,7 +252,7 @@ def lockstep_recorder(config: WorkerConfig, lessons: Lessons | None) -> tuple[Lo
     seeds, name = config.seeds, config.env_name
     ((policy, behavior),) = config.behaviors.items()
     env = make_vector_env(config.env, config.num_envs, seeds, first_episodes=config.first_episodes, lessons=lessons)
-    lenders = {} if config.records or config.hooks else config.lenders  # those keep the rows that they are given
+    lenders = {} if config.records or config.hooks else config.lenders  # these keep the rows that they receive
     length, limit_s = config.fragment_length, config.env.max_replay_s
     recorder = LockstepRecorder(
         env, policy, behavior, seeds=seeds, env_name=name, length=length, max_replay_s=limit_s, lenders=lenders

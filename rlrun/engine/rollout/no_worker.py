@@ -1,4 +1,4 @@
-"""Placeholder for a rollout worker, for trainings on recorded data, which step no env."""
+"""Placeholder for a rollout worker in trainings on recorded data, which step no env."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class NoWorker:
         raise RuntimeError("training only from data does not step an env: its dataflow must not start with rollouts")
 
     def state(self) -> dict[str, Any]:
-        """Returns an empty state for a checkpoint, since this placeholder for a worker collects nothing."""
+        """Returns an empty state for a checkpoint, since no experience is collected."""
         return {"unsaved": []}
 
     def place(self) -> dict[str, Any]:
-        """Returns an empty state, with which this placeholder for a worker could be restarted."""
+        """Returns an empty state, since a restart needs none."""
         return self.state()
 
     def load_state(self, state: Any) -> int:

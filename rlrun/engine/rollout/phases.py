@@ -19,7 +19,7 @@ QUEUE = "queue"
 ROUND_TRIP = "round_trip"
 
 
-@dataclass(slots=True)  # not frozen: a frozen one takes three times as long to make, once for each fragment
+@dataclass(slots=True)  # not frozen: creating a frozen one takes three times as long, once for each fragment
 class FragmentTimes:
     """Time profile of one fragment's collection: start, end, and seconds spent on each part.
 
@@ -39,7 +39,7 @@ class FragmentTimes:
         """Returns a copy of this profile that ends now; the added time counts as SGD and postprocessing.
 
         Args:
-            sgd_s: Seconds of SGD since the old end; the rest was postprocessing.
+            sgd_s: Seconds of SGD since the previous end; the rest was postprocessing.
         """
         now = time.perf_counter()
         seconds = dict(self.seconds)
@@ -52,7 +52,7 @@ class FragmentTimes:
 @cache
 def machine_clock() -> str:
     """Returns an identifier of this machine's clock; processes with equal identifiers can compare time stamps."""
-    boot = Path("/proc/sys/kernel/random/boot_id")  # the monotonic clock of Linux begins with it
+    boot = Path("/proc/sys/kernel/random/boot_id")  # Linux's monotonic clock starts at each boot
     try:
         return boot.read_text().strip()
     except OSError:

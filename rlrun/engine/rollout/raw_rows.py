@@ -21,7 +21,7 @@ Flags = NDArray[np.bool_]
 
 
 class Stream(NamedTuple):
-    """Consecutive raw rows (env's units, not normalized) of one env slot, as arguments for the data set writer."""
+    """Consecutive raw rows of one env slot (env's units, not normalized), as arguments for the data set writer."""
 
     slot: int
     rows: Mapping[str, Any]
@@ -34,7 +34,7 @@ class RawRows:
     """Experience of one policy in a fragment of T steps in B slots, in the env's units: not normalized or clipped.
 
     Attributes:
-        columns: `obs` [T + 1, B, ...], and the other columns [T, B, ...]; actions are those of the env.
+        columns: `obs` [T + 1, B, ...], and the other columns [T, B, ...]; actions are env actions.
         begins: Mask [B] of slots whose first row is the start of an episode.
         agent_rows: Rows of each agent's episode, in order for each slot; None for single-agent envs.
         closes: Mask [B] of the slots for which an observation after the last step is recorded; None for all.
@@ -108,7 +108,7 @@ def raw_columns(
 
 
 def _log_probs(behavior: WorkerBehavior, batch: SampleBatch) -> NDArray[np.float32] | None:
-    """Log-probabilities of the recorded actions in the env's units; None where they are not known."""
+    """Returns log-probabilities of the recorded actions in the env's units; None if they are unknown."""
     from rlrun.engine.policy.behavior import BehaviorPolicy
     from rlrun.engine.policy.log_probs_in_env import behavior_log_probs
 

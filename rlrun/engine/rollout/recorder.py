@@ -1,7 +1,7 @@
 """Interface of recorders, which step envs with policies and record fragments of experience.
 
-`RolloutWorker` does what does not depend on the recorder: exploration noise, clipped or scaled rewards, statistics,
-time profiles and weights.
+`RolloutWorker` handles everything that does not depend on the recorder: exploration noise, clipping or scaling of
+rewards, statistics, time profiles and weights.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class AgentRows(NamedTuple):
     seed: int
 
 
-@dataclass(slots=True)  # not frozen: a frozen one takes three times as long to make, once for each fragment
+@dataclass(slots=True)  # not frozen: creating a frozen one takes three times as long, once for each fragment
 class Recorded:
     """Experience of one fragment as recorded, before postprocessing: T steps in B slots of each policy.
 
@@ -49,7 +49,7 @@ class Recorded:
         env_steps: Number of env or world steps in the fragment.
         agent_episodes: By policy, agents' episodes that ended in the fragment; empty for single-agent envs.
         closing: By policy, rows [N] and slots [N] to which final observations must be copied from the row after the
-            last step, where they were recorded.
+            last step, which holds them.
         missing_finals: Number of agents' episodes truncated without a final observation.
         dropped_rewards: Number of rewards for agents whose episode had ended or had never begun.
         began: Episode number and step of each env or world before the fragment.
@@ -151,7 +151,7 @@ def record_row(recorded: Any, t: int, observations: Any) -> None:
 
 
 def place_finals(batch: SampleBatch, rows: NDArray[np.int64], slots: NDArray[np.int64]) -> None:
-    """Copies final observations of episodes, and their values, to the rows after the episodes' last steps.
+    """Copies episodes' final observations, and their values, to the rows after the episodes' last steps.
 
     They were recorded in the closing row, which follows the fragment's last step.
 

@@ -143,13 +143,13 @@ class RemoteWorkers:
         return sum(self._actors.answers_of_all("load_state", [(state,) for state in states]))
 
     def close(self) -> None:
-        """Ends the workers' processes, and that of the inference server."""
+        """Ends the processes of the workers and of the inference server."""
         self._actors.close()
         if self._server is not None:
             self._server.actors.close()
 
     def _take_in(self) -> None:
-        """Records, for each received fragment, the worker's next fragment number and its state for restarts."""
+        """Records the next fragment number of each received fragment's worker, and the worker's state for restarts."""
         while self._inbox:
             rollout: Rollout = self._inbox.popleft().answer
             worker = rollout.worker_index
@@ -165,6 +165,6 @@ class RemoteWorkers:
         return partial(self._make, worker, operators=own, due=self._due[worker], state=self._states.get(worker))
 
     def _ended_in(self, worker: int) -> str:
-        """Returns an error clause with the env slot last stepped by a failed worker; "" if unknown."""
+        """Returns a clause for an error message with the env slot that a failed worker stepped last; "" if unknown."""
         stepped = None if self._marks is None else stepped_env(self._marks.directory, worker)
         return "" if stepped is None else f" in {stepped}"

@@ -13,7 +13,7 @@ from rlrun.engine.functional.moments import Moments
 from rlrun.engine.settings.registry import load_internal
 
 DISCOUNTED_SUMS = "rlrun.engine.functional.returns:forward_discounted_sums"
-"""Import path of the sums whose standard deviation scales rewards."""
+"""Import path of the function that computes the discounted sums whose standard deviation scales rewards."""
 
 RETURNS = "returns"
 """Filter name of the running statistics of discounted returns."""
@@ -24,7 +24,7 @@ CLIP = 10.0
 
 @dataclass(frozen=True)
 class RewardSettings:
-    """Settings of how a policy's rewards are clipped or scaled.
+    """Settings for clipping or scaling a policy's rewards.
 
     Attributes:
         gamma: Discount of the returns whose standard deviation scales rewards.
@@ -40,8 +40,8 @@ class RewardSettings:
 class RewardTransform:
     """Clips rewards, or divides them by the running standard deviation of discounted returns.
 
-    The standard deviation arrives with the policy's weights. The worker itself keeps the running discounted return of
-    each slot.
+    The standard deviation arrives with the policy's weights. The worker keeps the running discounted return of each
+    slot.
 
     Args:
         slots: B, number of slots.
@@ -62,7 +62,7 @@ class RewardTransform:
         Args:
             rewards: Raw rewards, [T, B].
             ends: Whether the episode ended at the step, [T, B].
-            valid: Whether the entry is a step, [T, B]; rewards and ends of the others are ignored.
+            valid: Whether the entry is a step, [T, B]; rewards and ends of other entries are ignored.
 
         Returns:
             The transformed rewards [T, B], and the fragment's new statistics by name.
@@ -90,11 +90,11 @@ class RewardTransform:
         return rewards, {RETURNS: Moments.of(sums[valid], 1)}
 
     def scaled(self, rewards: NDArray[np.float64], delta: Mapping[str, Moments]) -> NDArray[np.float32]:
-        """Divides clipped rewards [T, B] by the standard deviation of all returns, if the settings ask for it.
+        """Divides clipped rewards [T, B] by the standard deviation of all returns, if rewards are scaled.
 
         Args:
             rewards: Rewards of a fragment, from `measured`.
-            delta: Statistics of the fragment's returns, which are included, from `measured`.
+            delta: Statistics of the fragment's returns from `measured`, which are included in the standard deviation.
         """
         if RETURNS not in delta:
             return rewards.astype(np.float32)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rlrun.engine.rollout.inference.served import Served
 
 DEFAULT_POLICY = "default"
-"""Name of the policy where there is only one."""
+"""Name of the policy if there is only one."""
 
 
 @dataclass(frozen=True)
@@ -37,15 +37,15 @@ class Episode:
     columns: dict[str, float] = field(default_factory=dict)
 
 
-@dataclass(slots=True)  # not frozen: a frozen one takes three times as long to make, once for each fragment
+@dataclass(slots=True)  # not frozen: creating a frozen one takes three times as long, once for each fragment
 class Rollout:
     """One fragment of experience: a batch for each policy, with counts, finished episodes and timings.
 
     Attributes:
         worker_index: Index of the collecting worker; 0 is the trial's own process.
         fragment: Index, from 0, of the fragment among all fragments of its worker.
-        batches: By policy, the batch [T, B], or what the worker's postprocessing made of it; a custom worker may
-            deliver any picklable object.
+        batches: By policy, the batch [T, B] after the worker's postprocessing; a custom worker may deliver any
+            picklable object.
         env_steps: Number of env steps (resets do not count); in a multi-agent env, a step of all agents counts once.
         episodes: Episodes that ended in the fragment, in the order of their ends.
         agent_steps: Number of agent steps by policy; empty in single-agent envs.

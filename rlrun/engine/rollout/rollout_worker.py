@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float32]
 
 DRAWN_TOGETHER = 32
-"""Number of steps, over all env slots, whose noise short fragments sample in one block: a generator per fragment would
-take longer than the steps."""
+"""Number of steps whose noise short fragments draw together, since a generator per fragment would be too slow."""
 
 PARTS = {
     "recorder of one agent": "rlrun.engine.rollout.lockstep_recorder:lockstep_recorder",
@@ -51,13 +50,13 @@ PARTS = {
     "log-probabilities": "rlrun.engine.rollout.raw_rows:record_log_probs",
     "policy for clients": "rlrun.engine.rollout.client_weights:policy_in_json",
 }
-"""Import paths of a worker's parts, of which each worker imports those that its config asks for."""
+"""Import paths of a worker's optional parts, which are imported if its config needs them."""
 
 _NO_RETURNS = Moments.empty(())
 
 
 class RolloutWorker:
-    """Steps envs with policies, and returns postprocessed fragments of experience.
+    """Rollout worker that steps envs with policies, and returns postprocessed fragments of experience.
 
     Attributes:
         config: Settings of the worker.
@@ -193,7 +192,7 @@ class RolloutWorker:
         seen = behavior.collector.moments(batch["obs"], recorded.filled[policy])
         ends = batch["terminateds"] | batch["truncateds"]
         batch["rewards"], returned = self._rewards[policy].measured(batch["rewards"], ends, batch["valid"])
-        if self.config.groups == 1:  # else by the returns of all groups, once their fragments are joined
+        if self.config.groups == 1:  # otherwise by the returns of all groups, once their fragments are joined
             batch["rewards"] = self.scaled(policy, batch["rewards"], returned)
         behavior.collector.postprocess(batch)
         if policy in recorded.closing:
@@ -253,8 +252,8 @@ class RolloutWorker:
 class FragmentNoise:
     """Source of a policy's exploration noise, which depends only on the seed and the fragment's index.
 
-    State-dependent noise (gSDE) may be constant over several steps, also across fragments. After a resume, the noise of
-    the preceding fragment is then drawn again.
+    State-dependent noise (gSDE) may be constant over several steps, even across fragments. If so, a resumed run draws
+    the noise of the preceding fragment again.
 
     Args:
         source: Exploration that samples the noise.
@@ -263,7 +262,7 @@ class FragmentNoise:
         length: T, steps in a fragment.
         slots: B, env slots.
         policy: Name of the policy, so that several policies draw different noise; "" for a single policy.
-        groups: Number of groups of B env slots, whose noise is drawn together; only that of one group is returned.
+        groups: Number of groups of B env slots, whose noise is drawn together; only one group's noise is returned.
         group: Index of this group.
     """
 
@@ -308,7 +307,7 @@ class FragmentNoise:
     def _hold(self, block: int, noise: Floats, every: int) -> None:
         """Repeats gSDE noise in place, so that it changes only at multiples of `every` steps over all fragments.
 
-        Samples are numbered from the first fragment on: the i-th sample starting in a block is the block's i-th draw.
+        Samples are numbered from the first fragment: the i-th sample that starts in a block is the block's i-th draw.
         """
         own = noise[..., : self._source.network_noise]
         first = block * self._block_length

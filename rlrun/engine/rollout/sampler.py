@@ -1,4 +1,4 @@
-"""Rollout worker, combined with the postprocessing of its batches."""
+"""Rollout worker combined with the postprocessing of its batches."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Postprocessing(Protocol):
         ...
 
     def state(self) -> dict[str, Any]:
-        """Returns the state of those operators that have any, for a checkpoint."""
+        """Returns the states of the stateful operators, for a checkpoint."""
         ...
 
     def unsaved(self) -> list[str]:
@@ -57,7 +57,7 @@ class Postprocessing(Protocol):
 
 
 class Sampler:
-    """A rollout worker and the postprocessing of its batches, in the trial's own process or in a Ray actor.
+    """Rollout worker with the postprocessing of its batches, in the trial's own process or in a Ray actor.
 
     The constructor creates the worker and prepares its postprocessing.
 
@@ -69,7 +69,7 @@ class Sampler:
         due: Index, from 0, of the first fragment to collect.
         tells_place: Whether each fragment includes the worker's state after its collection.
         marks: Directory of the file in which the worker notes the env being stepped, for messages after a crash; None
-            to keep that of the process.
+            to keep the process's current file.
         state: State to resume from; None for a new sampler.
 
     Attributes:

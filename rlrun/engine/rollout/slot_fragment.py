@@ -32,14 +32,14 @@ Indices = NDArray[np.int64]
 Floats = NDArray[np.float32]
 
 Closed = tuple[SampleBatch, Flags, tuple[Indices, Indices]]
-"""A closed fragment: its batch, mask [T, B] of filled rows, and (rows, slots) of final observations to copy there."""
+"""Closed fragment: its batch, mask [T, B] of filled rows, and (rows, slots) of final observations to copy there."""
 
 NO_ROW = -1
 
 
 @dataclass(frozen=True)
 class PendingSteps:
-    """Agents' unfinished steps at a fragment's end: actions whose reward or next observation is still to come.
+    """Agents' unfinished steps at a fragment's end: actions whose reward or next observation is not known yet.
 
     Attributes:
         slots: Mask [B] of the slots with an unfinished step.
@@ -51,7 +51,7 @@ class PendingSteps:
 
     @classmethod
     def none(cls, slots: int) -> PendingSteps:
-        """Creates the object for B slots, none of which has an unfinished step."""
+        """Creates the object for B slots without unfinished steps."""
         return cls(np.zeros(slots, np.bool_), {})
 
 
@@ -62,7 +62,7 @@ class SlotFragment(ABC):
 
     Args:
         form: Shapes and names of the fragment's columns.
-        owners: Keeps track of the agents that act in the slots.
+        owners: Tracks the agents that act in the slots.
         states: Global states of the W worlds (multi-agent envs) before the first step, [W, ...]; None without global
             states.
         carried: Unfinished steps of the last fragment.
@@ -89,7 +89,7 @@ class SlotFragment(ABC):
         self._form = form
         self._behavior = form.behavior
         self._buffers = RowBuffers(form, states)
-        versions = self._buffers.batch.get("weights_version")  # of each step, with an inference server
+        versions = self._buffers.batch.get("weights_version")  # of each step, if there is an inference server
         self._versions: NDArray[np.int32] = (
             np.full(shape, form.behavior.weights_version, np.int32) if versions is None else versions
         )
@@ -152,7 +152,7 @@ class SlotFragment(ABC):
 
         Args:
             t: Index of the step.
-            taken: Env actions by slot, each with the version of the weights that chose it; None for others.
+            taken: Env actions by slot, each with the version of the weights that chose it; None for other slots.
         """
         for slot, (action, version) in taken.items():
             row = self.row_of(t, slot)
@@ -247,7 +247,7 @@ class DecisionFragment(SlotFragment):
             self._put(carried)
 
     def _put(self, carried: PendingSteps) -> None:
-        """Writes the open steps of the previous fragment into row 0 of their slots."""
+        """Writes the unfinished steps of the previous fragment into row 0 of their slots."""
         slots = carried.slots.nonzero()[0]
         self._next[slots], self._open[slots] = 1, 0
         self._valid[0, slots] = self._buffers.filled[0, slots] = True
@@ -290,8 +290,8 @@ class DecisionFragment(SlotFragment):
 
     @override
     def step_of(self, row: int, slot: int) -> int:
-        # A row without an action holds a final observation: it was shown one step after the end. A step that is
-        # carried is in the closing row, and was shown when its agent last acted.
+        # A row without an action holds a final observation, which was shown one step after the end. The observation of
+        # a carried step is in the closing row, and was shown when its agent last acted.
         if row == self._form.length and not self.carried.slots[slot]:
             return row
         own = self._open[slot] if row == self._form.length else row
@@ -340,7 +340,7 @@ class DecisionFragment(SlotFragment):
         return batch, self._buffers.filled, (self._next[finals], finals)
 
     def _carry(self, acts: Flags) -> None:
-        """Moves open steps out of the fragment; their observations become the closing row of their slots."""
+        """Moves unfinished steps out of the fragment; their observations become the closing rows of their slots."""
         carries = (self._open != NO_ROW) & ~self.owners.just_ended & ~acts
         slots = carries.nonzero()[0]
         self.carried = PendingSteps.none(self._form.slots)

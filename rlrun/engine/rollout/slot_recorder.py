@@ -41,13 +41,13 @@ Floats = NDArray[np.float32]
 
 
 class SlotRecorder:
-    """Steps several multi-agent envs (worlds), and records fragments; a policy acts for all of its agents in one call.
+    """Recorder that steps several multi-agent envs (worlds); each policy acts for all of its agents in one call.
 
     Args:
         worlds: Vectorized worlds, which are reset when the first fragment is recorded.
         behaviors: Behavior policies by name.
         seeds: Seeds of the worlds' episodes.
-        name: Text for messages: the worlds and their worker.
+        name: Description for messages: the worlds and their worker.
         length: T, steps of the worlds in a fragment.
         max_replay_s: Maximum time in seconds to repeat the actions of the current episodes in a resumed run.
         names_agents: Whether fragments name the agent and the seed of each row.
@@ -168,7 +168,7 @@ class SlotRecorder:
         stepped: Flags,
         began: Sequence[EpisodePosition],
     ) -> Iterator[AgentRows]:
-        """Yields the rows of each agent's episode in each slot; its final observation is the last one."""
+        """Yields the rows of each agent's episode in each slot; the last row holds its final observation."""
         owners, width = self._worlds.owners(policy), self.slots[policy] // self._worlds.num_worlds
         for slot in range(self.slots[policy]):
             rows = filled[:, slot].nonzero()[0]
@@ -197,7 +197,7 @@ class SlotRecorder:
             batch: The fragment's batch.
             filled: Mask [T, B] of entries with an observation.
             stepped: Mask [T, W] of steps; the other entries are resets.
-            began: Place of each world before the fragment.
+            began: Position of each world before the fragment.
         """
         observed = batch["obs"]
         if (not_finite := first_not_finite(own.rewards)) is not None:
@@ -300,7 +300,7 @@ class RecordedSlots:
 
     Attributes:
         behavior: The policy that acts.
-        owners: Keeps track of the agents that act in the slots.
+        owners: Tracks the agents that act in the slots.
     """
 
     def __init__(
@@ -320,7 +320,7 @@ class RecordedSlots:
         return self._fragment(self._form, self.owners, states, self._carried)
 
     def keep(self, closed: SlotFragment, lengths: Sequence[int]) -> None:
-        """Stores a complete fragment's actions, with which a resumed run can replay episodes, and its unfinished steps.
+        """Stores a complete fragment's unfinished steps, and its actions, with which a resumed run replays episodes.
 
         Args:
             closed: The complete fragment.
@@ -388,7 +388,7 @@ def slot_recorder(
 ) -> tuple[SlotRecorder, Watched, ClientWorlds | None]:
     """Creates a worker's multi-agent envs (worlds), their recorder, and a watchdog for endless episodes.
 
-    Also returns the worlds that external programs (clients) step themselves, if there are any.
+    Also returns the worlds that are stepped by external programs (clients), if there are any.
 
     Args:
         config: Settings of the worker.

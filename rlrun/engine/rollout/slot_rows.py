@@ -1,4 +1,4 @@
-"""Arrays for a policy's multi-agent fragment of T steps in B slots: observations and the policy's columns."""
+"""Arrays of a policy's multi-agent fragment of T steps in B slots: observations and the policy's columns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class RowForm:
-    """Shapes and names of the arrays into which a policy's multi-agent fragment is recorded.
+    """Shapes and names of the arrays in which a policy's multi-agent fragment is recorded.
 
     Attributes:
         behavior: The policy that acts.
@@ -83,7 +83,7 @@ class RowBuffers:
         self.filled: Flags = np.zeros((length, slots), np.bool_)
         self._world_states: NDArray[Any] | None = None
         if WORLD_STATE in form.behavior.collector.world_columns:
-            assert states is not None  # the policy was built for a world that has states
+            assert states is not None  # the policy was built for a world with global states
             self._slots_in_a_world = slots // len(states)
             self._world_states = np.zeros((length + 1, slots, *states.shape[1:]), states.dtype)
             self.batch[WORLD_STATE] = self._world_states
@@ -179,5 +179,5 @@ class SlotOwners:
         self.just_ended = np.array(state["just_ended"], np.bool_) & kept
         self._sums.returns = np.where(kept, np.array(state["returns"], np.float64), 0.0)
         self._sums.lengths = np.where(kept, np.array(state["lengths"], np.int64), 0)
-        for name, sums in self._sums.columns.items():  # 0 for a column that was not recorded then
+        for name, sums in self._sums.columns.items():  # 0 for a column that was not recorded at that time
             sums[:] = np.where(kept, np.array(state.get("columns", {}).get(name, sums), np.float64), 0.0)

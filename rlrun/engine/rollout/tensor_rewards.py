@@ -1,4 +1,4 @@
-"""Clipping and scaling of rewards on a device: the torch form of `rlrun.engine.rollout.rewards`."""
+"""Clipping and scaling of rewards on a device: the torch counterpart of `rlrun.engine.rollout.rewards`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rlrun.engine.rollout.rewards import CLIP, RewardSettings
 
 
 class TensorRewards:
-    """Clips rewards, or divides them by the running standard deviation of discounted returns, as `RewardTransform`.
+    """Reward transform on a device: clips rewards or scales them like `RewardTransform`.
 
     Args:
         slots: B, number of env slots.

@@ -1,7 +1,7 @@
 """Rollout worker for envs of tensors: experience stays on the device, in the trial's process.
 
 The worker allocates its buffers [T, B] once, and writes each step into them in place. Nothing in the loop over steps
-waits for the device: what the host needs of a fragment (episodes, statistics, checks) is read once, after the loop.
+waits for the device: episodes, statistics and checks, which the host needs, are read once after the loop.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _NO_RETURNS = Moments.empty(())
 
 @dataclass(frozen=True)
 class TensorWorkerConfig(WorkerConfig):
-    """Settings of the worker of an env of tensors, which acts by the learner's own torch modules.
+    """Settings of the worker for an env of tensors, which acts with the learner's own torch modules.
 
     Attributes:
         policy: The policy as the learner uses it.
@@ -62,22 +62,22 @@ class TensorWorkerConfig(WorkerConfig):
 
 
 class TensorRolloutWorker:
-    """Steps an env of tensors with a policy on the same device, and returns fragments whose columns are tensors.
+    """Rollout worker that steps an env of tensors with a policy on the same device; its columns are tensors.
 
     All rows are steps, since the env resets a slot in the step that ends an episode. A step that truncates an episode
     has the value of its final observation in the column `final_values` [T, B]. The columns are valid until the next
     fragment.
 
-    Where episodes share seeds (`episodes_per_seed` above 1, as for groups of episodes), each fragment starts new
-    episodes, equal ones in consecutive slots. Only steps of a slot's first episode are valid, and an episode that is
-    longer than the fragment is truncated by it.
+    If episodes share seeds (`episodes_per_seed` above 1, as for groups of episodes), each fragment starts new episodes,
+    with equal seeds in consecutive slots. Only steps of a slot's first episode are valid, and an episode that is longer
+    than the fragment is truncated at its end.
 
     Args:
         config: Settings of the worker.
 
     Raises:
         UsageError: The policy cannot act on a device, or episodes share seeds and the env cannot seed its slots.
-        EnvironmentUnusable: The factory makes no such env.
+        EnvironmentUnusable: The factory does not create an env of tensors.
     """
 
     def __init__(self, config: TensorWorkerConfig) -> None:
@@ -112,7 +112,7 @@ class TensorRolloutWorker:
         """Collects one fragment on the device.
 
         Raises:
-            EnvError: The env raised, or returned something outside of its interface.
+            EnvError: The env raised, or returned something that its interface does not allow.
         """
         began = time.perf_counter()
         buffers, actor, env_s, inference_s = self._buffers, self._actor, 0.0, 0.0
@@ -175,7 +175,7 @@ class TensorRolloutWorker:
         self._rewards.reset()
 
     def _noise(self) -> Tensor:
-        """Draws the random numbers of a fragment's actions, [T, B, num_noise], which depend on its number alone."""
+        """Draws the random numbers of a fragment's actions, [T, B, num_noise], which depend only on its number."""
         generator = torch.Generator(self._device)
         generator.manual_seed(child_seed(self.config.seed, "noise", self.config.worker_index, self._fragment))
         return self._actor.space.noise(self._buffers.noise, generator)
@@ -202,7 +202,7 @@ class TensorRolloutWorker:
             self._state = acted.state
 
     def _completed(self) -> tuple[SampleBatch, list[Episode], dict[str, Moments]]:
-        """Returns the fragment's columns, and what the host reads of it: episodes and statistics."""
+        """Returns the fragment's columns, and the values that the host reads from it: episodes and statistics."""
         buffers, actor = self._buffers, self._actor
         samples = buffers.rewards.numel()
         recurrent = bool(actor.state_size)
@@ -243,14 +243,14 @@ class TensorRolloutWorker:
         return batch, buffers.episodes(), seen
 
     def _places(self) -> list[EpisodePosition]:
-        """Returns the progress of the worker: the fragment's number and the step in it."""
+        """Returns the worker's progress: the fragment's number and the step within it."""
         return [EpisodePosition(self._fragment, 0, self._step)]
 
     def _where(self) -> str:
         return f"worker {self.config.worker_index}, fragment {self._fragment}, step {self._step}"
 
     def state(self) -> dict[str, Any]:
-        """Returns the worker's state for a checkpoint, with the env's if the env saves it."""
+        """Returns the worker's state for a checkpoint, including the env's state if the env can save it."""
         env = None if self._observations is None or self._is_grouped else self._env.state()
         state = {"fragment": self._fragment, "env": None if env is None else map_tree(_on_host, dict(env))}
         if env is None:
@@ -263,7 +263,7 @@ class TensorRolloutWorker:
         return self.state()
 
     def load_state(self, state: Mapping[str, Any]) -> int:
-        """Restores the worker from the result of `state()`; starts new episodes if it has no state of the env.
+        """Restores the worker from the result of `state()`; starts new episodes if the env's state was not saved.
 
         Raises:
             ValueError: The state has another number of env slots.
@@ -293,8 +293,8 @@ class _Buffers:
         length: T.
         obs: Raw observations, a tree of [T + 1, B, ...].
         starts: Whether an episode begins with the row, [T + 1, B].
-        state: Recurrent state before each step and after the last, [T + 1, B, S]; the state is reset where an episode
-            begins only inside of the network.
+        state: Recurrent state before each step and after the last, [T + 1, B, S]; it is not reset at episode starts,
+            since the network does this.
         noise: Random numbers of the actions, [T, B, num_noise].
         actions: Actions in the policy's own representation, [T, B, ...].
         log_probs: Log-probabilities of the actions, [T, B].
@@ -337,8 +337,8 @@ class _Buffers:
 
         Args:
             t: The step.
-            acted: What the policy did.
-            step: What the env returned.
+            acted: Result of the policy's forward pass.
+            step: Result of the env's `step`.
             ends: Whether episodes ended, [B].
             sums: Return of each slot's episode so far, [B].
             lengths: Steps of each slot's episode so far, [B].
@@ -359,8 +359,8 @@ class _Buffers:
     def finals(self, actor: TensorActor, missing_final: MissingFinal) -> tuple[dict[str, Any], Tensor, Tensor]:
         """Returns the final observations of truncated episodes, the column `valid`, and the column `truncateds`.
 
-        Steps without a final observation are left out by `missing_final: drop`: the observation before such a step then
-        counts as the final one of the step before it. The host waits for the number of final observations.
+        With `missing_final: drop`, steps without a final observation are left out, and the observation before such a
+        step counts as the final observation of the previous step. The host waits for the number of final observations.
 
         Returns:
             A dict for `final_values`, and two columns [T, B].
@@ -381,7 +381,7 @@ class _Buffers:
         return found, ~missing, self.truncateds | before
 
     def only_first_episodes(self) -> Tensor:
-        """Truncates first episodes that have not ended; returns the mask [T, B] of the steps of first episodes."""
+        """Truncates first episodes that have not ended; returns the mask [T, B] of the steps in first episodes."""
         before = self.ends.cumsum(0) - self.ends.long()
         first: Tensor = before == 0
         cut_off = first[-1] & ~self.ends[-1]
@@ -396,7 +396,7 @@ class _Buffers:
         return [*map(Episode, returns.tolist(), lengths.tolist())]
 
     def first_not_finite(self) -> str:
-        """Returns in words which number of the fragment is the first that is not finite; waits for the device."""
+        """Describes the first number of the fragment that is not finite; waits for the device."""
         parts = {
             "rewards": self.rewards,
             **{f"observations {name}".strip(): own for name, own in named_leaves(self.obs)},
@@ -418,5 +418,5 @@ def _write(buffer: TensorTree, t: int, tree: TensorTree) -> None:
 
 
 def _on_host(part: Any) -> Any:
-    """Returns a copy of a tensor as an array; other parts of a state unchanged."""
+    """Returns a copy of a tensor as an array; other parts of a state are returned unchanged."""
     return part.cpu().numpy().copy() if isinstance(part, Tensor) else part

@@ -24,21 +24,21 @@ ROLLOUT_WORKER = "rlrun.engine.rollout.rollout_worker:RolloutWorker"
 """Import path of the default worker class, which steps envs with behavior policies."""
 
 TENSOR_WORKER = "rlrun.engine.rollout.tensor_worker:TensorRolloutWorker"
-"""Import path of the worker class of envs of tensors, which acts on the learner's device."""
+"""Import path of the worker class for envs of tensors, which acts on the learner's device."""
 
 GROUPED_WORKER = "rlrun.engine.rollout.inference.grouped_worker:GroupedWorker"
 """Import path of the worker class whose actions an inference server chooses."""
 
 NO_WORKER = "rlrun.engine.rollout.no_worker:NoWorker"
-"""Import path of the worker class of trainings from recorded data alone, which steps no env."""
+"""Import path of the worker class for trainings on recorded data only, which steps no env."""
 
 
-@dataclass(slots=True)  # not frozen: a frozen one takes three times as long to make, once for each broadcast
+@dataclass(slots=True)  # not frozen: creating a frozen one takes three times as long, once for each broadcast
 class Orders:
     """Message to rollout workers with new weights or env keyword arguments; omitted parts stay unchanged.
 
     Attributes:
-        weights: By policy, new weights, or frozen opponents that act in the policy's place.
+        weights: By policy, new weights, or frozen opponents that act in place of the policy.
         env_kwargs: Keyword arguments with which a curriculum recreates each env at its next episode; None for no
             change.
     """

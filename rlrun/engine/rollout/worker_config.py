@@ -41,9 +41,9 @@ class WorkerConfig:
         hooks: Settings of each hook by its import path.
         episodes_per_seed: Number of consecutive episodes of a worker that share a seed; above 1, fragments have the
             column `EPISODE`.
-        lenders: By policy, what lends memory for its fragments, filled in by replay buffers in the worker's process.
+        lenders: By policy, the lender of memory for its fragments, filled in by replay buffers in the worker's process.
         groups: Number of groups of envs that share the worker's index; above 1 only with an inference server.
-        group: Index of the group whose envs are stepped; `num_envs` counts these alone.
+        group: Index of the group whose envs are stepped; `num_envs` counts only these envs.
         server: Name of the trial's inference server; "" if the worker chooses actions itself.
     """
 

@@ -1,4 +1,4 @@
-"""Calls of users' hooks (callbacks) by a rollout worker, made after a fragment for all of its steps and episodes."""
+"""Calls of users' hooks (callbacks) by a rollout worker, made after each fragment for all its steps and episodes."""
 
 from __future__ import annotations
 
@@ -139,5 +139,5 @@ def _read_only(leaf: Any) -> Any:
 
 
 def _row(tree: Any, t: int) -> Any:
-    """Row t of a tree of arrays [N, ...]."""
+    """Returns row t of a tree of arrays [N, ...]."""
     return map_tree(lambda leaf: leaf[t], tree)

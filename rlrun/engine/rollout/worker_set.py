@@ -27,7 +27,7 @@ PLACES = {
     "start of Ray": "rlrun.engine.actors.private_ray:start_unless_running",
     "end of Ray": "rlrun.engine.actors.private_ray:stop",
 }
-"""Import paths of workers in each place, and of what starts and ends a Ray for those in actors."""
+"""Import paths of the workers in each place, and of the functions that start and stop Ray for actors."""
 
 
 class StartedWorkers(Protocol):
@@ -43,7 +43,7 @@ class StartedWorkers(Protocol):
         ...
 
     def request(self, worker: int) -> None:
-        """Asks one worker for a fragment."""
+        """Requests a fragment from one worker."""
         ...
 
     def arrived(self) -> list[Any]:
@@ -82,7 +82,7 @@ class WorkerSet:
 
     Args:
         config: Config that all workers share, except for the worker's index.
-        num_workers: Number of remote workers; 0 for the local worker alone.
+        num_workers: Number of remote workers; 0 for only the local worker.
         num_cpus_per_worker: CPUs that Ray reserves for each remote worker.
         num_gpus_per_worker: GPUs that Ray reserves for each remote worker.
         worker_timeout_s: Seconds to wait for a fragment before its remote worker is restarted.
@@ -130,7 +130,7 @@ class WorkerSet:
 
     @property
     def worker_restarts(self) -> int:
-        """Number of restarts of workers and inference server since the trial began, also before a resume."""
+        """Number of restarts of workers and inference server since the trial began, including those before a resume."""
         return self._earlier_restarts + self._restarts_now
 
     @property
@@ -174,7 +174,7 @@ class WorkerSet:
         self._workers().order(orders, only)
 
     def request(self, worker: int) -> None:
-        """Asks a worker for a fragment, which `arrived` returns."""
+        """Requests a fragment from a worker, which `arrived` returns."""
         self._workers().request(worker)
 
     def arrived(self) -> list[Rollout]:

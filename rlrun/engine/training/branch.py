@@ -1,4 +1,4 @@
-"""A policy in training, with the part of the dataflow that trains it."""
+"""Policy in training, with the part of the dataflow that trains it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Branch:
-    """A policy in training, with the part of the dataflow that trains it.
+    """Policy in training, with the part of the dataflow that trains it.
 
     Attributes:
         trainee: The policy in training.

@@ -1,4 +1,4 @@
-"""Rounding of a training by C kernels: on what it depends, as expected from settings and as recorded in checkpoints."""
+"""Rounding of a training in C kernels: what it depends on, as expected from settings and as recorded in checkpoints."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ ALL_PROCESSORS = "the same on all processors with fused multiply-add"
 
 
 def kernels_record(running: RunningTraining, policies: Policies) -> dict[str, Any]:
-    """Returns manifest entries of a training whose updates run by C kernels.
+    """Returns manifest entries of a training whose updates run in C kernels.
 
-    `kernels` is a hash of what their rounding depends on. `depends_on_processor` is the reason why that includes
-    processor and BLAS, "" if it does not.
+    `kernels` is a hash of everything that the kernels' rounding depends on. `depends_on_processor` is the reason why
+    this includes processor and BLAS, "" if it does not.
     """
     reason = dependence_on_processor(running, policies)
     return {"kernels": key() if reason else common_key(), "depends_on_processor": reason}
@@ -49,12 +49,12 @@ def has_other_rounding(recorded: object) -> bool:
 def dependence_on_processor(running: RunningTraining, policies: Policies) -> str:
     """Returns the reason why networks and updates of a training depend on processor and BLAS; "" if they do not.
 
-    They do not if C kernels compute all of them, and no product is so large that the BLAS computes it. What has not
-    been computed yet counts as a reason, and so does users' code.
+    They do not if C kernels compute everything, and no product is so large that the BLAS computes it. Computations that
+    have not run yet count as a reason, and so does users' code.
 
     Args:
-        running: A training whose updates run by C kernels.
-        policies: Its policies.
+        running: A training whose updates run in C kernels.
+        policies: Policies of the training.
     """
     if reason := _by_settings(policies):
         return reason
@@ -67,7 +67,7 @@ def dependence_on_processor(running: RunningTraining, policies: Policies) -> str
 
 
 def expected_dependence(policies: Policies, spaces: Mapping[str, Spaces]) -> str:
-    """Returns the reason why networks and updates will depend on processor and BLAS, as far as settings show it.
+    """Returns the reason why networks and updates will depend on processor and BLAS, as far as settings show.
 
     Args:
         policies: Policies of a training that has not started.
@@ -122,7 +122,7 @@ def _outside_kernels(behavior: object) -> str:
 
 
 def _networks(behavior: BehaviorPolicy) -> Iterator[ActingNetwork | None]:
-    """Yields the networks with which a policy collects; None for those of a recorder that may run others."""
+    """Yields the networks with which a policy collects; None for a recorder that may run others."""
     collector = behavior.collector
     yield collector.collecting
     if type(collector.recording) is LogProbsAndValues:

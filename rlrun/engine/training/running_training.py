@@ -1,4 +1,4 @@
-"""A training in progress: policies, workers and dataflow, and the loop of iterations."""
+"""Training in progress: policies, workers and dataflow, and the loop of iterations."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class RunningTraining:
-    """A training that has started: rollout workers, policies with their learners, dataflow and counters.
+    """Training that has started: rollout workers, policies with their learners, dataflow and counters.
 
     Args:
         workers: The rollout workers.
@@ -37,7 +37,7 @@ class RunningTraining:
         announce: Callback for warnings about probable mistakes.
         env_slots: Number of envs of all workers together.
         actions: Whether policies act greedily or sample, in evaluations.
-        execution: Wraps networks that act in evaluations in another way to execute them; None for NumPy.
+        execution: Function that converts networks for evaluations to another implementation; None for NumPy.
         agents: Ids of the possible agents of a multi-agent env; empty for single-agent envs.
         league: Frozen opponents in a multi-agent world; None if there are none.
         curriculum: User's function that changes the envs' keyword arguments; None for none.
@@ -134,7 +134,7 @@ class RunningTraining:
         """Runs one iteration and returns its result; a curriculum may then change the keyword arguments of envs.
 
         Args:
-            min_steps: Minimum number of steps of the iteration: env steps, or SGD steps when learning from data alone.
+            min_steps: Minimum number of steps of the iteration: env steps, or SGD steps when learning only from data.
             since_last_s: Seconds between the previous iteration and this one, added to the duration in the result.
 
         Raises:
@@ -203,5 +203,5 @@ class RunningTraining:
         self.workers.close()
         if self.output is not None:
             self.output.close()
-        for trainee in reversed(self.trainees):  # the first one may have started Ray, and then ends it
+        for trainee in reversed(self.trainees):  # the first one may have started Ray, and ends it
             trainee.learner.close()

@@ -40,7 +40,7 @@ PARTS = {
     "saved state": "rlrun.engine.training.save.saved_state:load",
     "saved training": "rlrun.engine.training.save.checkpointing:saved_training",
 }
-"""Import paths of what only games and restored trainings need."""
+"""Import paths of functions that only games and restored trainings need."""
 
 
 class Training:
@@ -50,12 +50,12 @@ class Training:
 
     Args:
         env: The environment or multi-agent world: an id, a mapping as in YAML, a class or function that is called for
-            each env slot, or an env object, which is then the only env slot; None to learn from recorded data alone.
+            each env slot, or an env object, which is then the only env slot; None to learn only from recorded data.
         learns: The algorithm with its settings; for a multi-agent world, the policies with their algorithms.
         kwargs: Keyword arguments of the env, as plain data.
         eval_env: The environment in which evaluations run; None for `env`.
         seed: Root seed, from which the seeds of episodes, workers and minibatch orders are derived.
-        actions: Whether `act` and `evaluate` take the most likely actions (greedy), or draw them as in training
+        actions: Whether `act` and `evaluate` choose the most likely actions (greedy), or sample them as in training
             (sampled); stored in checkpoints.
         total_env_steps: Planned env steps (or SGD steps, for offline training) of all runs that share compiled updates,
             if known. Updates are compiled if this saves time over so many steps.
@@ -88,7 +88,7 @@ class Training:
         self._total_env_steps = total_env_steps
         self._announce = announce
         self._running: RunningTraining | None = None
-        self._declared: set[str] = set()  # names that results have held so far
+        self._declared: set[str] = set()  # names of metrics in results so far
 
     @override
     def __repr__(self) -> str:
@@ -97,18 +97,18 @@ class Training:
 
     @property
     def running(self) -> RunningTraining:
-        """The started training with its workers, learners and dataflow; the first access starts these."""
+        """Started training with its workers, learners and dataflow; the first access starts these."""
         return self.start()
 
     @property
     def acting(self) -> Acting:
-        """Object to act and evaluate with current weights; the first access starts workers and learners."""
+        """Object for acting and evaluating with current weights; the first access starts workers and learners."""
         running = self.running
         return Acting(self.description, running.acting, running.league, has_episodes=running.has_episodes)
 
     @property
     def games(self) -> Games:
-        """Object to play games in a two-sided env with current weights; first access starts workers and learners."""
+        """Object for games in a two-sided env with current weights; the first access starts workers and learners."""
         return load_internal(PARTS["games"])(self.description, self.acting)  # type: ignore[no-any-return]
 
     @property

@@ -1,1 +1,1 @@
-"""Inference in one place: a server that chooses the actions of all rollout workers, and what workers need for it."""
+"""Inference server, which chooses the actions of all rollout workers, and the parts of workers that use it."""

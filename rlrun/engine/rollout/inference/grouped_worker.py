@@ -1,4 +1,4 @@
-"""Rollout worker whose actions an inference server chooses: groups of envs, of which one steps while another waits."""
+"""Rollout worker whose actions an inference server chooses: one group of envs steps while another waits."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ T = TypeVar("T")
 class GroupedWorker:
     """Steps groups of envs, each in a thread, with policies at an inference server; returns their joint fragments.
 
-    The rows are those of one `RolloutWorker` with the envs of all groups: its seeds, its random numbers, and its order
-    of env slots.
+    The rows equal those of one `RolloutWorker` with the envs of all groups: same seeds, random numbers and order of env
+    slots.
 
     Args:
         config: Settings of the worker, with the number of groups and the name of the server.
@@ -38,7 +38,7 @@ class GroupedWorker:
 
     def __init__(self, config: WorkerConfig) -> None:
         self._config = config
-        # A group keeps its thread, as some envs need; the first one has that of the worker.
+        # Each group keeps its thread, as some envs require; the first group uses the worker's thread.
         self._threads = [ThreadPoolExecutor(1) for _ in range(1, config.groups)]
         self._groups = list(self._each(self._group, range(config.groups)))
 
@@ -52,7 +52,7 @@ class GroupedWorker:
         return RolloutWorker(own), connection
 
     def _each(self, function: Callable[..., T], *arguments: Sequence[Any]) -> Iterator[T]:
-        """Calls a function for each group in its thread, with its arguments; yields the results."""
+        """Calls a function for each group in its thread, with the group's arguments; yields the results."""
         first, *others = zip(*arguments, strict=True)
         calls = [thread.submit(function, *own) for thread, own in zip(self._threads, others, strict=True)]
         yield function(*first)
@@ -120,7 +120,7 @@ def _sampled(group: tuple[RolloutWorker, ServerConnection]) -> Rollout:
     served, times = connection.served, rollout.times
     if times is not None:
         apart_s = served.queue_s + served.round_trip_s
-        in_steps_s = min(apart_s, times.seconds[INFERENCE])  # the rest are requests after the last step
+        in_steps_s = min(apart_s, times.seconds[INFERENCE])  # the rest was spent on requests after the last step
         times.seconds[INFERENCE] -= in_steps_s
         times.seconds[POSTPROCESS] -= apart_s - in_steps_s
         times.seconds |= {QUEUE: served.queue_s, ROUND_TRIP: served.round_trip_s}
@@ -156,7 +156,7 @@ def _merged(deltas: Sequence[Mapping[str, Moments]]) -> dict[str, Moments]:
 
 
 def _mean_times(times: Sequence[FragmentTimes]) -> FragmentTimes:
-    """Time profile of groups that were collected at the same time: from the first start to the last end."""
+    """Returns the time profile of groups that were collected simultaneously: from the first start to the last end."""
     began, ended = min(own.began for own in times), max(own.ended for own in times)
     phases = dict.fromkeys(phase for own in times for phase in own.seconds)
     seconds = {phase: sum(own.seconds.get(phase, 0.0) for own in times) / len(times) for phase in phases}

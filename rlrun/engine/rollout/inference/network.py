@@ -1,4 +1,4 @@
-"""Networks at an inference server, as a rollout worker calls them, and the versions of the weights that acted."""
+"""Rollout workers' access to networks at an inference server, and to the versions of the weights that acted."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float32]
 
 RETRY_S = 0.2
-"""Interval in seconds in which a client looks for the server while it is restarted."""
+"""Interval in seconds at which a client looks for the server while it restarts."""
 
 
 class Server(Protocol):
     """Interface of an inference server, in this process or another."""
 
     def answer(self, request: Request) -> Answer | None:
-        """Returns the answer to a request; None to have it repeated with the whole recurrent state."""
+        """Returns the answer to a request; None if it must be repeated with the complete recurrent state."""
         ...
 
     def leave(self, client: EnvGroup, life: int, fragment: int) -> None:
-        """Notes that a client has finished a fragment."""
+        """Records that a client has finished a fragment."""
         ...
 
 
 class RemoteServer:
-    """Inference server in a Ray actor, which is found by its name again after a restart.
+    """Inference server in a Ray actor, which is found again by its name after a restart.
 
     Args:
         name: Name of the actor.
@@ -52,7 +52,7 @@ class RemoteServer:
         self._actor: Any = None
 
     def answer(self, request: Request) -> Answer | None:
-        """Returns the server's answer; None if it has died, so that its successor needs the whole recurrent state.
+        """Returns the server's answer; None if it has died, so that its successor needs the complete recurrent state.
 
         Raises:
             RlrunError: The network raised an exception at the server.
@@ -64,7 +64,7 @@ class RemoteServer:
             if self._actor is None:
                 self._actor = ray.get_actor(self._name)
             answer: Answer | Failure | None = ray.get(self._actor.ask.remote("answer", request))
-        except (RayActorError, ValueError):  # it has died, or its successor is not there yet
+        except (RayActorError, ValueError):  # it has died, or its successor has not started yet
             self._actor = None
             time.sleep(RETRY_S)
             return None
@@ -73,13 +73,13 @@ class RemoteServer:
         return answer
 
     def leave(self, client: EnvGroup, life: int, fragment: int) -> None:
-        """Notes that a client has finished a fragment, without waiting for an answer."""
+        """Records that a client has finished a fragment, without waiting for an answer."""
         if self._actor is not None:
             self._actor.tell.options(num_returns=0).remote("leave", client, life, fragment)
 
 
 class ServerConnection:
-    """ServerConnection of a client, a group of a worker's envs, to the trial's inference server.
+    """Connection of a client, a group of a worker's envs, to the trial's inference server.
 
     Args:
         server: The server.
@@ -97,7 +97,7 @@ class ServerConnection:
         self._turn = (0, 0)
 
     def begin(self, fragment: int) -> None:
-        """Begins a fragment, given its number."""
+        """Starts a fragment, given its number."""
         self._turn = (fragment, 0)
         self.served = Served()
 
@@ -146,10 +146,10 @@ class ServerConnection:
 
 
 class ServedNetwork:
-    """A network at the inference server, in the place of an acting network of a rollout worker's policy.
+    """Network at the inference server, in place of the acting network of a rollout worker's policy.
 
-    The worker keeps a copy of the recurrent state, for its rows and checkpoints, and for another server after a crash.
-    It sends only what has changed since the server's last answer, such as the zeros of a new episode.
+    The worker keeps a copy of the recurrent state for its rows and checkpoints, and for a new server after a crash. It
+    sends only the entries that have changed since the server's last answer, such as the zeros of a new episode.
 
     Args:
         key: The network.
@@ -184,7 +184,7 @@ class ServedNetwork:
         episode_starts: NDArray[np.bool_] | None = None,
         noise: Floats | None = None,
     ) -> tuple[Heads, Floats | None]:
-        """Forward pass of one env step at the server; see `ActingNetwork`."""
+        """Runs the forward pass of one env step at the server; see `ActingNetwork`."""
         assert self._connection is not None
         assert episode_starts is None  # workers reset the state themselves
         change = None if state is None else self._change(state)
@@ -193,10 +193,10 @@ class ServedNetwork:
         if answer.state is None:
             return answer.heads, None
         self._at_server = answer.state
-        return answer.heads, answer.state.copy()  # which the worker's memory changes in place
+        return answer.heads, answer.state.copy()  # the worker's memory changes the state in place
 
     def _change(self, state: Floats) -> StateChange | None:
-        """Entries of a state in which it differs from the server's; None if the server has none."""
+        """Returns the entries in which a state differs from the server's; None if the server has none."""
         if self._at_server is None or self._at_server.shape != state.shape:
             return None
         differs = state != self._at_server
@@ -208,7 +208,7 @@ class RecordedVersions(Recording):
     """Records the version of the weights that chose each action, in the column `weights_version` [T, B].
 
     Args:
-        recording: The policy's other recorder; None for none.
+        recording: Another recorder of the policy; None for none.
         network: The policy's network at the server.
     """
 
@@ -247,7 +247,7 @@ class RecordedVersions(Recording):
 
 
 def connect(behavior: BehaviorPolicy, connection: ServerConnection) -> None:
-    """Lets a policy act by its networks at the server, for one client."""
+    """Makes a policy act with its networks at the server, for one client."""
 
     def connected(network: Any) -> Any:
         return network.connected(connection)

@@ -1,4 +1,4 @@
-"""Counts of the requests of a fragment to an inference server."""
+"""Counts of a fragment's requests to an inference server."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ class Served:
 
     Attributes:
         requests: Number of requests.
-        rows: Rows of the forward passes that served them, summed over the requests.
+        rows: Rows of the forward passes that served the requests, summed over the requests.
         most_rows: Rows of the largest of these passes.
         queue: Requests that waited when the passes began, summed over the requests.
         queue_s: Seconds for which requests waited for their passes.
         compute_s: Seconds of the passes.
-        round_trip_s: Further seconds from the request to the answer, spent on its way.
+        round_trip_s: Seconds from request to answer besides waiting and computing, spent in transit.
         lost_steps: Steps of unfinished fragments that were lost with a worker.
     """
 
@@ -43,7 +43,7 @@ class Served:
 
 
 def merged(parts: Sequence[Served]) -> Served | None:
-    """Returns the counts of several groups of envs or fragments together; None for no counts."""
+    """Returns the total counts of several groups of envs or fragments; None if there are none."""
     if not parts:
         return None
     sums = {each.name: sum(getattr(part, each.name) for part in parts) for each in fields(Served)}

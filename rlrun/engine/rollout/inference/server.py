@@ -26,7 +26,7 @@ Floats = NDArray[np.float32]
 
 
 class EnvGroup(NamedTuple):
-    """A group of envs of a rollout worker, whose actions the server chooses.
+    """Group of a rollout worker's envs whose actions the server chooses.
 
     Attributes:
         worker: Index of the worker, from 1.
@@ -38,7 +38,7 @@ class EnvGroup(NamedTuple):
 
 
 class NetworkKey(NamedTuple):
-    """A network at the server.
+    """Identity of a network at the server.
 
     Attributes:
         policy: Name of the policy.
@@ -76,8 +76,8 @@ class Request:
         version: Version of the policy's weights, as known to the client; -1 before the first.
         inputs: Inputs of the network: `obs`, a tree of [B, ...], and further inputs.
         noise: Random numbers that the network consumes, [B, ...]; None for none.
-        state: The recurrent state before the step: None without recurrence, all of it [B, state_size], or what has
-            changed since the server's last answer.
+        state: The recurrent state before the step: None without recurrence, the complete state [B, state_size], or the
+            changes since the server's last answer.
     """
 
     client: EnvGroup
@@ -96,7 +96,7 @@ class Request:
 
     @property
     def kind(self) -> tuple[NetworkKey, bool]:
-        """What requests of one forward pass have in common: the network, and whether it consumes noise."""
+        """Property shared by all requests of a forward pass: the network, and whether it consumes noise."""
         return self.network, self.noise is not None
 
 
@@ -108,8 +108,8 @@ class Answer:
         heads: Outputs of the network's heads, [B, K].
         state: Recurrent state after the step, [B, state_size]; None without recurrence.
         version: Version of the weights.
-        rows: Number of rows of the forward pass, of all its requests.
-        queue: Number of requests that were waiting when the forward pass began, those in it included.
+        rows: Number of rows of the forward pass, over all its requests.
+        queue: Number of requests that were waiting when the forward pass began, including those that it serves.
         queue_s: Seconds for which the request waited for its forward pass.
         compute_s: Seconds of the forward pass.
         lost_steps: Steps of an unfinished fragment that was lost with an earlier process of the client.
@@ -126,7 +126,7 @@ class Answer:
 
 
 class WaitingRequest:
-    """A request that waits for its answer.
+    """Request that waits for its answer.
 
     Attributes:
         request: The request.
@@ -149,11 +149,11 @@ class WaitingRequest:
 
 @dataclass
 class ServedGroup:
-    """What the server keeps of a client.
+    """State that the server keeps for a client.
 
     Attributes:
         life: Random number of the client's process.
-        turn: Turn of the request in progress, or of the next one: the following, or the first of the next fragment.
+        turn: Turn of the request in progress, or else of the next request, which may be the first of the next fragment.
         states: Recurrent states [B, state_size] by network.
         steps: Steps of the current fragment so far.
         lost_steps: Steps of lost fragments that no answer has reported yet.
@@ -169,20 +169,20 @@ class ServedGroup:
 
 
 class InferenceServer:
-    """Runs the policies' networks for the requests of all rollout workers.
+    """Server that runs the policies' networks for the requests of all rollout workers.
 
     Asynchronous requests are served in the order of their arrival: the requests that wait form the next forward pass,
     which grows while the server is busy. No request waits for others.
 
-    Synchronous requests are served by rounds: a request waits until all other clients with the same group index have
-    requested the same turn of the same fragment, or have a later one. A forward pass then always has the same number of
-    rows, with each worker's rows in the same place, and zeros for absent workers. So neither the order of arrival nor a
-    restart changes the outputs, not even in their last digits.
+    Synchronous requests are served in rounds: a request waits until all other clients with the same group index have
+    requested the same or a later turn. A forward pass then always has the same number of rows, with each worker's rows
+    at the same position, and zeros for absent workers. Neither the order of arrival nor a restart thus changes the
+    outputs, not even in their last digits.
 
     Args:
         networks: Networks of each policy by the policy's name; the first one chooses actions.
         num_workers: Number of rollout workers.
-        by_round: Whether requests are served by rounds.
+        by_round: Whether requests are served in rounds.
         max_batch: Maximum number of rows in a forward pass, unless a single request has more; None for no limit.
         device: Device of networks that run in torch.
     """
@@ -213,7 +213,7 @@ class InferenceServer:
         """Receives new weights, which take effect between two forward passes.
 
         Args:
-            told: Number of the message, since calls may arrive in another order, and the message.
+            told: Number of the message, and the message; calls may arrive out of order.
         """
         number, orders = told
         about = tuple(orders.weights)
@@ -228,7 +228,7 @@ class InferenceServer:
 
         Returns:
             The answer; None if the server does not know the client's recurrent state, so that the client must repeat
-            the request with all of it.
+            the request with the complete state.
         """
         with self._changed:
             seat = self._seat(request)
@@ -247,7 +247,7 @@ class InferenceServer:
         return pending.answer
 
     def leave(self, client: EnvGroup, life: int, fragment: int) -> None:
-        """Notes that a client has finished a fragment, so that others do not wait for further requests of it."""
+        """Records that a client has finished a fragment, so that others do not wait for its further requests."""
         with self._changed:
             seat = self._seats.get(client)
             if seat is not None and seat.life == life and seat.turn[0] == fragment:
@@ -259,7 +259,7 @@ class InferenceServer:
         self._is_closed.wait()
 
     def close(self) -> None:
-        """Ends the forward passes, and the requests that wait for one."""
+        """Stops serving: ends the forward passes and the requests that wait for one."""
         self._is_closed.set()
         with self._changed:
             self._changed.notify()
@@ -268,12 +268,12 @@ class InferenceServer:
                     seat.pending.finish(RuntimeError("the inference server is closed"))
 
     def _seat(self, request: Request) -> ServedGroup:
-        """Returns what is kept of a request's client; a new process of the client begins without recurrent states."""
+        """Returns the stored state of a request's client; a client's new process starts without recurrent states."""
         seat = self._seats.get(request.client)
         if seat is None or seat.life != request.life:
             lost = 0 if seat is None else seat.lost_steps + seat.steps
             if seat is not None and seat.pending is not None:
-                seat.pending.finish(None)  # its process is gone
+                seat.pending.finish(None)  # its process has ended
             seat = self._seats[request.client] = ServedGroup(request.life, request.turn, {}, lost_steps=lost)
         if request.turn[0] != seat.turn[0]:
             seat.steps = 0
@@ -291,7 +291,7 @@ class InferenceServer:
                 queue = sum(seat.pending is not None for seat in self._seats.values())
             try:
                 self._serve(batch, queue)
-            except Exception as error:  # whatever a user's network raises: the worker reports it
+            except Exception as error:  # any exception of a user's network: the worker reports it
                 for seat in batch:
                     self._finish(seat, error)
 
@@ -306,13 +306,13 @@ class InferenceServer:
         self._news.clear()
 
     def _is_ready(self, pending: WaitingRequest) -> bool:
-        """Whether the weights of a request are here: by rounds those that the client expects, else any."""
+        """Whether the weights for a request have arrived: in rounds those that the client expects, else any."""
         request = pending.request
         version = self._versions[request.network.policy]
         return version == request.version if self._by_round else version >= 0 or request.version < 0
 
     def _waiting(self) -> list[ServedGroup]:
-        """Clients of the next forward pass in the order of their requests' arrival, up to the maximum batch."""
+        """Returns the clients of the next forward pass in order of arrival, up to the maximum batch."""
         ready = [own for own in self._seats.values() if own.pending is not None and self._is_ready(own.pending)]
         ready.sort(key=_since)
         taken: list[ServedGroup] = []
@@ -328,7 +328,7 @@ class InferenceServer:
         return taken
 
     def _round(self) -> list[ServedGroup]:
-        """Clients of a round that is complete: that of the longest wait, of those with the earliest turn."""
+        """Returns the clients of the complete round that has waited longest; empty if no round is complete."""
         rounds: list[list[ServedGroup]] = []
         for group in {client.group for client in self._seats}:
             seats = [seat for client, seat in self._seats.items() if client.group == group]
@@ -407,15 +407,15 @@ class InferenceServer:
 
 
 def innermost(network: ActingNetwork) -> Any:
-    """Returns the network inside of all wrappers, which holds the parameters."""
+    """Returns the network inside all wrappers, which holds the parameters."""
     while isinstance(network, WrappedNetwork):
         network = network.network
     return network
 
 
 def _placed(parts: Sequence[NDArray[Any]], places: Sequence[int], total: int) -> NDArray[Any]:
-    """Copies arrays [B, ...] to their places in one array [total, ...], which is zero elsewhere."""
-    if len(parts) == 1 and len(parts[0]) == total and parts[0].flags.writeable:  # torch warns of others
+    """Copies arrays [B, ...] to their positions in one array [total, ...], which is zero elsewhere."""
+    if len(parts) == 1 and len(parts[0]) == total and parts[0].flags.writeable:  # torch warns about read-only arrays
         return parts[0]
     together = np.zeros((total, *parts[0].shape[1:]), parts[0].dtype)
     for part, first in zip(parts, places, strict=True):

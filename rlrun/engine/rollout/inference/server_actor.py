@@ -58,7 +58,7 @@ class ServerActor:
     Args:
         policies: The networks and the settings of the server.
         num_workers: Number of rollout workers.
-        by_round: Whether the server answers by rounds of all workers, for synchronous rollouts.
+        by_round: Whether the server answers in rounds of all workers, for synchronous rollouts.
         timeout_s: Seconds within which the server must start.
         max_restarts: Maximum number of restarts of the server.
 
@@ -87,16 +87,16 @@ class ServerActor:
             num_gpus=policies.num_gpus,
             timeout_s=timeout_s,
             max_restarts=max_restarts,
-            max_concurrency=num_workers * policies.groups + 8,  # requests wait in its calls, and `watch` does
+            max_concurrency=num_workers * policies.groups + 8,  # requests and `watch` wait inside the actor's calls
             name=self.name,
         )
-        self.actors.ask(SERVER, "watch").allowed_s = math.inf  # its answer would be the server's death
+        self.actors.ask(SERVER, "watch").allowed_s = math.inf  # it is answered only if the server dies
         self._number = 0
         self._told: tuple[Orders, Orders] | None = None
 
     def follow(self, orders: Orders) -> Orders:
-        """Sends new weights to the server; returns what workers need of the message, without parameters."""
-        if self._told is None or self._told[0] is not orders:  # one object for all workers: it is sent once
+        """Sends new weights to the server; returns the part of the message that workers need, without parameters."""
+        if self._told is None or self._told[0] is not orders:  # one object for all workers, so that it is sent once
             weights = {
                 policy: dataclasses.replace(own, acting=_NO_PARAMETERS) for policy, own in orders.weights.items()
             }

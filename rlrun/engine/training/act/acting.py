@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 OTHER_KIND_PART = 4
-"""Divisor of an evaluation's episodes for the number of those with the other kind of actions."""
+"""Divisor of an evaluation's number of episodes that gives the number of episodes with the other kind of actions."""
 
 FEWEST_OF_OTHER_KIND = 5
 """Minimum number of evaluation episodes with the other kind of actions."""
@@ -73,7 +73,7 @@ class Acting:
         return acting if self._league is None else acting | self._league.acting()
 
     def _refuse_interruption(self, world: EnvConfig) -> None:
-        """Validates that no episode of the training is under way in the env of an evaluation."""
+        """Validates that an evaluation's env has no training episode in progress."""
         instance = None if world.given is None else world.given.instance
         trained_in = self._description.env.given
         if self._has_episodes and instance is not None and trained_in is not None and trained_in.instance is instance:
@@ -112,7 +112,7 @@ class Acting:
             env: Evaluation environment; None for the training's own evaluation environment (by default the training
                 environment with its `evaluation_kwargs`).
             draw: Callback that receives an image [height, width, 3] of each step, or None if the env renders none; only
-                for multi-agent envs, whose episodes then run one after the other.
+                for multi-agent envs, whose episodes then run one after another.
 
         Raises:
             SpecError: `env` is invalid; the error lists all mistakes.
@@ -140,9 +140,9 @@ class Acting:
     def other_kind(self, actions: ActionKind | None = None, env: EnvConfig | None = None) -> ActionKind | None:
         """Returns the kind of actions, greedy or sampled, to compare an evaluation with; None for no comparison.
 
-        The kind differs from that of the evaluation. A comparison is made for policies that sample discrete actions
-        with learned probabilities, except in external envs (clients of a server), where each episode can be played only
-        once.
+        The result is the kind that the evaluation does not use. A comparison is made for policies that sample discrete
+        actions with learned probabilities, except in external envs (clients of a server), where each episode can be
+        played only once.
 
         Args:
             actions: Kind of the evaluation's actions; None for the training's default.
@@ -167,7 +167,7 @@ class Acting:
             env: Evaluation environment; None for the training environment.
 
         Returns:
-            Result with the other kind of actions; None where no such comparison is made, see `other_kind`.
+            Result with the other kind of actions; None if no comparison is made; see `other_kind`.
         """
         other = self.other_kind(actions, env)
         if other is None:

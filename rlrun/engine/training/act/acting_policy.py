@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rlrun.engine.training.act.privileged_parts import PrivilegedParts
 
 PRIVILEGED_PARTS = "rlrun.engine.training.act.privileged_parts:privileged_parts"
-"""Import path of the function that finds the parts of observations that only critics see."""
+"""Import path of the function that finds the observation entries that only critics see."""
 
 
 class ActingPolicy:
@@ -33,7 +33,7 @@ class ActingPolicy:
     Args:
         trainee: The policy in training whose weights are used.
         actions: Default kind of actions, greedy or sampled.
-        execution: Wraps the network for episodes of evaluations in another way to execute it; None for NumPy.
+        execution: Function that converts the network to another implementation for evaluation episodes; None for NumPy.
 
     Attributes:
         trainee: The policy in training whose weights are used.
@@ -68,7 +68,7 @@ class ActingPolicy:
         return has_choices and self._behavior.samples_policy
 
     def refresh(self) -> None:
-        """Makes the next action use the learner's weights, after a change other than an SGD step, such as a restore."""
+        """Makes the next action use the learner's weights after a change other than an SGD step, such as a restore."""
         self._sgd_steps = -1
 
     def behavior(self) -> BehaviorPolicy:
@@ -84,7 +84,7 @@ class ActingPolicy:
         behavior = self.behavior()
         if self._executed is behavior.network:
             return behavior
-        played = copy.copy(behavior)  # with the same weights and memory of episodes
+        played = copy.copy(behavior)  # shares the weights and the memory of episodes
         played.network = self._executed
         return played
 
@@ -128,7 +128,7 @@ class ActingPolicy:
         return map_tree(lambda leaf: leaf[0], chosen)
 
     def _draws_for(self, actions: ActionKind | None) -> np.random.Generator | None:
-        """Generator for sampled actions; None for greedy ones."""
+        """Returns the generator for sampled actions; None for greedy ones."""
         return self._draws if (actions or self._actions) == "sampled" else None
 
     def sampled(
@@ -155,7 +155,7 @@ class ActingPolicy:
         return self._batch(observation)
 
     def _batch(self, observation: Any) -> Any:
-        """Observation as a batch [1, ...]; it may lack the parts that only critics see."""
+        """Returns an observation as a batch [1, ...]; it may lack the entries that only critics see."""
         seen = self.privileged.actor_space(self.trainee.spaces.observation)
         return self.privileged.completed(batched(seen, observation), 1)
 

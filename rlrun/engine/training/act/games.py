@@ -51,7 +51,8 @@ class Games:
 
         Args:
             opponent: `Games` of another training, or the import path `package.module:Name` of a scripted opponent.
-            episodes: Number of games, half of them on each side; rounded up to an even number if both sides are played.
+            episodes: Number of games, half of them on each side; if both sides are played, rounded up to an even
+                number.
             seed: Seed of the games.
             actions: Whether actions are greedy or sampled; None for the training's default. With greedy actions, all
                 games in a deterministic env are equal.
@@ -102,10 +103,10 @@ class Games:
         return self._description.matches()
 
     def _playing(self, side: str, policy: str, spaces: Spaces | None = None) -> BehaviorPolicy | None:
-        """Selects the policy for a side: the named one, or the first learning one there; None if no policy acts there.
+        """Returns the policy for a side: the named one, or the first learning one there; None if no policy acts there.
 
         Raises:
-            UsageError: There is no policy of this name, or its spaces are others than `spaces`.
+            UsageError: There is no policy of this name, or its spaces differ from `spaces`.
         """
         candidates = [policy] if policy else self._description.policies.trained
         found = {name: self._acting.policy(name) for name in candidates}

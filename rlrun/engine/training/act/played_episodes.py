@@ -46,7 +46,7 @@ def played(
     *,
     actions: ActionKind | None,
 ) -> Iterator[Played]:
-    """Plays episodes of a policy one after the other; yields the episode's state after each reset and each step.
+    """Plays episodes of a policy one after another; yields the episode's state after each reset and each step.
 
     Args:
         policy: The policy.
@@ -108,7 +108,7 @@ def episodes_as_text(
 
 
 def _require_text(config: EnvConfig, seed: int) -> None:
-    """Raises an error for an env without text; Gymnasium itself only warns."""
+    """Raises an error for an env that cannot render text; Gymnasium itself only warns."""
     env = make_env(config, seed=seed)
     close_or_warn(env.close, config.id, "before all episodes")
     modes = env.metadata.get("render_modes", [])

@@ -50,6 +50,6 @@ def privileged_parts(space: gymnasium.Space[Any], model: ModelConfig) -> Privile
 
 
 def _any_element(space: gymnasium.Space[Any]) -> Any:
-    own = deepcopy(space)  # the env's own draws are not ours
+    own = deepcopy(space)  # sampling must not advance the env's own generator
     own.seed(0)
     return batched(own, own.sample())

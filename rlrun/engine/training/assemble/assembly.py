@@ -64,7 +64,7 @@ PARTS = {
     "dataflow of tensors": "rlrun.engine.training.assemble.tensor_training:put_on_device",
     "worker of tensors": "rlrun.engine.training.assemble.tensor_training:tensor_worker",
 }
-"""Import paths of a training's parts, of which each training imports those that its settings ask for."""
+"""Import paths of a training's optional parts, which are imported if its settings need them."""
 
 
 def assemble(
@@ -89,10 +89,10 @@ def assemble(
         announce: Callback for a message before a slow operation.
         update_executor: Backend of parameter updates.
         actions: Whether policies act greedily or sample, in evaluations.
-        copied: Frozen opponents by the path of their checkpoint, of which a resumed run saved copies; other opponents
+        copied: Frozen opponents that a resumed run saved as copies, by the path of their checkpoint; other opponents
             are loaded from their paths.
         for_plan: Whether the dataflow is built only for printing; then no policies are created.
-        output: Folder to which the collected steps are written as a data set; None for none.
+        output: Folder to which the collected steps are written as a data set; None to write none.
         hooks: Settings of each hook by its import path.
 
     Raises:
@@ -205,7 +205,7 @@ def _trial_hooks(
 
 
 def _collecting(policy: Policy, update_executor: UpdateExecutor) -> WorkerBehavior:
-    """Creates the behavior by which workers collect experience: by C kernels where the updates run by them."""
+    """Creates the behavior by which workers collect experience, in C kernels if updates run in them."""
     behavior = policy.behavior()
     if update_executor == "c":
         behavior.collector.collect_by(load_internal(PARTS["acting in kernels"]))
@@ -237,7 +237,7 @@ def _refuse_misfits(env: EnvConfig, policies: Policies, *, for_plan: bool) -> No
             )
         if chooses_episodes and env.curriculum is not None:
             raise UsageError("env.curriculum: this algorithm chooses its episodes itself; leave it out")
-        # What is printed does not depend on the env.
+        # The printed plan does not depend on the env.
         if not for_plan and (lacks := missing_column(env.columns, algorithm.config.env_columns)):
             raise UsageError(f"env {env.id}: {lacks}")
 
@@ -306,12 +306,12 @@ def _worker_factory(algorithm: Algorithm[Any]) -> str:
 
 
 def _learner_cpus(config: AlgorithmConfig) -> float:
-    """Number of CPUs reserved for a policy's learner processes; 0 where the learner runs in this process."""
+    """Returns the number of CPUs reserved for a policy's learner processes; 0 if the learner runs in this process."""
     return config.num_learners * config.cpus_per_learner
 
 
 def _seed_of(policy: str, policies: Policies, seed: int) -> int:
-    """Root seed of a policy: derived from its name where there are several, for different initial parameters."""
+    """Returns the root seed of a policy; if there are several, it depends on the policy's name."""
     return seed if len(policies.algorithms) == 1 else child_seed(seed, f"policy {policy}")
 
 
@@ -346,7 +346,7 @@ class _TraineeFactory:
     ) -> Trainee:
         """Creates the trainee, with its view of the workers and its clock of scheduled settings.
 
-        Its replay buffer enters itself in the lenders of a worker in this process.
+        Its replay buffer adds itself to the lenders of a worker in this process.
         """
         config, start_learner = self.algorithm.config, self.start_learner
         env = self.factory.env
@@ -416,7 +416,7 @@ def _local_replay(
 
 
 def rewards_of(config: AlgorithmConfig) -> RewardSettings:
-    """Returns an algorithm's settings of reward processing: discount factor, clipping and scaling."""
+    """Returns an algorithm's settings for processing rewards: discount factor, clipping and scaling."""
     return RewardSettings(config.gamma, config.clip_rewards, config.normalize_rewards)
 
 

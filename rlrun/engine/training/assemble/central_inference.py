@@ -1,4 +1,4 @@
-"""Policies at an inference server: their networks move to it, and rollout workers keep the rest of them."""
+"""Policies with an inference server: their networks move to the server, and rollout workers keep the rest."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def served_policies(
     Args:
         env: The environment, or the multi-agent world.
         policies: The policies.
-        behaviors: Behavior policies by name, changed in place; none of them for a plan.
-        output: Folder to which the collected steps are written as a data set; None for none.
+        behaviors: Behavior policies by name, changed in place; empty for a plan.
+        output: Folder to which the collected steps are written as a data set; None to write none.
         hooks: Settings of each hook that is called on workers.
 
     Returns:
@@ -74,7 +74,7 @@ def served_policies(
 
 
 def _at_server(policy: str, networks: list[ActingNetwork], network: ActingNetwork) -> ServedNetwork:
-    """Adds a network to those of the server; returns what takes its place at the workers."""
+    """Adds a network to the server's; returns its replacement at the workers."""
     networks.append(network)
     return ServedNetwork(NetworkKey(policy, len(networks) - 1), network.state_size)
 

@@ -44,7 +44,7 @@ PARTS = {
     "matches": "rlrun.engine.league.matches:Matches",
     "preset": "rlrun.engine.envs.presets:with_preset",
 }
-"""Import paths of what only some trainings are described by."""
+"""Import paths of functions that describe only some trainings."""
 
 Settings = TypeVar("Settings", bound="AlgorithmConfig")
 
@@ -61,7 +61,7 @@ class Description:
         policies: The policies, with their algorithms and settings.
         seed: Root seed.
         actions: Default kind of actions, greedy or sampled, in evaluations and inference.
-        output: Folder to which the collected steps are written as a data set; None for none.
+        output: Folder to which the collected steps are written as a data set; None to write none.
         hooks: Settings of each hook by its import path.
         evaluation_env: The environment of evaluations; None for `env` with its `evaluation_kwargs`.
     """
@@ -84,10 +84,10 @@ class Description:
         kwargs: Mapping[str, Any] | None = None,
         eval_env: EnvLike | None = None,
     ) -> Self:
-        """Creates the description from an env and algorithms as users give them; a preset of the env supplies defaults.
+        """Creates the description from an env and algorithms in the user's form; a preset of the env supplies defaults.
 
         Args:
-            env: The environment, or the multi-agent world; None to learn from data alone.
+            env: The environment, or the multi-agent world; None to learn only from data.
             learns: The algorithm with its settings; for a multi-agent world, the policies with their algorithms.
             seed: Root seed.
             actions: Default kind of actions, greedy or sampled, in evaluations and inference.
@@ -238,10 +238,10 @@ class Description:
             for policy, algorithm in self.policies.algorithms.items():
                 made_policy(algorithm, world.spaces[policy], world.views.get(policy), self.seed)
                 load_internal(PARTS["check of data"])(algorithm.config, world.spaces[policy])
-            self.plan()  # refuses algorithms that cannot learn side by side
+            self.plan()  # refuses algorithms that cannot be combined
 
     def check_fits(self, env: EnvConfig, trained: Mapping[str, Spaces]) -> None:
-        """Validates that another env, such as that of evaluations, has the spaces that the policies are trained with.
+        """Validates that another env, such as the evaluation env, has the spaces with which the policies are trained.
 
         Args:
             env: The other env.
@@ -281,7 +281,7 @@ class Description:
 
 
 def _with_num_envs(config: Settings, num_envs: int | None) -> Settings:
-    """Returns settings with the number of env slots of an instance, unless they set another."""
+    """Returns settings with the number of env slots of an env instance, unless they set another."""
     name = "num_envs_per_worker"
     if num_envs is None or name in config.model_fields_set or name not in type(config).model_fields:
         return config

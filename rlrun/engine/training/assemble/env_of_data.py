@@ -1,4 +1,4 @@
-"""Stand-in for the env of a training that learns from data sets and steps no env; it has the data's spaces."""
+"""Placeholder for the env of a training that learns from data sets and steps no env; it has the data's spaces."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def check_input(config: AlgorithmConfig | None, to_come: Collection[str] = ()) -
 
     Args:
         config: The settings; None if they are not valid.
-        to_come: Paths of data sets that other runs will write before this one starts; an env is then required, whose
-            spaces they will have.
+        to_come: Paths of data sets that other runs will write before this one starts; an env is then required, which
+            defines their spaces.
 
     Returns:
-        Spaces of the first data set, in which unbounded actions have the range of the data; None if the settings name
-        no data, or an env is stepped.
+        Spaces of the first data set, with the data's range as bounds of unbounded actions; None if the settings name no
+        data, or an env is stepped.
 
     Raises:
         UsageError: A data set does not exist, or holds no steps.
@@ -51,7 +51,7 @@ def check_data_fits(config: AlgorithmConfig, spaces: Spaces) -> None:
 
 
 def env_of_data(config: AlgorithmConfig) -> EnvConfig:
-    """Creates the config of a stand-in env, with the spaces of the data sets from which an algorithm learns.
+    """Creates the config of a placeholder env, with the spaces of the data sets from which an algorithm learns.
 
     Raises:
         UsageError: The algorithm needs an env, or names no data.

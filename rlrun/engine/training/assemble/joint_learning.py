@@ -1,4 +1,4 @@
-"""Dataflow of several policies, which learn from shared rollout workers, or in turn from data."""
+"""Dataflow of several policies that learn from shared rollout workers, or in turn from data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions that create learners and can be pickled, and the choice of the backend for parameter updates."""
+"""Picklable functions that create learners, and the choice of the backend for parameter updates."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ PARTS = {
     "policy": "rlrun.engine.policy.policy:Policy",
     "shared statistics": "rlrun.engine.nn.batch_norm:share_statistics",
 }
-"""Import paths of learners and their parts, of which each training imports those that its settings ask for."""
+"""Import paths of learners and their optional parts, which are imported if the settings need them."""
 
 COMPILE_PAYS_FROM_SGD_STEPS = 20_000
-"""Least number of SGD steps of a run for which `compile: auto` compiles an update by torch's compiler.
+"""Minimum number of SGD steps of a run for which `compile: auto` uses torch's compiler.
 
-That pays within the run, cold cache included.
+Compilation then pays off within the run, even with a cold cache.
 """
 
 PLAIN: Mapping[UpdateExecutor, UpdateExecutor] = {"compiled": "eager", "c": "numpy", "cuda_graph": "eager"}
-"""Executors without a compiler or a GPU, by those whose runs they may continue."""
+"""Executors without a compiler or a GPU, by the executor whose runs they can continue."""
 
 COMPILED_ELSEWHERE = (
     "each learner process compiles the update, unless it was compiled for these settings before (about 20 s, "
@@ -172,7 +172,7 @@ def started_learner(
     """
     algorithm, config = factory.algorithm, factory.algorithm.config
     if config.learns_on_workers and config.num_workers and config.num_gpus:
-        # The workers have the GPUs, and this learner only mirrors theirs.
+        # The workers have the GPUs; this learner only mirrors their learners.
         factory = replace(factory, algorithm=type(algorithm)(config.replace(num_gpus=0.0)))
     if not config.num_learners:
         return factory(announce=announce)
@@ -205,7 +205,8 @@ def chosen_update_executor(
         CompilerMissing: The settings require compiled updates, but there is no compiler.
     """
     config = algorithm.config
-    is_refused = config.compile is False and "compile" in type(config).model_fields  # else compilers cannot do it
+    # Where `compile` is fixed to false, compilers cannot translate the update, but a CUDA graph can capture it.
+    is_refused = config.compile is False and "compile" in type(config).model_fields
     if config.num_gpus and not is_refused:
         return "cuda_graph"
     if config.compile is False:
@@ -259,7 +260,7 @@ def why_no_kernels_here() -> str:
 def may_have_kernels(algorithm: Algorithm[Any]) -> bool:
     """Whether settings allow parameter updates by NumPy or C kernels, which need float32 on the CPU.
 
-    Only tracing of an update shows whether each of its operations has a kernel.
+    Only tracing an update shows whether each of its operations has a kernel.
     """
     return algorithm.config.precision == "float32" and not algorithm.config.num_gpus
 
@@ -279,8 +280,8 @@ def continued_executor(
     Args:
         update_executor: The run's original backend.
         eager: Whether a run that started with compiled updates may continue with eager torch.
-        for_training: Whether there will be updates. If not, kernels act in evaluations wherever they can be used, as
-            they did in those of the run.
+        for_training: Whether there will be updates. If not, kernels act in evaluations if they can be used, as in the
+            run's own evaluations.
 
     Raises:
         CompilerMissing: The backend needs a compiler, and there is none.

@@ -1,4 +1,4 @@
-"""Dataflow of one policy: the algorithm's, extended by operators for additional rewards and by users' operators."""
+"""Dataflow of one policy: the algorithm's dataflow with operators for additional rewards and users' operators."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PARTS = {
     "curiosity": "rlrun.engine.flow.operators.reward_streams:IntrinsicRewards",
     "custom operator": "rlrun.engine.training.assemble.custom_operators:custom_operator",
 }
-"""Import paths of what only some settings add to a dataflow."""
+"""Import paths of functions that add optional operators to a dataflow."""
 
 
 def learning_alone(algorithm: Algorithm[Any], trainee: Trainee) -> Flow[Any]:

@@ -18,7 +18,7 @@ FURTHER = {
     "hooks": "rlrun.engine.hook:hook_metrics",
     "league": "rlrun.engine.league.league:LEAGUE_METRICS",
 }
-"""Import paths of what declares the metrics of some trainings only."""
+"""Import paths of functions that declare the metrics of only some trainings."""
 
 EPISODE_METRICS = (
     Metric("episodes", "episodes", "Episodes finished so far"),
@@ -174,7 +174,7 @@ def refuse_undeclared(names: Iterable[str], table: Sequence[Metric], policies: P
         policies: The policies of the training.
 
     Raises:
-        UsageError: Some metrics are undeclared; the message says where to declare them.
+        UsageError: Some metrics are undeclared; the message names the place to declare them.
     """
     undeclared = sorted(name for name in names if not any(metric.matches(name) for metric in table))
     if not undeclared:

@@ -30,9 +30,9 @@ class Policies:
     """The policies of a training: their algorithms, which agents they act for, and which of them learn.
 
     Attributes:
-        algorithms: Algorithms with their settings, by policy. `sampling` overrides their settings of how experience is
-            collected.
-        sampling: Settings of how experience is collected, for all policies.
+        algorithms: Algorithms with their settings, by policy. `sampling` overrides their settings for collecting
+            experience.
+        sampling: Settings for collecting experience, common to all policies.
         slots: Maximum number of simultaneous agents of each policy in a multi-agent env; by default the number of
             possible agents mapped to the policy.
         mapping: Policy names by pattern of agent ids, or the import path `module:function` of a function from agent ids
@@ -172,7 +172,7 @@ class Policies:
         return ", ".join(f"{policy}: {algorithm!r}" for policy, algorithm in self.algorithms.items())
 
     def described(self) -> list[str]:
-        """Describes in lines of text which policy acts for which agents, which ones do not learn, and the league."""
+        """Returns lines of text on which policy acts for which agents, which policies do not learn, and the league."""
         lines = []
         if self.mapping is not None:
             patterns = self.mapping.items() if isinstance(self.mapping, Mapping) else ()
@@ -222,19 +222,19 @@ class Policies:
 
     @property
     def is_offline(self) -> bool:
-        """Whether all policies learn from recorded data alone, so that no env is stepped."""
+        """Whether all policies learn only from recorded data, so that no env is stepped."""
         return all(learns_offline(algorithm.config) for algorithm in self.algorithms.values())
 
     @property
     def steps_per_iteration(self) -> int:
-        """Minimum number of steps per iteration: env steps, or SGD steps if policies learn from recorded data alone."""
+        """Minimum number of steps per iteration: env steps, or SGD steps if policies learn only from recorded data."""
         return steps_per_iteration(self.algorithms[self.trained[0]].config if self.is_offline else self.sampling)
 
     def check_input(self) -> None:
         """Validates that several policies can learn from their data in one run.
 
         Raises:
-            UsageError: Some policies learn from data alone and others in the env, offline policies take different
+            UsageError: Some policies learn only from data and others in the env, offline policies take different
                 numbers of SGD steps, or a setting concerns the env although none is stepped.
         """
         alone = [policy for policy, algorithm in self.algorithms.items() if learns_offline(algorithm.config)]
@@ -299,7 +299,7 @@ def schedules_of(config: AlgorithmConfig) -> dict[str, Any]:
 
 
 def learns_offline(config: AlgorithmConfig) -> bool:
-    """Whether an algorithm learns from recorded data alone: no env is stepped, and schedules count SGD steps."""
+    """Whether an algorithm learns only from recorded data: no env is stepped, and schedules count SGD steps."""
     return isinstance(config, DataSettings) and config.is_offline
 
 
@@ -309,7 +309,7 @@ def clock_unit_of(algorithm: Algorithm[Any]) -> ClockUnit:
 
 
 def steps_per_iteration(config: AlgorithmConfig) -> int:
-    """Returns the minimum steps per iteration: env steps, or SGD steps if policies learn from data alone."""
+    """Returns the minimum steps per iteration: env steps, or SGD steps if policies learn only from data."""
     if isinstance(config, DataSettings) and config.is_offline:
         return config.sgd_steps_per_iteration
     return config.min_env_steps_per_iteration

@@ -1,4 +1,4 @@
-"""Networks and losses for intrinsic rewards of curiosity methods, and value heads for additional rewards (torch)."""
+"""Networks and losses for intrinsic rewards (curiosity), and value heads for additional rewards (torch)."""
 
 from __future__ import annotations
 

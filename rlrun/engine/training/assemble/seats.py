@@ -31,8 +31,8 @@ class Seats:
     Args:
         policies: The policies, with the settings of the seats.
         world: Spaces of the policies and seats, and properties of the env.
-        start_learners: By policy, a function that returns the learner, and starts it at the first call.
-        copied: Opponents by the path of their checkpoint, of which a resumed run saved copies; others are loaded from
+        start_learners: By policy, a function that returns the learner and starts it at the first call.
+        copied: Opponents that a resumed run saved as copies, by the path of their checkpoint; others are loaded from
             their paths.
 
     Raises:
@@ -53,7 +53,7 @@ class Seats:
         self._saved = _saved_opponents(policies.seats, world, copied)
 
     def behaviors(self) -> dict[str, SeatBehavior]:
-        """Creates the acting policy of each seat (group of agents), which lets opponents of the seat's lineup act."""
+        """Creates the acting policy of each seat, in which opponents of the seat's lineup act."""
         return {seat: self._seat(seat) for seat in self._policies.seats}
 
     def league(self, env: EnvConfig, trainees: Mapping[str, Trainee], seed: int) -> League:

@@ -1,4 +1,4 @@
-"""Check of the settings of a training in an env of tensors."""
+"""Validation of the settings of a training in an env of tensors."""
 
 from __future__ import annotations
 

@@ -26,16 +26,16 @@ def tensor_worker(
     Args:
         worker: Settings of the worker.
         algorithms: The only policy's algorithm, by the policy's name.
-        making: Its trainee's factory.
+        making: Factory of the policy's trainee.
     """
     ((name, algorithm),) = algorithms.items()
     own = {field.name: getattr(worker, field.name) for field in dataclasses.fields(worker)}
     policy = making[name].start_learner().policy
-    own["behaviors"] = {}  # those act in NumPy
+    own["behaviors"] = {}  # behaviors act in NumPy
     return TensorWorkerConfig(**own, policy=policy, device=available_device(algorithm.config.num_gpus))
 
 
 def put_on_device(flow: Flow[Any], env: EnvConfig, policies: Policies) -> None:
-    """Replaces the operators of a dataflow by their forms for batches of tensors; see `on_device`."""
+    """Replaces the operators of a dataflow by their counterparts for batches of tensors; see `on_device`."""
     shown = {"env": "tensors", "missing_final": env.missing_final}
     on_device.put_on_device(flow, policies.first.name(), shown)

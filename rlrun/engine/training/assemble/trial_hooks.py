@@ -1,4 +1,4 @@
-"""Calls of users' hooks (callbacks) in the trial's process, and the metrics and requests to stop that they return."""
+"""Calls of users' hooks (callbacks) in the trial's process, and the metrics and stop requests that they return."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TrialHooks:
         announce: Callback for a warning.
 
     Attributes:
-        answers: Metrics and requests to stop that all hooks returned, including those in workers.
+        answers: Metrics and stop requests that all hooks returned, including hooks in workers.
         seconds: Seconds spent in hooks so far.
     """
 
@@ -38,11 +38,11 @@ class TrialHooks:
 
     @property
     def stop(self) -> str:
-        """Reason of the first hook that asked to stop the run; "" if none did."""
+        """Reason given by the first hook that requested to stop the run; "" if none did."""
         return self.answers.stop
 
     def on_result(self, iteration: int, result: Mapping[str, Any]) -> dict[str, Any]:
-        """Calls the hooks with an iteration's result; returns the metrics of all hooks, None for those without a value.
+        """Calls the hooks with an iteration's result; returns the metrics of all hooks, None if one has no value.
 
         Args:
             iteration: Number of the iteration.
@@ -54,7 +54,7 @@ class TrialHooks:
         return {**measured, HOOK_SECONDS.name: spent}
 
     def on_evaluation(self, iteration: int, evaluation: Mapping[str, Any]) -> dict[str, float]:
-        """Calls the hooks with the result of an evaluation, and returns the metrics that they return."""
+        """Calls the hooks with the result of an evaluation, and returns their metrics."""
         return self._measured("on_evaluation", iteration, evaluation)
 
     def on_checkpoint(self, iteration: int) -> None:
@@ -66,7 +66,7 @@ class TrialHooks:
         return self._taken()
 
     def _taken(self) -> dict[str, float]:
-        """Metrics since the last call; the first time that one without a declaration is among them is announced."""
+        """Returns the metrics since the last call; announces each undeclared metric once."""
         taken = self.answers.take_means()
         for reported in taken:
             if reported not in self._undeclared and not any(metric.matches(reported) for metric in self._declared):

@@ -19,16 +19,17 @@ WINDOW = 100
 """Number of last finished episodes over which returns and lengths are averaged."""
 
 MOST_AGENTS = 32
-"""Number of possible agents up to which a world's agents have metrics of their own: each is a column of every result.
-In larger worlds the metrics of policies tell mean, minimum and maximum over their agents' episodes."""
+"""Maximum number of possible agents with separate metrics, each of which is a column of every result.
+
+In larger worlds, a policy's metrics include the minimum and maximum over its agents' episodes.
+"""
 
 
 class EpisodeMetrics:
     """Number of episodes, and means of return, length and numbers from infos over the last 100 episodes.
 
     Args:
-        announce: Callback for warnings, at most one of each kind: too many numbers in infos, or names that no metric
-            can have.
+        announce: Callback for warnings, at most one of each kind: too many numbers in infos, or invalid metric names.
     """
 
     def __init__(self, announce: Callable[[str], None] = lambda text: None) -> None:
@@ -70,7 +71,7 @@ class EpisodeMetrics:
         return names[:MOST_INFO_NUMBERS]
 
     def _append(self, episode: Episode) -> None:
-        """Keeps an episode, without the numbers in its info that no metric can be named by."""
+        """Stores an episode without those numbers of its info whose keys are invalid metric names."""
         if bad := [name for name in episode.info if not is_name(name)]:
             self._announce_once(
                 "name",
@@ -98,9 +99,9 @@ class EpisodeMetrics:
         """Restores the episode counts and recent episodes from the result of `state()`."""
         self.episodes = as_count(state["episodes"])
         self._last.clear()
-        for total, length, info, *columns in state["last"]:  # columns are newer than checkpoints
+        for total, length, info, *columns in state["last"]:  # older checkpoints have no columns
             self._append(Episode(float(total), int(length), dict(info), columns=dict(*columns)))
-        self.result()  # raises where an info is no number
+        self.result()  # raises an error if an info is not a number
 
 
 class AgentMetrics:
@@ -177,5 +178,5 @@ def returns_of(episodes: Collection[Episode]) -> dict[str, float | None]:
 
 
 def _mean(numbers: list[float] | list[int]) -> float | None:
-    # Not `sum`, which rounds floats otherwise from Python 3.12 on.
+    # Not `sum`, which rounds floats differently from Python 3.12 on.
     return reduce(operator.add, numbers) / len(numbers) if numbers else None

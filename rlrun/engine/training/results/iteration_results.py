@@ -102,18 +102,18 @@ class IterationResults:
         return {**counted, **times, **restarts, **self._of_policies(self.agents), **ending}
 
     def reset_counts(self) -> None:
-        """Discards the operators' metrics of steps before a restore, so that the next result covers new steps only."""
+        """Discards the operators' metrics of steps before a restore, so that the next result covers only new steps."""
         self._flow.metrics()
 
     def _agent_returns(self) -> dict[str, float | None]:
-        """Metrics of the agents' returns, for worlds with endless episodes; {} if the world's episodes end."""
+        """Returns the metrics of agents' returns in worlds with endless episodes; {} if the world's episodes end."""
         endless = self._workers.counts.endless
         if self.agents is None or self.episodes.episodes or endless is None or not endless.is_told:
             return {}
         return self.agents.of_policies(self._branches)
 
     def _of_policies(self, agents: AgentMetrics) -> dict[str, Any]:
-        """Metrics of a multi-agent world per policy and per agent."""
+        """Returns the metrics of a multi-agent world per policy and per agent."""
         counts = self._workers.counts
         result: dict[str, Any] = {
             "missing_final_observations": counts.missing_finals,
@@ -134,7 +134,7 @@ class IterationResults:
         return {**result, **agents.of_agents(), **league}
 
     def _take_operator_seconds(self) -> dict[str, float]:
-        """Seconds spent in each operator, and in waiting for workers, since the last call."""
+        """Returns the seconds spent in each operator, and in waiting for workers, since the last call."""
         before, now = self._seconds, {timing.path: timing.seconds for timing in self._flow.timings()}
         now["waiting"] = self._flow.waited_s
         self._seconds = now
@@ -142,12 +142,12 @@ class IterationResults:
 
 
 def _per_second(amount: float, seconds: float) -> float | None:
-    """Rate of an amount; None where code such as the env's has stopped Python's clock."""
+    """Returns an amount per second; None if the clock stood still, for example because the env's code stopped it."""
     return amount / seconds if seconds else None
 
 
 def _learned(branch: Branch) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Metrics of a trainee's policy lag, learner and operators."""
+    """Returns the metrics of a trainee's policy lag, learner and operators."""
     trainee = branch.trainee
     return dict(trainee.lag.take()), {
         **{f"learner/{name}": trainee.clock.value(name) for name in trainee.clock.schedules},

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rlrun.engine.rollout.rollout import Rollout
 
 ENV_COLUMN = ColumnForm(np.dtype(np.float32))
-"""Form of the columns that the env's config names."""
+"""Dtype and shape of the columns that the env's config names."""
 
 
 def begin_output(folder: Path, *, is_own: bool) -> None:
@@ -70,7 +70,7 @@ class RunOutput:
                 continue
             if policy not in self._writers:
                 self._writers[policy] = self._writer(policy, has_log_probs=LOGP in raw.columns)
-            if LOGP not in self._writers[policy].further:  # a run that began with a version that knew none
+            if LOGP not in self._writers[policy].further:  # the run began with a version without them
                 raw.columns.pop(LOGP, None)
             _add(self._writers[policy], raw, rollout.worker_index)
 
@@ -107,7 +107,7 @@ class RunOutput:
 
 
 def _add(writer: SetWriter, raw: RawRows, worker_index: int) -> None:
-    """Adds the rows of a fragment: all slots at once where each env has one agent, else one agent after the other."""
+    """Adds the rows of a fragment: all slots at once if each env has one agent, else one agent after another."""
     if raw.agent_rows is None:
         slots = [f"{worker_index}/{slot}" for slot in range(len(raw.begins))]
         writer.add_slots(slots, raw.columns, raw.begins.tolist())

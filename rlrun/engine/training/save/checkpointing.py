@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from rlrun.engine.policy.flat_parameters import FlatParameters
 
 OTHER_ROUNDING = "rlrun.engine.training.rounding:has_other_rounding"
-"""Import path of the comparison of C kernels, for runs whose updates they compute."""
+"""Import path of the function that compares C kernels, for runs whose updates they compute."""
 
 TENSOR_KINDS = ("policies", "targets", "optimizers")
 """File stems of a trainee's tensors in checkpoints, by kind."""
 
 
 def league_table(content: Content) -> dict[str, Any] | None:
-    """Ratings and payoff matrix of a league's players in a checkpoint; None if there is no league.
+    """Returns the ratings and payoff matrix of a league's players in a checkpoint; None if there is no league.
 
     Raises:
         CheckpointError: The table is malformed.
@@ -154,10 +154,10 @@ def load_policy_in_part(trainee: Trainee, content: Content) -> None:
 def _in_common(
     parameters: FlatParameters, flat: NDArray[np.float32], named: Mapping[str, NDArray[np.float32]]
 ) -> NDArray[np.float32]:
-    """Replaces the parameters that a checkpoint has by name, also of an actor-critic next to a reward's networks.
+    """Replaces the parameters that a checkpoint has by name, even those of an actor-critic next to reward networks.
 
     Raises:
-        ValueError: There are none, or one has another shape.
+        ValueError: There are no common parameters, or one has a different shape.
     """
     from rlrun.engine.reward_streams.rewarding_policy import ACTOR_CRITIC
 
@@ -282,7 +282,7 @@ def loading(path: object, undo: Callable[[], None]) -> Iterator[None]:
 
 
 CALLERS_OWN = "<given>"
-"""Id, in the check of a spec's risks, of an env that the caller passes in place of the saved one."""
+"""Id that stands for an env that the caller passes instead of the saved one, in the check of a spec's risks."""
 
 
 def saved_training(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rlrun.engine.training.running_training import RunningTraining
 
 KERNELS_RECORD = "rlrun.engine.training.rounding:kernels_record"
-"""Import path of the record of C kernels, for trainings whose updates they compute."""
+"""Import path of the function that records C kernels, for trainings whose updates they compute."""
 
 
 def content_of(
@@ -93,7 +93,7 @@ def sections(running: RunningTraining) -> dict[str, Any]:
         own["curriculum"] = running.curriculum.kwargs
     if results.agents is not None:
         own["agents"] = results.agents.state()
-        own["flow"] = running.flow.state(without=tuple(running.flows().values()))  # of what joins the branches
+        own["flow"] = running.flow.state(without=tuple(running.flows().values()))  # of the part that joins the branches
         own["shared"] = [flow.state() for flow in running.shared_flows]
     return {
         "training": section("training", own),

@@ -60,7 +60,7 @@ class SavedOpponent:
     def in_world(self, spaces: Spaces, view: WorldView | None) -> FrozenPolicy:
         """Creates the opponent as a policy that acts for agents of a multi-agent env, or in a single-agent env.
 
-        Only code of installed algorithms runs; settings that name other code are refused.
+        Only code of installed algorithms is run; settings that name other code are refused.
 
         Args:
             spaces: Observation and action space of the agents.
@@ -162,7 +162,7 @@ def _path_and_policy(named: str) -> tuple[Path, str]:
 
 
 def _chosen(path: Path, asked: str, names: list[str]) -> str:
-    """Selects the named policy of a checkpoint, or the only one.
+    """Returns the named policy of a checkpoint, or the only one.
 
     Raises:
         UsageError: There is no policy with this name, or there are several and none is named.

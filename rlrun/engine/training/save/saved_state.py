@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def new_policies(policies: Policies, spec: Mapping[str, Any]) -> frozenset[str] | None:
-    """Returns the names of policies that a checkpoint lacks, or that another algorithm had trained in it.
+    """Returns the names of policies that a checkpoint lacks, or for which it has another algorithm.
 
     The result is None if the policies and the mapping of agents to them are the same as in the checkpoint.
 
@@ -79,7 +79,7 @@ def load(
     _load_counts(running, saved, new or ())
     with checkpointing.refusing("training section"):
         running.iteration, running.time_total_s = as_count(state["iteration"]), float(state["time_total_s"])
-        running.unsaved = tuple(state.get("unsaved", ()))  # a policy alone has none
+        running.unsaved = tuple(state.get("unsaved", ()))  # a single policy has none
     running.results.reset_counts()
     if running.league is not None:
         _load_league(running.league, saved, is_new=new is not None and "league" not in saved)
@@ -88,7 +88,7 @@ def load(
         running.act_with_present_weights()
         return
     if running.curriculum is not None:
-        running.curriculum.kwargs = dict(state.get("curriculum", {}))  # none where there was no curriculum before
+        running.curriculum.kwargs = dict(state.get("curriculum", {}))  # empty if there was no curriculum before
         running.workers.order(Orders(env_kwargs=running.curriculum.kwargs))
     running.broadcast()
     if running.hooks is not None and "hooks" in saved:
@@ -134,7 +134,7 @@ def _begin_new_worlds(running: RunningTraining, owned: Mapping[str, Mapping[str,
             continue
         try:
             flow.load_state(section_state(own, "flow"), without=shared)
-        except CheckpointError:  # it was saved by another plan
+        except CheckpointError:  # it was saved with another plan
             told.append(f"the dataflow of policy {policy} starts from scratch")
     running.unsaved = (*running.unsaved, *sorted(told))
 
@@ -209,7 +209,7 @@ def _load_trainee(
 ) -> Mapping[str, Any]:
     """Loads one trainee's policy, optimizer and filter state; returns the trainee's sections.
 
-    For acting the checkpoint may lack the optimizers, as that of a card does.
+    For acting, the checkpoint may lack the optimizers, as in a shared card.
     """
     trainee = running.branches[policy].trainee
     own = checkpointing.trainee_sections_of(saved, policy)
@@ -241,5 +241,5 @@ def _load_filters(running: RunningTraining, own: Mapping[str, Any], policy: str)
     with checkpointing.refusing("filters section"):
         trainee.filters.load_state(section_state(own, "filters"))
         acting.refresh()
-        if trainee.filters.moments:  # raises where they are of other observations
+        if trainee.filters.moments:  # raises an error if they belong to other observations
             acting.behavior().filter(empty_batch(trainee.spaces.observation, 1))

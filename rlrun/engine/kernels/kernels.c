@@ -116,6 +116,12 @@ INLINE float expm1_f32(float x) {
     return x > 1.0f ? exp_f32(x) - 1.0f : near;
 }
 
+/* max(x, 0) + exp(min(x, 0)) - 1; NaN stays NaN. */
+INLINE float elu_of(float x) {
+    const float low = x >= 0.0f ? 0.0f : x;
+    return (x >= 0.0f ? x : 0.0f) + moderate_expm1_f32(low < -30.0f ? -30.0f : low);
+}
+
 INLINE float sqrt_f32(float x) { return __builtin_sqrtf(x); }
 INLINE float pow_f32(float x, float y) { return (float)pow(x, y); }
 #define exp_f64 exp
@@ -224,6 +230,9 @@ WHERE(where_f32, f32)
 WHERE(where_f64, f64)
 WHERE(where_i64, i64)
 WHERE(where_b8, b8)
+
+UNARY(elu_f32, f32, f32, elu_of(a))
+BINARY(elu_gradient_f32, f32, f32, exp_f32(b >= 0.0f ? 0.0f : b) * a)
 
 /* Pairs of which the second works on the first one's result: bias and activation, Adam's denominator. */
 BINARY(add_tanh_f32, f32, f32, tanh_f32(a + b))

@@ -110,6 +110,12 @@ class StepTable:
             self._concatenate(*(*arguments, out)[:3])
         elif function in (move_towards, add_square):
             self._change(name, *arguments)
+        elif function is write_elu:
+            x, _ = arguments
+            self._loop(f"elu_{letters(x.dtype)}", np.asarray(out), x)
+        elif function is write_elu_gradient:
+            gradient, x = arguments
+            self._loop(f"elu_gradient_{letters(x.dtype)}", np.asarray(out), gradient, x)
         else:
             raise NoKernel(name)
 
@@ -455,6 +461,21 @@ def add_square(x: Array, root: Array, factor: Array, step: Array) -> None:
     np.multiply(root, root, step)
     np.multiply(step, factor, step)
     np.add(x, step, x)
+
+
+def write_elu(x: Array, positive: Array, out: Array) -> None:
+    """Writes max(x, 0) + exp(min(x, 0)) - 1 to `out`, elementwise; `positive` is a buffer for intermediate results."""
+    np.maximum(x, 0, out=positive)
+    np.minimum(x, 0, out=out)
+    np.expm1(out, out)
+    np.add(out, positive, out)
+
+
+def write_elu_gradient(gradient: Array, x: Array, out: Array) -> None:
+    """Writes gradient * exp(min(x, 0)) to `out`, elementwise; it must not share memory with the gradient."""
+    np.minimum(x, 0, out=out)
+    np.exp(out, out)
+    np.multiply(out, gradient, out)
 
 
 def write_argsort(x: Array, axis: int, out: Array) -> None:

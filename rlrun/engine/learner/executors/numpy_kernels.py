@@ -19,6 +19,8 @@ from rlrun.engine.kernels.steps import (
     place_of,
     require,
     write_argsort,
+    write_elu,
+    write_elu_gradient,
     write_places,
 )
 
@@ -145,11 +147,7 @@ def softplus_backward(emit: Emit, out: Array, gradient: Array, x: Array, beta: f
 def elu(emit: Emit, out: Array, x: Array, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> None:
     """Emits NumPy calls for the ELU (x if positive, else exp(x) - 1), computed as max(x, 0) + exp(min(x, 0)) - 1."""
     require(alpha == scale == input_scale == 1)
-    positive, zero = np.empty_like(out), np.zeros((), x.dtype)
-    emit(np.maximum, x, zero, out=positive)
-    emit(np.minimum, x, zero, out=out)
-    emit(np.expm1, out, out)
-    emit(np.add, out, positive, out)
+    emit(write_elu, x, np.empty_like(out), out=out)
 
 
 def elu_backward(
@@ -164,9 +162,7 @@ def elu_backward(
 ) -> None:
     """Emits NumPy calls for the gradient of the ELU, gradient * exp(min(x, 0))."""
     require(alpha == scale == input_scale == 1 and not is_result)
-    emit(np.minimum, x, np.zeros((), x.dtype), out=out)
-    emit(np.exp, out, out)
-    emit(np.multiply, out, gradient, out)
+    emit(write_elu_gradient, gradient, x, out=out)
 
 
 def silu(emit: Emit, out: Array, x: Array) -> None:

@@ -1,0 +1,50 @@
+"""Activations in one loop have the bits of the separate loops that they are made of."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from rlrun.engine.kernels.library import library, why_no_library
+from rlrun.engine.kernels.steps import StepTable, write_elu, write_elu_gradient
+
+pytestmark = pytest.mark.skipif(bool(why_no_library()), reason="no C compiler")
+
+X = np.concatenate(
+    [
+        np.random.default_rng(0).normal(size=5000).astype(np.float32) * np.float32(20),
+        np.array([0.0, -0.0, 1e-30, -1e-30, -104, -200, 90, 200, np.inf, -np.inf, np.nan], np.float32),
+    ]
+)
+GRADIENT = np.random.default_rng(1).normal(size=X.shape).astype(np.float32)
+
+
+def results(*calls: partial[Any], out: NDArray[np.float32]) -> bytes:
+    library().run_steps(*StepTable(library(), calls).arguments)
+    return out.tobytes()
+
+
+def test_an_elu_has_the_bits_of_max_plus_expm1_of_min() -> None:
+    out, first, second = np.full((3, *X.shape), 7, np.float32)
+    zero = np.zeros((), np.float32)
+    apart = [
+        partial(np.maximum, X, zero, out=first),
+        partial(np.minimum, X, zero, out=second),
+        partial(np.expm1, second, out=second),
+        partial(np.add, second, first, out=second),
+    ]
+    assert results(partial(write_elu, X, first, out=out), out=out) == results(*apart, out=second)
+
+
+def test_the_gradient_of_an_elu_has_the_bits_of_exp_of_min_times_the_gradient() -> None:
+    out, second = np.full((2, *X.shape), 7, np.float32)
+    apart = [
+        partial(np.minimum, X, np.zeros((), np.float32), out=second),
+        partial(np.exp, second, out=second),
+        partial(np.multiply, second, GRADIENT, out=second),
+    ]
+    assert results(partial(write_elu_gradient, GRADIENT, X, out=out), out=out) == results(*apart, out=second)

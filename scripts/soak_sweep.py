@@ -6,6 +6,8 @@ The resident memory of the driver and of the actors that trials follow one anoth
 every ten seconds. What is printed is a robust slope after the warm-up (Theil and Sen: the median of the slopes between
 all pairs), in MB per hour and in kB per trial. Ray's own processes are listed too. When the time is over the sweep is
 interrupted as by Ctrl-C.
+
+The driver keeps about 6 kB per finished trial, 60 MB for ten thousand (`--minutes 12 --trial-s 2`).
 """
 
 from __future__ import annotations

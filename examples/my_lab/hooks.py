@@ -28,7 +28,7 @@ class PoleAngle(Hook):
         Metric(
             "upright",
             "",
-            "Part of an episode's steps in which the angle was below the bound",
+            "Share of an episode's steps with an angle below the bound",
         ),
     )
 
@@ -36,7 +36,7 @@ class PoleAngle(Hook):
         self.bound = bound
 
     def on_episode_start(self, episode: RunningEpisode, observation: Any) -> Answer:
-        """Begins the sums of an episode."""
+        """Resets the sums for a new episode."""
         episode.notes |= {"angle": 0.0, "upright": 0}
         return None
 
@@ -91,7 +91,7 @@ class KeepUpright(Operator):
     Args:
         trainee: The trainee.
         weight: Weight of the potential.
-        gamma: Discount factor, that of the algorithm.
+        gamma: Discount factor of the algorithm.
     """
 
     def __init__(

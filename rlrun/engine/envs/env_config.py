@@ -349,7 +349,8 @@ class EnvConfig(ConfigModel):
 
     curriculum: str | None = None
     """Curriculum as module:function, from an iteration's metrics to keyword arguments for episodes that start
-    afterwards, merged over the env's own. A curriculum requires the loop backend."""
+    afterwards, merged over the env's own. A curriculum requires the loop backend. In asynchronous algorithms, timing
+    decides which episode is the first to use new arguments."""
 
     backend: Backend = "auto"
     """Vectorization backend: loop (single envs in sequence), vector (the env's native vector form), envpool, or auto.

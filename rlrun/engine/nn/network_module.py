@@ -168,6 +168,8 @@ class NetworkModule(nn.Module):
 def dueling_sum(values: Tensor, advantages: Tensor) -> Tensor:
     """Returns the Q values of a dueling network, [N, A, K]: state value plus advantage minus the mean advantage.
 
+    The mean includes actions that an action mask forbids.
+
     Args:
         values: State values of N observations, [N, 1, K], each as K numbers such as quantiles.
         advantages: Advantages of the A actions, [N, A, K].

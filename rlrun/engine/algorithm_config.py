@@ -42,8 +42,8 @@ class InferenceConfig(ConfigModel):
     """Settings of inference: where policies choose the actions of remote rollout workers."""
 
     at: Literal["worker", "trial"] = "worker"
-    """Place of inference: each rollout worker for its own envs, or one inference server for all workers of the trial,
-    which evaluates the requests that are waiting in one forward pass (SEED RL, arXiv:1910.06591)."""
+    """Place of inference: each rollout worker for its envs, or one server for all workers of the trial, which batches
+    the waiting requests (SEED RL, arXiv:1910.06591)."""
     max_batch: PositiveInt | None = None
     """Maximum number of env slots in a forward pass of the server; null for all that are waiting."""
     groups: PositiveInt = 2
@@ -71,38 +71,34 @@ class AlgorithmConfig(ConfigModel):
     max_grad_norm: PositiveFloat | None = 0.5
     """Gradient clipping threshold (global norm); null for no clipping."""
     normalize_observations: bool = False
-    """Observation normalization by running mean and standard deviation. It applies to all Box observations that enter
-    the network as vectors, integers included, except those with `model.observations: {KEY: {bounds: ...}}`. Images and
-    one-hot parts are unchanged."""
+    """Normalization, by running mean and standard deviation, of Box observations that enter the network as vectors
+    (integers included), except those with `model.observations: {KEY: {bounds: ...}}`."""
     normalize_rewards: bool = False
-    """Reward normalization: whether rewards are divided by the running standard deviation of discounted returns."""
+    """Whether rewards are divided by the running standard deviation of discounted returns."""
     clip_rewards: PositiveFloat | None = None
     """Reward clipping bound for learning, usually 1 for Atari; reported returns are unclipped. null for no clipping."""
     model: ModelConfig = ModelConfig()
     """Network architecture."""
     before_learning: Plugins = ()
-    """Operators in front of the algorithm's learning, which may change its fragments: package.module:Class, or
+    """Operators that may change fragments before the algorithm learns from them: package.module:Class, or
     {package.module:Class: SETTINGS}."""
     microbatch_size: PositiveInt | None = None
-    """Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed, which saves memory
-    and gives the same update; null for whole minibatches."""
+    """Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch saves memory and
+    gives the same update; null for whole minibatches."""
     num_learners: NonNegativeInt = 0
     """Data-parallel learner processes, each with an equal share of every minibatch; 0 learns in the trial's process.
     Ray reserves torch_threads CPUs and num_gpus / num_learners GPUs for each."""
     num_gpus: NonNegativeFloat = 0.0
-    """Total number of GPUs of the learner or learners; above 0 they run on CUDA. Of ddppo, the learners are the rollout
-    workers."""
+    """Total GPUs of the learners; above 0 they run on CUDA. In ddppo, the learners are the rollout workers."""
     torch_threads: PositiveInt = 1
     """Number of torch and BLAS threads in the trial's process, and in each learner process."""
     precision: Literal["float32", "bfloat16"] = "float32"
-    """Floating-point precision of the network's forward and backward passes; parameters, losses and the optimizer are
-    always float32. bfloat16 has 8 significant bits; it suits large networks on hardware with bfloat16 units."""
+    """Precision of the network's forward and backward passes; parameters, losses and the optimizer are always float32.
+    bfloat16 suits large networks on hardware with bfloat16 units."""
     compile: Literal["auto"] | bool = "auto"
-    """Execution of the learner's update as machine code. In float32 on the CPU auto takes kernels in C, or NumPy where
-    a machine of the run has no C compiler; true demands the kernels. On GPUs the update is a CUDA graph, whose
-    operations are started together. In bfloat16 on the CPU torch's compiler makes it one program, with auto if the
-    run is long enough. false runs torch's operations eagerly. The choice is fixed for a run, since the last digits of
-    results differ."""
+    """Compilation of the learner's update. On the CPU, float32 runs as C kernels (auto: NumPy if a machine of the run
+    has no C compiler), and bfloat16 through torch's compiler (auto: only in long runs). On GPUs, the update is a CUDA
+    graph. false runs torch eagerly. The choice is fixed for a run, because the last digits of results differ."""
     num_workers: NonNegativeInt = 0
     """Remote rollout workers, each in its own process; 0 collects in the trial's process, best on a small machine."""
     num_envs_per_worker: Annotated[int, Gt(0), Le(1_000_000)] = 8
@@ -114,13 +110,13 @@ class AlgorithmConfig(ConfigModel):
     num_cpus_per_worker: NonNegativeFloat = 1.0
     """CPUs that Ray reserves for each rollout worker."""
     worker_timeout_s: PositiveFloat = 300.0
-    """Timeout in seconds. A rollout worker that does not answer in time is killed and replaced. The trial fails if a
-    learner process takes longer for a batch, or an env in the trial's own process for a step or its creation."""
+    """Seconds after which a rollout worker that does not answer is killed and replaced. The trial fails if a learner
+    process takes longer for a batch, or an env in the trial's process for a step or its creation."""
     max_worker_restarts: NonNegativeInt = 100
     """Maximum number of rollout worker replacements in a run before the run fails."""
     min_share_of_fragments: Annotated[float, Gt(0), Le(1)] = 1.0
-    """Share of the remote workers whose fragments complete a synchronous round. Fragments of slower workers are left
-    out, as by DD-PPO (arXiv:1911.00357): then results depend on the machine, and resumes are not exact."""
+    """Share of the remote workers whose fragments complete a synchronous round. Below 1, fragments of slower workers
+    are dropped as in DD-PPO (arXiv:1911.00357), results depend on the machine, and resumes are not exact."""
     inference: InferenceConfig = InferenceConfig()
     """Where policies choose the actions of remote rollout workers."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from textwrap import fill
 from typing import get_args
 
@@ -34,7 +34,7 @@ from rlrun.experiments.spec.stages import BeginsConfig
 from rlrun.experiments.spec.stop_config import PlateauConfig, StopConfig
 from rlrun.experiments.spec.tuning import FailureConfig, OneOf, SchedulerConfig, SearcherConfig
 from scripts.docs_site.page import ROOT, table
-from scripts.docs_site.settings import COMMON, described, setting_rows, settings_table
+from scripts.docs_site.settings import COMMON, Row, described, setting_rows, settings_table
 
 SPEC_REFERENCE = ROOT / "docs" / "spec_reference.md"
 
@@ -134,17 +134,26 @@ def _config_section() -> str:
     )
 
 
-def _section(path: str, model: type[ConfigModel], level: str = "##") -> str:
-    rows = list(setting_rows(model))
+def _section(path: str, model: type[ConfigModel], level: str = "##", listed: Collection[Row] = ()) -> str:
+    rows = [row for row in setting_rows(model) if row not in listed]
     return "\n\n".join([f"{level} {path}", _summary(model), *([settings_table(rows)] if rows else [])])
 
 
 def _choices(path: str, model: type[OneOf]) -> Iterator[str]:
-    """Yields the sections of a scheduler or searcher, of which a spec names one."""
-    yield f"## {path}\n\n{_summary(model)}"
-    for kind, setting in model.model_fields.items():
-        (settings,) = filter(is_model, get_args(setting.annotation))
-        yield _section(f"{path}.{kind}", settings, "###")
+    """Yields the sections of a scheduler or searcher, of which a spec names one; settings of several come first."""
+    kinds = {kind: next(filter(is_model, get_args(setting.annotation))) for kind, setting in model.model_fields.items()}
+    users: dict[Row, list[str]] = {}
+    for kind, settings in kinds.items():
+        for row in setting_rows(settings):
+            users.setdefault(row, []).append(kind)
+    shared = {row: names for row, names in users.items() if len(names) > 1}
+    yield f"## {path}\n\n{_summary(model)}\n\nSettings of more than one:"
+    yield table(
+        ["setting", "type", "default", "meaning", "of"],
+        [[f"`{row.name}`", row.kind, f"`{row.default}`", row.meaning, ", ".join(of)] for row, of in shared.items()],
+    )
+    for kind, settings in kinds.items():
+        yield _section(f"{path}.{kind}", settings, "###", shared)
 
 
 def _summary(model: type[ConfigModel]) -> str:

@@ -217,12 +217,12 @@ class ExternalConfig(ConfigModel):
     """Port of the server; a rollout worker's is `port` + its index, which is 0 without worker processes."""
 
     host: NonEmptyText = "127.0.0.1"
-    """Address of the network interface, such as 0.0.0.0 for all. Any but this machine's own needs a token, from the
-    environment variable RLRUN_TOKEN or from `token_file`."""
+    """Network interface, such as 0.0.0.0 for all. Any but the local machine's requires a token, from the environment
+    variable RLRUN_TOKEN or `token_file`."""
 
     spaces: dict[str, Any]
-    """Spaces as JSON, `{observation: ..., action: ...}`, or those of several agents by id, `{buyer: {observation: ...,
-    action: ...}, ...}`; or the name of a JSON file that holds them."""
+    """Spaces as JSON, `{observation: ..., action: ...}`; for several agents by id, `{buyer: {observation: ..., action:
+    ...}, ...}`; or the name of a JSON file."""
 
     token_file: NonEmptyText | None = None
     """File that holds the token; null for the environment variable RLRUN_TOKEN."""
@@ -231,16 +231,16 @@ class ExternalConfig(ConfigModel):
     """Certificate for encrypted connections; null for none."""
 
     logged_actions: LoggedActions | None = None
-    """Use of actions that clients chose by themselves (`log_action`). `refuse`: they are an error. `mask`:
-    their steps are in returns and advantages but not in the losses of an on-policy algorithm. `learn`: they are learned
-    from. Null for refuse where the algorithm is on-policy, else learn."""
+    """Use of actions that clients chose themselves (`log_action`): `refuse` makes them an error, `mask` leaves their
+    steps out of an on-policy algorithm's losses but not of its returns, `learn` learns from them. Null refuses them in
+    on-policy algorithms and learns from them in others."""
 
     client_timeout_s: PositiveFloat = 30.0
-    """Silence in seconds after which a client counts as dead, so that its episodes end as truncated."""
+    """Seconds of silence after which a client counts as dead and its episodes are truncated."""
 
     gather_ms: NonNegativeFloat = 5.0
-    """Longest time in milliseconds for which a request waits for requests of other running episodes, to be answered
-    together with them. The server does not wait for a simulator whose steps take longer."""
+    """Maximum milliseconds that a request waits for requests of other running episodes, to be answered together. The
+    server does not wait for simulators whose steps take longer."""
 
     max_message_bytes: Annotated[int, Ge(1_000)] = 8_000_000
     """Maximum length of a message in bytes."""
@@ -290,34 +290,32 @@ class EnvConfig(ConfigModel):
     """
 
     id: str = ""
-    """Gymnasium id such as CartPole-v1 or ALE/Pong-v5; package.module:Id-v0 for a package that registers ids on import;
-    or package.module:factory for a custom env. In a world, this is the value of `world` or `pettingzoo`."""
+    """Gymnasium id such as CartPole-v1; package.module:Id-v0 if the package registers it on import; or
+    package.module:factory for a custom env. In a world, the value of `world` or `pettingzoo`."""
 
     world: str | None = None
-    """Import path of a multi-agent world's factory, package.module:factory. The factory returns a World of rlrun, or a
-    ParallelEnv or AECEnv of PettingZoo. With the first parameter `num_worlds` it returns an ArrayWorld of that size."""
+    """Factory of a multi-agent world, package.module:factory. It returns a World, or PettingZoo's ParallelEnv or
+    AECEnv; if its first parameter is `num_worlds`, an ArrayWorld of that size."""
 
     pettingzoo: str | None = None
-    """Module of a PettingZoo env, such as mpe2.simple_spread_v3. The env is created by the module's `parallel_env`, or
-    by `env` (turn-based) if there is no parallel form."""
+    """Module of a PettingZoo env, such as mpe2.simple_spread_v3; its `parallel_env` if it has one, else `env`
+    (turn-based)."""
 
     external: ExternalConfig | None = None
-    """Server to which simulators connect as clients and request actions; see docs/external.md. Each running episode is
-    a world of its own, so that `num_envs_per_worker` is the number of episodes at a time."""
+    """Server from which simulators request actions; see docs/external.md. Each running episode counts as a world, so
+    `num_envs_per_worker` is the maximum number of episodes at a time."""
 
     tensors: str | None = None
-    """Import path of a factory of envs whose B slots are torch tensors on one device, package.module:factory. The
-    factory is called with the number of env slots, the device, and `kwargs`, and returns a TensorVectorEnv; see
-    docs/custom_environments.md."""
+    """Factory of envs whose slots are torch tensors on one device, package.module:factory. It takes the number of
+    slots, the device and `kwargs`, and returns a TensorVectorEnv; see docs/custom_environments.md."""
 
     missing_final: MissingFinal = "bootstrap"
-    """Treatment of steps that truncate an episode without a final observation, in an env of tensors. `bootstrap`: the
-    value of the observation before the step takes the place of the unknown value after it. `drop`: the step is left
-    out."""
+    """Treatment of truncations without a final observation in an env of tensors: `bootstrap` from the value before the
+    step, or `drop` the step."""
 
     preset: Preset | None = None
-    """Preset of a family of envs: default settings, which explicit settings override. `atari` sets `evaluation_kwargs`
-    and settings of the algorithm. A resolved spec lists them all."""
+    """Preset for a family of envs; explicit settings override it. `atari` sets `evaluation_kwargs` and settings of the
+    algorithm, which a resolved spec lists."""
 
     kwargs: dict[str, Any] = Field(default_factory=dict)
     """Keyword arguments of the env or world."""
@@ -326,48 +324,45 @@ class EnvConfig(ConfigModel):
     """Keyword arguments merged over `kwargs` for evaluations and recordings."""
 
     wrappers: tuple[WrapperConfig, ...] = ()
-    """Wrappers around each single env, innermost first; they require the loop backend. A wrapper of a world is
+    """Wrappers around each single env, innermost first; they require the loop backend. In a world,
     package.module:Class, which takes a World and is a World."""
 
     reset_options: dict[str, Any] = Field(default_factory=dict)
     """Options for the env's `reset(options=...)` at the start of each episode; they require the loop backend."""
 
     columns: tuple[NonEmptyText, ...] = ()
-    """Names of numbers in every step's info, such as `cost`, that are recorded as columns of the batch. Their sums over
-    an episode are reported as `episode_columns/<name>_mean`. They require the loop backend. In a world they are read
-    from the infos of agents that act. With the clock `per_agent`, values until an agent's next decision are summed, as
-    rewards are."""
+    """Names of numbers in every step's info, such as `cost`, to record as columns of the batch; they require the loop
+    backend. Results report their sums over an episode as `episode_columns/<name>_mean`. In a world, they come from the
+    infos of acting agents; with the clock `per_agent`, they are summed until the agent's next decision."""
 
     tasks: tuple[TaskConfig, ...] | str | None = None
-    """Task distribution: a list of tasks with equal probability, or module:function from a seed to a task. Each
-    episode's task is sampled by the episode's seed, and reported in infos. Tasks require the loop backend; tasks of a
-    world have `kwargs` but no `reset_options`."""
+    """Task distribution: a list of equally likely tasks, or module:function from a seed to a task. The episode's seed
+    determines its task, which infos report. Tasks require the loop backend; in a world, they have no
+    `reset_options`."""
 
     task_in_observation: bool = False
     """Whether observations include the task, `{observation: ..., task: ...}`: the index in the list, or the numbers of
     a task that a function returned."""
 
     curriculum: str | None = None
-    """Curriculum as module:function, from an iteration's metrics to keyword arguments for episodes that start
-    afterwards, merged over the env's own. A curriculum requires the loop backend. In asynchronous algorithms, timing
-    decides which episode is the first to use new arguments."""
+    """Curriculum, module:function from an iteration's metrics to keyword arguments for later episodes, merged over the
+    env's; it requires the loop backend. In asynchronous algorithms, timing decides which episode first uses new ones."""
 
     backend: Backend = "auto"
-    """Vectorization backend: loop (single envs in sequence), vector (the env's native vector form), envpool, or auto.
-    Auto chooses vector if the env has a vector form and no other setting forbids it, else loop."""
+    """Vectorization: loop (single envs in sequence), vector (the env's native vector form), envpool, or auto: vector if
+    the env and the other settings allow it, else loop."""
 
     clock: WorldClock | None = None
-    """Time axis of experience in a world: one row per world step, in which all living agents act (parallel); or one row
-    per decision of an agent (per_agent), for agents that take turns or act at different rates. Null for the world's own
-    clock."""
+    """Time axis of a world: one row per world step, in which all living agents act (parallel), or one per decision of
+    an agent (per_agent), for agents that take turns or act at different rates; null for the world's own."""
 
     max_episode_steps: PositiveInt | None = None
     """Time limit: steps after which an episode is truncated, in a world for all agents; null for the env's own
     limit."""
 
     max_replay_s: NonNegativeFloat = 60.0
-    """Time limit in seconds, at a resume, for replaying the actions of one worker's current episodes; 0 to begin new
-    ones instead."""
+    """Maximum seconds, at a resume, for replaying the actions of a worker's current episodes; 0 starts new episodes
+    instead."""
 
     _given: UserEnv | None = PrivateAttr(default=None)
 

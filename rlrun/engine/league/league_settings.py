@@ -26,18 +26,18 @@ class SeatSettings(ConfigModel):
     """Fraction of the episodes against present selves, which have the weights of the last iteration."""
 
     scripted: dict[str, Fraction] = Field(default_factory=dict)
-    """Fractions of the episodes against scripted opponents: random, one_ply, minimax, mcts, or package.module:Name. A
-    custom opponent is a function from an observation to an action, or a class of such functions that takes a seed. A
-    class is instantiated for each decision, so it has no memory, and may have settings: minimax(depth=5). All other
-    episodes are against the pool."""
+    """Fractions of the episodes against scripted opponents: random, one_ply, minimax, mcts, or package.module:Name of a
+    function from an observation to an action. A class of such functions takes a seed, and may have settings,
+    minimax(depth=5); it is instantiated for each decision, so it has no memory. All other episodes are against the
+    pool."""
 
     checkpoints: dict[str, Fraction] = Field(default_factory=dict)
-    """Fractions of the episodes against policies of other runs, by checkpoint directory: PATH, or PATH:policy for a
-    checkpoint of several policies. Such a policy samples its actions, and uses its saved observation filter."""
+    """Fractions of the episodes against policies of other runs, by checkpoint directory: PATH, or PATH:policy if it
+    holds several. They sample their actions, and use their saved observation filters."""
 
     matchmaking: Matchmaking = "prioritized"
-    """Sampling rule for past selves: uniform, or with higher probability the lower the win rate against them
-    (prioritized fictitious self-play)."""
+    """Sampling of past selves: uniform, or more often the lower the win rate against them (prioritized fictitious
+    self-play)."""
 
     priority_exponent: NonNegativeFloat = 2.0
     """Exponent p of prioritized matchmaking, which samples past selves in proportion to (1 - win rate)^p."""
@@ -82,16 +82,15 @@ class LeagueSettings(ConfigModel):
     """Settings of a league: growth and size of the opponent pool, and rating games."""
 
     pool: PositiveInt = 10
-    """Maximum number of past selves of each trained policy. The first is always kept, since ratings are relative to it;
-    beyond the maximum, the oldest of the others is removed."""
+    """Maximum number of past selves of each trained policy. The oldest are removed, except the first, which ratings are
+    relative to."""
 
     snapshot_every: PositiveInt = 10
-    """Number of iterations between snapshots of each trained policy (weights and filters), which join the pool."""
+    """Iterations between snapshots of each trained policy (weights and filters), which join the pool."""
 
     rating_episodes: NonNegativeInt = 20
-    """Number of rating episodes of each new snapshot against every other opponent, for payoffs and ratings. If both can
-    play either side, each plays both sides equally often, and an odd number is rounded up. 0 for no ratings;
-    prioritized matchmaking is uniform then."""
+    """Rating episodes of each new snapshot against every other opponent, rounded up so that both play each side equally
+    often if they can. 0 for no ratings, which makes prioritized matchmaking uniform."""
 
     def described(self) -> str:
         """Returns a sentence for the user on when snapshots enter the opponent pool, and on the rating games."""

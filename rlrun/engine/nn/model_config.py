@@ -25,19 +25,17 @@ class ObservationConfig(ConfigModel):
     """Settings of how a network encodes one entry of the observation; defaults depend on the entry's space."""
 
     encode_as: Encoding | None = None
-    """Encoding by flat numbers (`vector`), a CNN (`image`), or pooling of an unordered set (`entities`, a Box
-    [entities, features]). Integers have one-hot vectors (`one_hot`), or learned vectors shared by all positions
-    (`embedding`). null chooses by shape, type and bounds."""
+    """Encoding: flat numbers (`vector`), a CNN (`image`), a pooled set (`entities`, a Box [entities, features]), or for
+    integers one-hot vectors (`one_hot`) or learned vectors shared by all positions (`embedding`); null chooses by
+    shape, type and bounds."""
     pooling: Pooling = "attention"
-    """Pooling of entities to one vector of fixed width: attention of four heads, or the mean or maximum of their
-    features."""
+    """Pooling of entities to one vector: attention with four heads, or the mean or maximum of their features."""
     mask: NonEmptyText | None = None
-    """Key of the entity mask [entities] in the same Dict: 1 for present entities, 0 for absent entities, which are
-    ignored. null if all entities are present."""
+    """Key of the entity mask [entities] in the same Dict: 1 for present entities, 0 for absent ones; null if all are
+    present."""
     bounds: tuple[float, float] | None = None
-    """Lowest and highest value, if the space's bounds are not the true ones. Numbers are scaled from these bounds to
-    0..1; one-hot vectors cover the integers between them. [0, 1] leaves numbers unscaled; null takes the space's
-    bounds."""
+    """Lowest and highest value, if the space's bounds are not the true ones. Numbers are scaled to 0..1, and one-hot
+    vectors cover the integers between. [0, 1] leaves numbers unscaled; null takes the space's bounds."""
 
     @model_validator(mode="after")
     def _bounds_ascend(self) -> ObservationConfig:
@@ -64,8 +62,7 @@ class GTrXLConfig(ConfigModel):
     heads: PositiveInt = 4
     """Number of attention heads per layer, a divisor of `core_width`."""
     memory_len: PositiveInt = 32
-    """Memory length: past steps that each layer attends to. The recurrent state, which is recorded at each step, grows
-    with this length."""
+    """Past steps that each layer attends to; the recurrent state, recorded at each step, grows with it."""
 
 
 class ViewsConfig(ConfigModel):
@@ -96,40 +93,36 @@ class ModelConfig(ConfigModel):
     convolves_images: ClassVar[bool] = False
 
     hiddens: tuple[PositiveInt, ...] | None = None
-    """Widths of the dense layers after the observation encoders, first to last. null for [64, 64], or for none if all
-    observations are images, whose encoders end in a dense layer."""
+    """Widths of the dense layers after the observation encoders; null for [64, 64], or none if all observations are
+    images, whose encoders end in a dense layer."""
     activation: Activation = "tanh"
     """Activation after each dense layer."""
     normalization: Normalization | None = None
-    """Normalization between each dense layer and its activation: `layer` for LayerNorm (arXiv:1607.06450), with a
-    learned scale and shift for each unit; null for none."""
+    """Normalization before each activation: `layer` for LayerNorm (arXiv:1607.06450), null for none."""
     core: CoreKind | None = None
-    """Recurrent core after the dense layers: an LSTM; a GRU, with three gates instead of four and half the recurrent
-    state; `gtrxl`, which attends to the last steps; null for none. A separate value network has a separate core."""
+    """Recurrent core after the dense layers: an LSTM, a GRU (half the recurrent state), or `gtrxl`, which attends to
+    the last steps; null for none. A separate value network has a separate core."""
     core_width: PositiveInt = 64
-    """Width of the core's output, the hidden state; an LSTM has the same number of memory cells."""
+    """Width of the core's output, and number of an LSTM's memory cells."""
     gtrxl: GTrXLConfig = GTrXLConfig()
     """Settings of the core `gtrxl`."""
     observations: dict[str, ObservationConfig] = Field(default_factory=dict)
-    """Encodings of single parts of an observation, if the default does not fit, by key: `image`, `inner/0` in a nested
-    observation, or "" for an observation that is no Dict or Tuple. `rlrun plan -f FILE` prints the encoding of each
-    part."""
+    """Encodings that replace the defaults, by key of the observation part: `image`, `inner/0` if nested, or "" for an
+    observation without parts. `rlrun plan -f FILE` prints all encodings."""
     views: ViewsConfig = ViewsConfig()
     """History in the network's inputs: `{prev_actions: 1, prev_rewards: 1, obs: 4}` for the last action, its reward,
     and the last four observations. Action masks have no history."""
     encoders: dict[str, str] = Field(default_factory=dict)
-    """Custom encoders of parts of an observation as `package.module:Class`, by key as in `observations`. A custom
-    encoder is an nn.Module, instantiated with the part's space, that maps observations [N, ...] to float32 features [N,
-    D]."""
+    """Custom encoders as `package.module:Class`, by key as in `observations`: an nn.Module, created from the part's
+    space, that maps observations [N, ...] to float32 features [N, D]."""
     conv: Conv | None = None
     """Encoder of image observations: `nature` (Mnih et al. 2015), `impala` (the residual net of arXiv:1802.01561), or
-    `small` (two convolutions with stride 2). null chooses `small` for images with fewer than 36 pixels along a side,
-    else `nature`."""
+    `small` (two convolutions with stride 2); null for `small` if a side has fewer than 36 pixels, else `nature`."""
     actor_sees: tuple[NonEmptyText, ...] | None = None
-    """Keys of the parts of a Dict observation that the policy (actor) sees; null for all. Parts that only critics see
-    are needed in training alone: saved policies act without them."""
+    """Parts of a Dict observation that the actor sees; null for all. Saved policies act without the parts that only
+    critics see."""
     critic_sees: tuple[NonEmptyText, ...] | None = None
-    """Keys of the parts of a Dict observation that the value networks (critics) see; null for all."""
+    """Parts of a Dict observation that the critics see; null for all."""
     shared_value: bool | None = None
     """Whether the value network shares the policy's layers except the head; null shares layers if an observation part
     is an image or has a custom encoder."""
@@ -137,27 +130,25 @@ class ModelConfig(ConfigModel):
     """Whether initial weights are orthogonal (gain sqrt 2, policy head 0.01, value head 1) instead of torch's
     default."""
     log_std_init: float = 0.0
-    """Initial log standard deviation of continuous actions, in units of half the action range: 0 is a standard
-    deviation of 8 for actions between -8 and 8. A standard deviation in the env's units needs log(std / half_range);
-    without bounds, the units are those of the env. With use_sde, this is the initial log standard deviation of the
-    noise matrix's entries."""
+    """Initial log standard deviation of continuous actions, in units of half the action range (without bounds, in the
+    env's units): 0 is a standard deviation of 8 for actions between -8 and 8. With use_sde, the same for the entries of
+    the noise matrix."""
     use_sde: bool = False
-    """Whether stochastic policies explore by generalized state-dependent exploration (gSDE, arXiv:2005.05719): the
-    noise of continuous actions is a function of the observation, which is held for several steps."""
+    """Whether stochastic policies explore with gSDE (arXiv:2005.05719): the noise is a function of the observation that
+    is kept for several steps."""
     sde_sample_freq: PositiveInt | None = None
-    """Steps of each env between two samples of the gSDE noise matrix, for any fragment length; null for once per
-    fragment, or per 32 steps if fragments are shorter."""
+    """Steps of each env between two samples of the gSDE noise matrix; null for once per fragment, or every 32 steps if
+    fragments are shorter."""
     autoregressive: bool = False
-    """Whether stochastic policies sample the parts of a MultiDiscrete, Tuple or Dict action autoregressively, each
-    given the previous parts; otherwise the parts are sampled independently."""
+    """Whether stochastic policies sample each part of a MultiDiscrete, Tuple or Dict action given the previous parts,
+    instead of independently."""
     action_embeddings: NonEmptyText | None = None
-    """Key of the observation part with the available actions' features, a Box [K, F] for Discrete(K) actions. An
-    action's logit or value is then the scaled dot product of its embedding and the embedding of the other observation
-    parts. null for a head with one output per action."""
+    """Observation part with the features of the available actions, a Box [K, F] for Discrete(K). Logits or values are
+    then scaled dot products of an action's embedding and that of the other parts; null for one output per action."""
     module: str | None = None
-    """Custom network as `package.module:Class`: an nn.Module created from (observation_space, num_outputs, model). It
-    maps observations [N, ...] to outputs [N, num_outputs] and values [N]. For Q policies it returns outputs alone,
-    ordered by action (num_atoms numbers per action with c51 and quantile)."""
+    """Custom network as `package.module:Class`: an nn.Module created from (observation_space, num_outputs, model) that
+    maps observations [N, ...] to outputs [N, num_outputs] and values [N]; in Q policies to outputs alone, ordered by
+    action (num_atoms for each with c51 and quantile)."""
 
     @property
     def dense_widths(self) -> tuple[int, ...]:

@@ -36,9 +36,8 @@ class ReplayConfig(ConfigModel):
     capacity: PositiveInt = 100_000
     """Capacity in env steps, over all workers and env slots; the newest steps overwrite the oldest."""
     sampling: Literal["uniform", "prioritized"] | ImportPath | Plugin = "uniform"
-    """Sampling of rows: `uniform`, or `prioritized` in proportion to priorities from their last TD errors (prioritized
-    experience replay, Schaul et al., arXiv:1511.05952). `package.module:Class` is a custom sampler, and
-    {package.module:Class: SETTINGS} one with settings."""
+    """Sampling: `uniform`, `prioritized` by the last TD errors (Schaul et al., arXiv:1511.05952), or a custom sampler
+    as package.module:Class or {package.module:Class: SETTINGS}."""
     priority_alpha: NonNegativeFloat = 0.6
     """Priority exponent alpha: 0 samples uniformly, 1 in proportion to the TD error."""
     priority_beta: Schedule = 0.4
@@ -49,10 +48,10 @@ class ReplayConfig(ConfigModel):
     hindsight: HindsightConfig | None = None
     """Hindsight experience replay, for envs with goals; `{}` for its defaults, null for none."""
     frame_stack: PositiveInt | None = None
-    """Number of images in a stacked observation (newest last), such as 4 for Atari; each image is then stored once
-    instead of in every stack. Null stores observations unchanged."""
+    """Images in a stacked observation (newest last), such as 4 for Atari, so that each is stored once; null stores
+    observations unchanged."""
     on_disk: NonEmptyText | None = None
-    """Directory for the experience, in memory-mapped files that are freed with the trial's process; null for memory."""
+    """Directory for the experience in memory-mapped files, freed with the trial's process; null for memory."""
     save_in_checkpoints: Literal["auto"] | bool = "auto"
     """Whether checkpoints include the experience, for bit-exact resumption. Without it, a resumed run collects
     `learning_starts` steps again before learning. "auto" includes up to 500 MB."""

@@ -232,9 +232,9 @@ class CheckpointConfig(ConfigModel):
     keep: PositiveInt = 3
     """Number of newest checkpoints to keep."""
     best: str | None = "episode_return_mean"
-    """Metric whose best checkpoint is kept as well; null for none. In a spec with evaluations the default is
-    evaluation/episode_return_mean, or with an opponent evaluation/against/unbeaten_rate; in a league without an
-    opponent, the Elo rating of the first policy."""
+    """Metric whose best checkpoint is also kept; null for none. The default is evaluation/episode_return_mean with
+    evaluations, evaluation/against/unbeaten_rate with an opponent, and the first policy's Elo rating in a league
+    without one."""
 
 
 class EvaluationConfig(ConfigModel):
@@ -247,16 +247,16 @@ class EvaluationConfig(ConfigModel):
     env: EnvConfig | None = None
     """Environment of the evaluations; null for the environment of training."""
     actions: ActionKind = DEFAULT_KIND
-    """Choice of actions: greedy takes the most likely action, sampled draws actions as in training. Policies that
-    sample discrete actions also play a quarter as many episodes, at least 5, the opposite way, to compare."""
+    """Actions: greedy takes the most likely, sampled draws as in training. Policies that sample discrete actions also
+    play a quarter as many episodes (at least 5) the other way, for comparison."""
     show: NonNegativeInt = 0
     """Number of evaluation episodes that are kept as text for reports; the env needs the render mode `ansi`."""
     against: NonEmptyText | None = None
-    """Scripted opponent for additional games, as many as `episodes`: random, one_ply, minimax, mcts, or
-    package.module:Name. In a world of two sides, the policy plays each side in half of the games; null for none."""
+    """Scripted opponent in `episodes` additional games: random, one_ply, minimax, mcts, or package.module:Name; null
+    for none. In a world of two sides, the policy plays each side in half of the games."""
     oracle: bool = False
-    """Whether learned values and greedy actions are compared with the optimal ones, in an env with finitely many states
-    and a known model. In a world that has a game tree, the exploitability of the policies is computed."""
+    """Whether values and greedy actions are compared with the optimal ones, in a finite env with a known model; in a
+    world with a game tree, whether exploitability is computed."""
 
 
 def actions_of(evaluation: EvaluationConfig | None) -> ActionKind:
@@ -278,12 +278,11 @@ class ExpectConfig(ConfigModel):
     __pydantic_extra__: dict[str, float] = Field(init=False)
 
     within_env_steps: PositiveInt | None = None
-    """Maximum env steps in which the expected metrics must be reached; null for the length of the run."""
+    """Maximum env steps to reach the expected metrics; null for the length of the run."""
     within_sgd_steps: PositiveInt | None = None
-    """Maximum SGD steps in which the expected metrics must be reached, for training from data alone; null for the
-    length of the run."""
+    """Maximum SGD steps to reach the expected metrics, for training from data alone; null for the length of the run."""
     within_seconds: PositiveFloat | None = None
-    """Maximum seconds of training (`time_total_s`) in which the expected metrics must be reached; null for no limit."""
+    """Maximum seconds of training (`time_total_s`) to reach the expected metrics; null for no limit."""
     seeds: PositiveInt | None = None
     """Number n of seeds to run, 0 to n - 1; null for the seeds of the experiment."""
     passes: PositiveInt | None = None
@@ -329,7 +328,7 @@ class RunSettings(ConfigModel):
     num_samples: PositiveInt = 1
     """Number of samples from random search spaces, at each point of the grid."""
     stop: StopConfig
-    """Stop criteria of a trial: bounds by metric, or a plateau; the trial stops at the first one that is reached."""
+    """Stop criteria of a trial: bounds by metric, or a plateau; the first one reached stops it."""
     checkpoint: CheckpointConfig = CheckpointConfig()
     """Settings of checkpoints: when they are written, and which are kept."""
     evaluation: EvaluationConfig | None = None
@@ -350,8 +349,8 @@ class RunSettings(ConfigModel):
     storage: NonEmptyText | None = None
     """Path or URI of remote storage, such as s3://bucket/runs, that receives a copy of the run; null for none."""
     output: NonEmptyText | None = None
-    """Path of a new data set that receives the collected steps, in the units of the env; null for none. With several
-    trials or policies, each has its own data set in that folder."""
+    """Path of a new data set for the collected steps, in the env's units; null for none. With several trials or
+    policies, it is a folder with a data set for each."""
     loggers: LoggersConfig = LoggersConfig()
     """Loggers that also receive the results: Weights & Biases, MLflow, or custom classes by import path."""
     hooks: Plugins = ()
@@ -397,14 +396,14 @@ class Learning(ConfigModel):
     policies: dict[str, PolicySpec] = Field(default_factory=dict)
     """Policies of a multi-agent world by name; empty if the only policy is learned by `algorithm`."""
     mapping: dict[str, str] | str | None = None
-    """Mapping of agents to policies: policy names by pattern of agent ids, or package.module:function. null if one
-    policy acts for all agents."""
+    """Policy of each agent: policy names by pattern of agent ids, or package.module:function; null if one policy acts
+    for all."""
     train: tuple[str, ...] = ()
     """Names of the policies that are trained; empty for all."""
     seats: dict[str, SeatSettings] = Field(default_factory=dict)
-    """Seats by name: roles in the world that frozen opponents play, instead of policies that are trained."""
+    """Seats by name: roles that frozen opponents play."""
     league: LeagueSettings | None = None
-    """Settings of the self-play league: how the pool of past policies grows and is rated; null without seats."""
+    """Self-play league; null without seats."""
 
     @property
     def settings(self) -> dict[Location, AlgorithmConfig]:

@@ -21,8 +21,8 @@ class BeginsConfig(ConfigModel):
     after: NonEmptyText
     """Name of the experiment, earlier in the same run, whose final weights and filters each seed begins with."""
     weights: bool = True
-    """Whether each seed starts with the weights and filters of the earlier experiment; false for a stage that only runs
-    after it, for example to learn from the data that it recorded."""
+    """Whether each seed starts with the earlier experiment's weights and filters; false for a stage that only runs
+    after it, for example on the data that it recorded."""
     optimizers: bool = False
     """Whether each seed also starts with the optimizer state of the earlier experiment, of the same algorithm."""
     filters: Literal["frozen", "running"] = "frozen"

@@ -27,8 +27,8 @@ class PlateauConfig(ConfigModel):
     mode: Mode | None = None
     """Whether higher values of the metric are better (max) or lower ones (min); null for the metric's own direction."""
     patience: PositiveInt = 5
-    """Number of consecutive evaluations (or results, in a trial without evaluations) without improvement after which
-    the trial stops."""
+    """Consecutive evaluations (results, in a trial without evaluations) without improvement after which the trial
+    stops."""
     min_delta: NonNegativeFloat = 0.0
     """Minimum change beyond the best value so far that counts as an improvement."""
 

@@ -162,7 +162,7 @@ class _Timed(ConfigModel):
     """Setting of a scheduler: the result column that measures the training progress of a trial."""
 
     time_attr: TimeAttr = "env_steps"
-    """Result column that measures the training progress of a trial, in which all times of the scheduler are given."""
+    """Result column that measures a trial's progress, and the unit of the scheduler's times."""
 
 
 class _Limited(_Timed, _RankingSettings):
@@ -243,11 +243,10 @@ class _Population(_RankingSettings):
     interval_sgd_steps: PositiveInt | None = None
     """SGD steps between two generations of trials that learn from data alone; null for trials in an env."""
     quantile_fraction: Quantile = 0.25
-    """Fraction of the population that is replaced at each generation (the worst), and fraction that is copied (the
-    best)."""
+    """Fraction of the population that is replaced at each generation (the worst), and copied (the best)."""
     synchronous: bool = True
-    """Whether all members wait for each other at a generation, which makes the run reproducible; else each member is
-    compared when it arrives."""
+    """Whether members wait for each other at a generation, which makes the run reproducible; otherwise each is compared
+    when it arrives."""
 
     @model_validator(mode="after")
     def _counts_in_one_unit(self) -> Self:
@@ -351,7 +350,7 @@ class ModelSearchConfig(_RankingSettings):
 
 
 class RandomSearchConfig(ConfigModel):
-    """Settings of random and grid search, the default searcher; an empty class, since there is nothing to set."""
+    """Random and grid search, the default searcher, without settings."""
 
 
 class SearcherConfig(OneOf):
@@ -380,7 +379,7 @@ class FailureConfig(ConfigModel):
     failed."""
     driver_restarts: NonNegativeInt = 0
     """Maximum number of restarts of the driver, the process of `rlrun train` or `rlrun resume`, after it was killed or
-    ended without a message. Several experiments of one command share the largest number."""
+    ended without a message. Experiments of one command share the largest number."""
 
 
 def kind_of(written: Any) -> str:

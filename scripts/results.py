@@ -2,7 +2,7 @@
 
     python -m scripts.results train                       # what is not recorded yet, spec after spec; hours
     python -m scripts.results train configs/cartpole/ppo.yaml --seeds 3
-    python -m scripts.results write                       # docs/results.md, and its rows elsewhere, from the records
+    python -m scripts.results write                       # docs/results.md from the records
 
 A record is one seed of one experiment: what its last policy reached (or the mean of its last evaluations, where the
 spec says so), its curve, its seconds, and the commit. Records are kept in docs/results/learning.jsonl. One is trained
@@ -23,6 +23,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -40,8 +41,7 @@ from rlrun.report.step_axis import ENV_STEPS, SGD_STEPS, STEP_NAMES
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "docs" / "results" / "learning.jsonl"
 PUBLISHED = Path(__file__).with_name("results_published.yaml")
-DOCS = ROOT / "docs"
-PAGE = DOCS / "results.md"
+PAGE = ROOT / "docs" / "results.md"
 BEGIN, END = "<!-- learning: written by scripts/results.py -->", "<!-- learning: end -->"
 PUBLISHED_BEGIN, PUBLISHED_END = "<!-- published: written by scripts/results.py -->", "<!-- published: end -->"
 
@@ -54,8 +54,8 @@ EXPECT = re.compile(r"^( +expect: \{[^}\n]*)\}", re.MULTILINE)
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 CURVE_POINTS = 16
-CELLS_ELSEWHERE = 4
-"""Cells of a row that other pages show: which spec, what it must reach, what it reached, gate."""
+FEWEST_SEEDS = 3
+"""Seeds below which a row carries a mark."""
 
 NO_NUMBERS = (
     "cli",
@@ -239,33 +239,19 @@ def described_commit() -> str:
 
 
 def write(records: Sequence[Record]) -> None:
-    """Writes the tables between the page's marks, rows of other pages, and floors into the specs.
+    """Writes the tables between the page's marks, and floors into the specs.
 
     Args:
         records: What was measured.
     """
-    rows = table(records)
-    PAGE.write_text(between(PAGE.read_text(), BEGIN, END, rows))
+    PAGE.write_text(between(PAGE.read_text(), BEGIN, END, table(records)))
     figures = yaml.safe_load(PUBLISHED.read_text())
     PAGE.write_text(between(PAGE.read_text(), PUBLISHED_BEGIN, PUBLISHED_END, published_table(figures, records)))
-    for other in sorted(DOCS.rglob("*.md")):
-        if other != PAGE:
-            other.write_text(with_rows(other.read_text(), rows))
     for (spec, experiment, _), seeds in by_metric(records).items():
         if sum(key[:2] == (spec, experiment) for key in by_metric(records)) > 1:
             continue  # a floor is of one metric
         found = bootstrapped(iqm, [[record["value"] for record in seeds]])
         publish_floor(ROOT / spec, f"{found.low:.{digits_of(seeds[0])}f}")
-
-
-def with_rows(page: str, rows: str) -> str:
-    """Returns a page whose rows of specs are those of the table, without the cells that only the table has.
-
-    A page says itself which specs it shows; a row of a spec that is not in the table stays as it is.
-    """
-    cells = [row.split(" | ") for row in rows.splitlines() if row.startswith("| `")]
-    shown = {spec: " | ".join([spec, *others[: CELLS_ELSEWHERE - 1]]) + " |" for spec, *others in cells}
-    return "\n".join(shown.get(line.split(" | ")[0], line) for line in page.split("\n"))
 
 
 def between(page: str, begin: str, end: str, text: str) -> str:
@@ -294,8 +280,8 @@ def digits_of(record: Record) -> int:
 def table(records: Sequence[Record]) -> str:
     """Lays records out, a row for each metric of an experiment."""
     rows = [
-        "| spec | must reach | IQM [95% interval] | gate | worst seed | seeds | s each | curve | commit |",
-        "| -- | -- | -- | -- | -- | -- | -- | -- | -- |",
+        "| spec | target | IQM [95% interval] | worst seed | seeds | s each | curve | commit |",
+        "| -- | -- | -- | -- | -- | -- | -- | -- |",
     ]
     for (spec, _, _), seeds in by_metric(records).items():
         rows.append(row(spec, seeds))
@@ -314,23 +300,43 @@ def row(spec: str, seeds: Sequence[Record]) -> str:
     metric = seeds[0]["metric"]
     digits = digits_of(seeds[0])
     what = "" if metric == "episode_return_mean" else f" `{metric}`"
-    verdict = "holds" if found.low >= least else "**missed**"
+    unit = f" {STEP_NAMES[counter]}" if counter == SGD_STEPS else ""
+    verdict = "" if found.low >= least else " **missed**"
     interval = f"{found.value:.{digits}f} [{found.low:.{digits}f}, {found.high:.{digits}f}]"
     return (
-        f"| `{spec}`{what} | {least:g} in {steps:,} {STEP_NAMES[counter]} | {interval} | "
-        f"{verdict} | {min(values):.{digits}f} | {len(seeds)} | {seconds:.0f} | "
+        f"| `{spec}`{what} | {least:g} in {steps:,}{unit} | {interval}{verdict} | "
+        f"{min(values):.{digits}f} | {marked(len(seeds))} | {seconds:.0f} | "
         f"{sparkline(seeds)} | {commits} |"
     )
 
 
+def marked(seeds: int) -> str:
+    """Returns a number of seeds, with a mark if there are few.
+
+    Examples:
+        >>> marked(5), marked(2)
+        ('5', '2†')
+    """
+    return f"{seeds}†" if 0 < seeds < FEWEST_SEEDS else str(seeds)
+
+
+def not_measured(names: Sequence[str]) -> list[str]:
+    """Returns the lines below a table that name what it leaves out, as nothing is recorded of it."""
+    text = ", ".join(f"`{name}`" for name in dict.fromkeys(names))
+    return ["", fill(f"Not measured yet: {text}.", 120, break_on_hyphens=False)] if names else []
+
+
 def published_table(figures: Sequence[Mapping[str, Any]], records: Sequence[Record]) -> str:
-    """Lays published figures out, with what rlrun's specs reached in as many env steps next to them."""
+    """Lays published figures out next to what rlrun's specs reached in as many env steps, and names those without."""
     rows = [
         "| spec | env steps | source | its env | its seeds | its mean [95% interval] | our env | our seeds | "
         "our IQM [95% interval] | intervals |",
         "| -- | -- | -- | -- | -- | -- | -- | -- | -- | -- |",
     ]
-    return "\n".join([*rows, *(published_row(figure, records) for figure in figures)])
+    recorded_specs = {record["spec"] for record in records}
+    measured = [figure for figure in figures if figure["spec"] in recorded_specs]
+    missing = [figure["spec"] for figure in figures if figure not in measured]
+    return "\n".join([*rows, *(published_row(figure, records) for figure in measured), *not_measured(missing)])
 
 
 def published_row(figure: Mapping[str, Any], records: Sequence[Record]) -> str:
@@ -357,7 +363,7 @@ def published_row(figure: Mapping[str, Any], records: Sequence[Record]) -> str:
             if found.low > mean + half or found.high < mean - half:
                 verdict = "ours is above" if found.low > mean else "ours is below"
     cells = (figure["spec"], f"{figure['env_steps']:,}", figure["source"], figure["env"], seeds, theirs, entry["env"])
-    return f"| {' | '.join(map(str, (*cells, len(values), ours, verdict)))} |"
+    return f"| {' | '.join(map(str, (*cells, marked(len(values)), ours, verdict)))} |"
 
 
 def sparkline(seeds: Sequence[Record]) -> str:

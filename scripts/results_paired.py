@@ -31,7 +31,7 @@ import yaml
 from benchmarks.peers import ROOT, SB3, VENVS, environment, python_of
 from rlrun.engine.training.training import Training
 from rlrun.report.statistics import bootstrapped, iqm, probability_of_improvement
-from scripts.results import PAGE, belongs, between, described_commit, key_of
+from scripts.results import PAGE, belongs, between, described_commit, key_of, marked, not_measured
 
 TUNED, DEFAULTS = Path(__file__).with_suffix(".yaml"), Path(__file__).with_name("results_defaults.yaml")
 RECORDS = ROOT / "docs" / "results" / "paired.jsonl"
@@ -200,12 +200,14 @@ def write() -> None:
 
 
 def table(pairs: Mapping[str, Pair]) -> str:
-    """Lays pairs out, also those that are not measured."""
+    """Lays measured pairs out, and names the others."""
+    measured = {name: pair for name, pair in pairs.items() if any(recorded(name, side) for side in ("sb3", "rlrun"))}
     rows = [
         "| pair | env steps | Stable-Baselines3 | rlrun | P(rlrun above) | verdict | seeds | s each | commit |",
         "| -- | -- | -- | -- | -- | -- | -- | -- | -- |",
     ]
-    return "\n".join([*rows, *(row(name, pair) for name, pair in pairs.items())])
+    lines = [*rows, *(row(name, pair) for name, pair in measured.items())] if measured else []
+    return "\n".join([*lines, *not_measured([name for name in pairs if name not in measured])]).strip("\n")
 
 
 def row(name: str, pair: Pair) -> str:
@@ -220,7 +222,7 @@ def row(name: str, pair: Pair) -> str:
         verdict = "**behind**" if is_behind else "not behind"
     cells = [
         *(name, f"{pair['env_steps']:,}", reached(values.get("sb3")), reached(values["rlrun"]), above, verdict),
-        *(", ".join(str(len(found)) for found in values.values()), ", ".join(map(median_s, sides.values()))),
+        *(", ".join(marked(len(found)) for found in values.values()), ", ".join(map(median_s, sides.values()))),
         ", ".join(dict.fromkeys(record["version"] for record in sides["rlrun"])),
     ]
     return f"| {' | '.join(cells)} |"

@@ -205,8 +205,8 @@ def test_a_row_of_results_names_algorithm_and_env_and_draws_the_mean_curve_below
     assert (row.get("data-algorithm"), row.get("data-env")) == ("ppo", "CartPole-v1")
     cells = {cell.get("data-label"): cell for cell in row}
     assert "".join(cells["spec"].itertext()) == "cartpole/ppo"
-    assert cells["seeds"].text == "2"
-    assert cells["gate"].findtext("strong") == "missed"
+    assert cells["seeds"].text == "2†"
+    assert cells["IQM [95% interval]"].findtext("small/strong") == "missed"
     line, gate = cells["curve"].find("svg/polyline"), cells["curve"].find("svg/path")
     assert line is not None
     assert gate is not None

@@ -212,26 +212,27 @@ class A2C(_A2C):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
-            normalize_rewards: Reward normalization: whether rewards are divided by the running standard deviation of
-                discounted returns.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
+            normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            microbatch_size: Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed,
-                which saves memory and gives the same update.
+            microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
+                saves memory and gives the same update.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -289,24 +290,25 @@ class A3C(_A3C):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
-            normalize_rewards: Reward normalization: whether rewards are divided by the running standard deviation of
-                discounted returns.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
+            normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            microbatch_size: Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed,
-                which saves memory and gives the same update.
+            microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
+                saves memory and gives the same update.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -375,26 +377,27 @@ class APPO(_APPO):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
-            normalize_rewards: Reward normalization: whether rewards are divided by the running standard deviation of
-                discounted returns.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
+            normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            microbatch_size: Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed,
-                which saves memory and gives the same update.
+            microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
+                saves memory and gives the same update.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment, the horizon of V-trace.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -447,16 +450,18 @@ class ARS(_ARS):
         Args:
             config: Parsed settings, instead of settings by name.
             lr: Learning rate.
-            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
             model: Network architecture.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -519,21 +524,23 @@ class AWAC(_AWAC):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -609,19 +616,19 @@ class AlphaZero(_AlphaZero):
             lr: Learning rate.
             max_grad_norm: Gradient clipping threshold (global norm).
             model: Network architecture.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -708,22 +715,24 @@ class Apex(_Apex):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment, which enters the replay buffer as a whole.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -814,22 +823,24 @@ class ApexDDPG(_ApexDDPG):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of the critic.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment, which enters the replay buffer as a whole.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -909,18 +920,18 @@ class Archer(_Archer):
             max_grad_norm: Gradient clipping threshold (global norm).
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of the critics.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -984,23 +995,22 @@ class AsyncDQN(_AsyncDQN):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_rewards: Reward normalization: whether rewards are divided by the running standard deviation of
-                discounted returns.
+            normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            microbatch_size: Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed,
-                which saves memory and gives the same update.
+            microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
+                saves memory and gives the same update.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -1047,15 +1057,17 @@ class BC(_BC):
             config: Parsed settings, instead of settings by name.
             lr: Learning rate.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
             model: Network architecture.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
-            worker_timeout_s: Timeout in seconds.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             input: Data sets to learn from, each with its `share` of a minibatch.
             sgd_steps_per_iteration: SGD steps per iteration in training from data alone, whose clock counts SGD steps.
@@ -1115,21 +1127,23 @@ class BCQ(_BCQ):
             lr: Learning rate of the behavior policy.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of each critic and of the behavior policy.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -1181,16 +1195,18 @@ class CEM(_CEM):
 
         Args:
             config: Parsed settings, instead of settings by name.
-            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
             model: Network architecture.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -1229,16 +1245,18 @@ class CMAES(_CMAES):
 
         Args:
             config: Parsed settings, instead of settings by name.
-            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
             model: Network architecture.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -1304,21 +1322,23 @@ class CQL(_CQL):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -1405,21 +1425,23 @@ class CRR(_CRR):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -1512,22 +1534,24 @@ class CrossQ(_ExtendedSAC):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -1613,21 +1637,23 @@ class DAgger(_DAgger):
             config: Parsed settings, instead of settings by name.
             lr: Learning rate.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
             model: Network architecture.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -1692,22 +1718,24 @@ class DDPG(_DDPG):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -1784,25 +1812,26 @@ class DDPPO(_DDPPO):
             lr: Learning rate: a number, a schedule, or a section by which it adapts to the KL divergence of updates.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
-            normalize_rewards: Reward normalization: whether rewards are divided by the running standard deviation of
-                discounted returns.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
+            normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            microbatch_size: Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed,
-                which saves memory and gives the same update.
-            num_gpus: Total number of GPUs of the learner or learners.
+            microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
+                saves memory and gives the same update.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
@@ -1865,18 +1894,18 @@ class DPO(_DPO):
             lr: Learning rate.
             max_grad_norm: Gradient clipping threshold (global norm).
             model: Network architecture.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -1951,22 +1980,24 @@ class DQN(_DQN):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -2036,15 +2067,17 @@ class DT(_DT):
             config: Parsed settings, instead of settings by name.
             lr: Learning rate.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
             model: Settings of the observations as inputs of the transformer.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
-            worker_timeout_s: Timeout in seconds.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             input: Data sets to learn from, each with its `share` of a minibatch.
             sgd_steps_per_iteration: SGD steps per iteration in training from data alone, whose clock counts SGD steps.
@@ -2098,23 +2131,25 @@ class Distill(_Distill):
             config: Parsed settings, instead of settings by name.
             lr: Learning rate.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
             model: Network architecture of the student.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            microbatch_size: Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed,
-                which saves memory and gives the same update.
+            microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
+                saves memory and gives the same update.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -2177,17 +2212,17 @@ class Dreamer(_Dreamer):
             max_grad_norm: Gradient clipping threshold (global norm).
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the world model, the actor and the critic.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            compile: Execution of the learner's update as machine code.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -2276,22 +2311,24 @@ class DroQ(_ExtendedSAC):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -2372,16 +2409,18 @@ class ES(_ES):
         Args:
             config: Parsed settings, instead of settings by name.
             lr: Learning rate.
-            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
             model: Network architecture.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -2435,26 +2474,27 @@ class FilteredBC(_FilteredBC):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
-            normalize_rewards: Reward normalization: whether rewards are divided by the running standard deviation of
-                discounted returns.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
+            normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            microbatch_size: Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed,
-                which saves memory and gives the same update.
+            microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
+                saves memory and gives the same update.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -2534,22 +2574,24 @@ class FlashSAC(_ExtendedSAC):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -2655,23 +2697,25 @@ class GAIL(_GAIL):
             lr: Learning rate: a number, a schedule, or a section by which it adapts to the KL divergence of updates.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
             model: Network architecture.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            microbatch_size: Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed,
-                which saves memory and gives the same update.
+            microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
+                saves memory and gives the same update.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -2750,24 +2794,26 @@ class GRPO(_GRPO):
             lr: Learning rate: a number, a schedule, or a section by which it adapts to the KL divergence of updates.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            microbatch_size: Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed,
-                which saves memory and gives the same update.
+            microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
+                saves memory and gives the same update.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -2841,17 +2887,17 @@ class Gorila(_Gorila):
             max_grad_norm: Gradient clipping threshold (global norm).
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -2935,26 +2981,27 @@ class IPPO(_IPPO):
             lr: Learning rate: a number, a schedule, or a section by which it adapts to the KL divergence of updates.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
-            normalize_rewards: Reward normalization: whether rewards are divided by the running standard deviation of
-                discounted returns.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
+            normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the policy and of the value network.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            microbatch_size: Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed,
-                which saves memory and gives the same update.
+            microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
+                saves memory and gives the same update.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -3031,21 +3078,23 @@ class IQL(_IQL):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -3131,22 +3180,24 @@ class IQN(_IQN):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -3231,26 +3282,27 @@ class Impala(_Impala):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
-            normalize_rewards: Reward normalization: whether rewards are divided by the running standard deviation of
-                discounted returns.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
+            normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            microbatch_size: Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed,
-                which saves memory and gives the same update.
+            microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
+                saves memory and gives the same update.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment, the horizon of V-trace.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -3294,7 +3346,7 @@ class LinTS(_LinTS):
 
         Args:
             config: Parsed settings, instead of settings by name.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             num_workers: Remote rollout workers, each in its own process.
@@ -3302,7 +3354,7 @@ class LinTS(_LinTS):
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -3335,7 +3387,7 @@ class LinUCB(_LinUCB):
 
         Args:
             config: Parsed settings, instead of settings by name.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             num_workers: Remote rollout workers, each in its own process.
@@ -3343,7 +3395,7 @@ class LinUCB(_LinUCB):
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -3399,18 +3451,18 @@ class MADDPG(_MADDPG):
             max_grad_norm: Gradient clipping threshold (global norm).
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of each actor and of each critic.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -3474,18 +3526,18 @@ class MAML(_MAML):
             max_grad_norm: Gradient clipping threshold (global norm).
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the policy.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -3555,26 +3607,27 @@ class MAPPO(_MAPPO):
             lr: Learning rate: a number, a schedule, or a section by which it adapts to the KL divergence of updates.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
-            normalize_rewards: Reward normalization: whether rewards are divided by the running standard deviation of
-                discounted returns.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
+            normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the policy and of the value network.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            microbatch_size: Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed,
-                which saves memory and gives the same update.
+            microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
+                saves memory and gives the same update.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -3639,16 +3692,18 @@ class MARWIL(_MARWIL):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
-            worker_timeout_s: Timeout in seconds.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             input: Data sets to learn from, each with its `share` of a minibatch.
             sgd_steps_per_iteration: SGD steps per iteration in training from data alone, whose clock counts SGD steps.
@@ -3709,18 +3764,18 @@ class MBMPO(_MBMPO):
             max_grad_norm: Gradient clipping threshold (global norm).
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the policy.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -3798,18 +3853,18 @@ class MBPO(_MBPO):
             max_grad_norm: Gradient clipping threshold (global norm).
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -3884,23 +3939,24 @@ class NPG(_NPG):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
-            normalize_rewards: Reward normalization: whether rewards are divided by the running standard deviation of
-                discounted returns.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
+            normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the policy and of the values.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -3960,26 +4016,27 @@ class PG(_PG):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
-            normalize_rewards: Reward normalization: whether rewards are divided by the running standard deviation of
-                discounted returns.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
+            normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            microbatch_size: Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed,
-                which saves memory and gives the same update.
+            microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
+                saves memory and gives the same update.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -4048,26 +4105,27 @@ class PPG(_PPG):
             lr: Learning rate: a number, a schedule, or a section by which it adapts to the KL divergence of updates.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
-            normalize_rewards: Reward normalization: whether rewards are divided by the running standard deviation of
-                discounted returns.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
+            normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the policy and of the values.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            microbatch_size: Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed,
-                which saves memory and gives the same update.
+            microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
+                saves memory and gives the same update.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -4150,26 +4208,27 @@ class PPO(_PPO):
             lr: Learning rate: a number, a schedule, or a section by which it adapts to the KL divergence of updates.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
-            normalize_rewards: Reward normalization: whether rewards are divided by the running standard deviation of
-                discounted returns.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
+            normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            microbatch_size: Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed,
-                which saves memory and gives the same update.
+            microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
+                saves memory and gives the same update.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -4241,26 +4300,27 @@ class PQN(_PQN):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
-            normalize_rewards: Reward normalization: whether rewards are divided by the running standard deviation of
-                discounted returns.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
+            normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            microbatch_size: Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed,
-                which saves memory and gives the same update.
+            microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
+                saves memory and gives the same update.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -4304,10 +4364,9 @@ class QLearning(_QLearning):
             config: Parsed settings, instead of settings by name.
             lr: Learning rate.
             gamma: Discount factor.
-            normalize_rewards: Reward normalization: whether rewards are divided by the running standard deviation of
-                discounted returns.
+            normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             num_workers: Remote rollout workers, each in its own process.
@@ -4315,7 +4374,7 @@ class QLearning(_QLearning):
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -4374,19 +4433,19 @@ class QMIX(_QMIX):
             max_grad_norm: Gradient clipping threshold (global norm).
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture shared by all members.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -4459,22 +4518,24 @@ class QTOpt(_QTOpt):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of each of the two critics.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -4541,22 +4602,24 @@ class R2D2(_R2D2):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -4620,22 +4683,24 @@ class R2D3(_R2D3):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -4720,22 +4785,24 @@ class REDQ(_ExtendedSAC):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -4838,21 +4905,21 @@ class RLHF(_RLHF):
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
             model: Network architecture of policy and value.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            microbatch_size: Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed,
-                which saves memory and gives the same update.
+            microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
+                saves memory and gives the same update.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -4925,24 +4992,26 @@ class RLOO(_RLOO):
             lr: Learning rate: a number, a schedule, or a section by which it adapts to the KL divergence of updates.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            microbatch_size: Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed,
-                which saves memory and gives the same update.
+            microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
+                saves memory and gives the same update.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -5013,21 +5082,23 @@ class RLPD(_RLPD):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -5078,7 +5149,7 @@ class Random(_Random):
 
         Args:
             config: Parsed settings, instead of settings by name.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             num_workers: Remote rollout workers, each in its own process.
@@ -5086,7 +5157,7 @@ class Random(_Random):
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -5125,13 +5196,13 @@ class RewardModel(_RewardModel):
             lr: Learning rate.
             max_grad_norm: Gradient clipping threshold (global norm).
             model: Network architecture of policy and value.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
-            worker_timeout_s: Timeout in seconds.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             input: Data sets to learn from, each with its `share` of a minibatch.
             sgd_steps_per_iteration: SGD steps per iteration in training from data alone, whose clock counts SGD steps.
@@ -5196,22 +5267,24 @@ class SAC(_SAC):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -5304,22 +5377,24 @@ class SimBa(_ExtendedSAC):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -5416,19 +5491,19 @@ class SlateQ(_SlateQ):
             max_grad_norm: Gradient clipping threshold (global norm).
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -5496,22 +5571,24 @@ class TD3(_TD3):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -5595,21 +5672,23 @@ class TD3BC(_TD3BC):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -5709,22 +5788,24 @@ class TQC(_ExtendedSAC):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -5821,23 +5902,24 @@ class TRPO(_TRPO):
             lr: Learning rate.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
-            normalize_rewards: Reward normalization: whether rewards are divided by the running standard deviation of
-                discounted returns.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
+            normalize_rewards: Whether rewards are divided by the running standard deviation of discounted returns.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the policy and of the values.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -5904,19 +5986,19 @@ class VDN(_VDN):
             max_grad_norm: Gradient clipping threshold (global norm).
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture shared by all members.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -5960,12 +6042,12 @@ class ValueIteration(_ValueIteration):
         Args:
             config: Parsed settings, instead of settings by name.
             gamma: Discount factor.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
@@ -6038,22 +6120,24 @@ class XQC(_ExtendedSAC):
             lr: Learning rate of the actor.
             gamma: Discount factor.
             max_grad_norm: Gradient clipping threshold (global norm).
-            normalize_observations: Observation normalization by running mean and standard deviation.
+            normalize_observations: Normalization, by running mean and standard deviation, of Box observations that
+                enter the network as vectors (integers included), except those with `model.observations: {KEY: {bounds:
+                ...}}`.
             clip_rewards: Reward clipping bound for learning, usually 1 for Atari.
             model: Network architecture of the actor and of each critic.
-            before_learning: Operators in front of the algorithm's learning, which may change its fragments:
+            before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
-            num_gpus: Total number of GPUs of the learner or learners.
+            num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            precision: Floating-point precision of the network's forward and backward passes.
-            compile: Execution of the learner's update as machine code.
+            precision: Precision of the network's forward and backward passes.
+            compile: Compilation of the learner's update.
             num_workers: Remote rollout workers, each in its own process.
             num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
-            worker_timeout_s: Timeout in seconds.
+            worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
             max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.

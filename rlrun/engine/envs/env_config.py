@@ -346,7 +346,7 @@ class EnvConfig(ConfigModel):
 
     curriculum: str | None = None
     """Curriculum, module:function from an iteration's metrics to keyword arguments for later episodes, merged over the
-    env's; it requires the loop backend. In asynchronous algorithms, timing decides which episode first uses new ones."""
+    env's; it requires the loop backend. In asynchronous algorithms, timing decides when episodes use new ones."""
 
     backend: Backend = "auto"
     """Vectorization: loop (single envs in sequence), vector (the env's native vector form), envpool, or auto: vector if

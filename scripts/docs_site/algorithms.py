@@ -48,7 +48,7 @@ def algorithms_table() -> str:
 
 
 def short(summary: str) -> str:
-    """The full name that a summary begins with, else the summary without its source.
+    """The full name that a summary begins with, else its first clause without the source.
 
     Examples:
         >>> short("Deep Q-network: off-policy Q-learning from a replay buffer.")
@@ -59,7 +59,7 @@ def short(summary: str) -> str:
     name, _, rest = summary.partition(":")
     if rest and " " in name and "(" not in name:
         return name
-    return re.sub(r" \([^()]*(\d{4})[^()]*\)", "", summary).rstrip(".")
+    return re.split("[,;] ", re.sub(r" \([^()]*(\d{4})[^()]*\)", "", summary).rstrip("."))[0]
 
 
 def add_to_algorithms(pages: dict[str, Page]) -> None:

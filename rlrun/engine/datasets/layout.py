@@ -44,7 +44,12 @@ STEP_COLUMNS: Mapping[str, ColumnForm] = {
 """Columns of every data set besides observations and actions. `agent` is an index in the manifest's list."""
 
 LOGP = "logp"
-"""Column of the behavior policy's log-probabilities, in the units of the stored actions."""
+"""Column of the behavior policy's log-probabilities, exploration included, in the units of the stored actions.
+
+For continuous actions they are densities; a coordinate clipped to its bound has the probability of everything clipped
+there. `noisy` networks, `parameter_noise`, `ornstein_uhlenbeck`, `dagger`, `dreamer`, `linucb`, `lints` and custom
+explorations record none.
+"""
 
 LOGP_FORM = ColumnForm(np.dtype(np.float32))
 

@@ -3,8 +3,8 @@
     python -m benchmarks.page FILE [--page FILE]
 
 It takes figures of one commit, without changes that are not committed, and with three repetitions or more. A row has
-the medians of rlrun and of another framework, their ratio, and the floor: what the env steps and the matrix products of
-that work take alone on the same core (`benchmarks.floor`).
+the medians of rlrun and of another framework, their ratio, and the distance to the floor: the speed that the env steps
+and the matrix products of that work reach alone on the same core (`benchmarks.floor`).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ BEGIN, END = "<!-- pairs: written by benchmarks/page.py -->", "<!-- pairs: end -
 WIDTH = 120
 LEAST_REPEATS = 3
 HEADER = (
-    "| work | unit | other side | rlrun | ratio (range) | by CPU time | to reach | floor | floor / rlrun | load |",
-    "| -- | -- | -- | -- | -- | -- | -- | -- | -- | -- |",
+    "| work | other side | rlrun | ratio (range) | by CPU time | to reach | floor / rlrun | load |",
+    "| -- | -- | -- | -- | -- | -- | -- | -- |",
 )
 
 
@@ -154,13 +154,11 @@ def row(comparison: Comparison, load: float) -> str:
     few, ratios, floor = comparison.unit == "s", comparison.ratios, comparison.floor
     cells = [
         comparison.title,
-        comparison.unit,
         f"{comparison.peer}: {spelled(comparison.theirs, few)}",
         spelled(comparison.ours, few),
         f"{comparison.ratio:.2f} ({min(ratios):.2f} to {max(ratios):.2f})",
         "" if comparison.by_cpu_time is None else f"{comparison.by_cpu_time:.2f}",
         "" if comparison.target is None else judged(comparison.ratio, comparison.target),
-        f"{statistics.median(floor):,.0f}" if floor else "",
         f"{statistics.median(floor) / statistics.median(comparison.ours):.1f}" if floor else "",
         f"{load:.1f}",
     ]
@@ -171,7 +169,7 @@ def spelled(figures: Sequence[float], few: bool) -> str:
     """Returns the median of figures and their range."""
     digits = 1 if few else 0
     low, middle, high = (f"{value:,.{digits}f}" for value in (min(figures), statistics.median(figures), max(figures)))
-    return f"{middle} ({low} to {high})"
+    return f"{middle}{' s' if few else ''} ({low} to {high})"
 
 
 def judged(ratio: float, target: float) -> str:

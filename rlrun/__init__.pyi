@@ -222,18 +222,18 @@ class A2C(_A2C):
                 package.module:Class, or {package.module:Class: SETTINGS}.
             microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
                 saves memory and gives the same update.
-            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
+            num_learners: Data-parallel learner processes that share each minibatch.
             num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
@@ -303,13 +303,13 @@ class A3C(_A3C):
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             gradients_in_flight: Gradients in flight per worker: with 1 a worker waits for new weights after each
@@ -387,18 +387,18 @@ class APPO(_APPO):
                 package.module:Class, or {package.module:Class: SETTINGS}.
             microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
                 saves memory and gives the same update.
-            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
+            num_learners: Data-parallel learner processes that share each minibatch.
             num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment, the horizon of V-trace.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
@@ -457,12 +457,12 @@ class ARS(_ARS):
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             episodes_per_candidate: Episodes of each candidate in a generation.
@@ -535,13 +535,13 @@ class AWAC(_AWAC):
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch.
@@ -618,18 +618,18 @@ class AlphaZero(_AlphaZero):
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
+            num_learners: Data-parallel learner processes that share each minibatch.
             num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
@@ -722,18 +722,18 @@ class Apex(_Apex):
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
+            num_learners: Data-parallel learner processes that share each minibatch.
             num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment, which enters the replay buffer as a whole.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
@@ -830,18 +830,18 @@ class ApexDDPG(_ApexDDPG):
             model: Network architecture of the actor and of the critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
+            num_learners: Data-parallel learner processes that share each minibatch.
             num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment, which enters the replay buffer as a whole.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
@@ -926,13 +926,13 @@ class Archer(_Archer):
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
@@ -1005,13 +1005,13 @@ class AsyncDQN(_AsyncDQN):
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             gradients_in_flight: Gradients in flight per worker: with 1 a worker waits for new weights after each
@@ -1138,13 +1138,13 @@ class BCQ(_BCQ):
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch.
@@ -1202,12 +1202,12 @@ class CEM(_CEM):
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             episodes_per_candidate: Episodes of each candidate in a generation.
@@ -1252,12 +1252,12 @@ class CMAES(_CMAES):
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             episodes_per_candidate: Episodes of each candidate in a generation.
@@ -1333,13 +1333,13 @@ class CQL(_CQL):
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
@@ -1436,13 +1436,13 @@ class CRR(_CRR):
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch.
@@ -1541,18 +1541,18 @@ class CrossQ(_ExtendedSAC):
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
+            num_learners: Data-parallel learner processes that share each minibatch.
             num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
@@ -1643,18 +1643,18 @@ class DAgger(_DAgger):
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
+            num_learners: Data-parallel learner processes that share each minibatch.
             num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
@@ -1725,18 +1725,18 @@ class DDPG(_DDPG):
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
+            num_learners: Data-parallel learner processes that share each minibatch.
             num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
@@ -1826,8 +1826,8 @@ class DDPPO(_DDPPO):
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
@@ -1900,13 +1900,13 @@ class DPO(_DPO):
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
@@ -1987,18 +1987,18 @@ class DQN(_DQN):
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
+            num_learners: Data-parallel learner processes that share each minibatch.
             num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
@@ -2139,18 +2139,18 @@ class Distill(_Distill):
                 package.module:Class, or {package.module:Class: SETTINGS}.
             microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
                 saves memory and gives the same update.
-            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
+            num_learners: Data-parallel learner processes that share each minibatch.
             num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
@@ -2217,13 +2217,13 @@ class Dreamer(_Dreamer):
             num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Sequences per minibatch from the replay buffer.
@@ -2318,18 +2318,18 @@ class DroQ(_ExtendedSAC):
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
+            num_learners: Data-parallel learner processes that share each minibatch.
             num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
@@ -2416,12 +2416,12 @@ class ES(_ES):
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             episodes_per_candidate: Episodes of each candidate in a generation.
@@ -2484,18 +2484,18 @@ class FilteredBC(_FilteredBC):
                 package.module:Class, or {package.module:Class: SETTINGS}.
             microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
                 saves memory and gives the same update.
-            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
+            num_learners: Data-parallel learner processes that share each minibatch.
             num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps of completed episodes per batch, over all workers and envs.
@@ -2581,18 +2581,18 @@ class FlashSAC(_ExtendedSAC):
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
+            num_learners: Data-parallel learner processes that share each minibatch.
             num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
@@ -2705,18 +2705,18 @@ class GAIL(_GAIL):
                 package.module:Class, or {package.module:Class: SETTINGS}.
             microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
                 saves memory and gives the same update.
-            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
+            num_learners: Data-parallel learner processes that share each minibatch.
             num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
@@ -2803,18 +2803,18 @@ class GRPO(_GRPO):
                 package.module:Class, or {package.module:Class: SETTINGS}.
             microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
                 saves memory and gives the same update.
-            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
+            num_learners: Data-parallel learner processes that share each minibatch.
             num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
@@ -2892,13 +2892,13 @@ class Gorila(_Gorila):
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             gradients_in_flight: Fragments in flight per worker, each followed by the gradients that are due after it.
@@ -2991,18 +2991,18 @@ class IPPO(_IPPO):
                 package.module:Class, or {package.module:Class: SETTINGS}.
             microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
                 saves memory and gives the same update.
-            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
+            num_learners: Data-parallel learner processes that share each minibatch.
             num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
@@ -3089,13 +3089,13 @@ class IQL(_IQL):
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch.
@@ -3187,18 +3187,18 @@ class IQN(_IQN):
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
+            num_learners: Data-parallel learner processes that share each minibatch.
             num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
@@ -3292,18 +3292,18 @@ class Impala(_Impala):
                 package.module:Class, or {package.module:Class: SETTINGS}.
             microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
                 saves memory and gives the same update.
-            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
+            num_learners: Data-parallel learner processes that share each minibatch.
             num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment, the horizon of V-trace.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
@@ -3349,13 +3349,13 @@ class LinTS(_LinTS):
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             ridge: Ridge penalty: weight of the coefficients' squared norm.
@@ -3390,13 +3390,13 @@ class LinUCB(_LinUCB):
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             ridge: Ridge penalty: weight of the coefficients' squared norm.
@@ -3457,13 +3457,13 @@ class MADDPG(_MADDPG):
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
@@ -3532,13 +3532,13 @@ class MAML(_MAML):
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             tasks_per_update: Tasks per batch, the paper's meta batch size.
@@ -3617,18 +3617,18 @@ class MAPPO(_MAPPO):
                 package.module:Class, or {package.module:Class: SETTINGS}.
             microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
                 saves memory and gives the same update.
-            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
+            num_learners: Data-parallel learner processes that share each minibatch.
             num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
@@ -3770,13 +3770,13 @@ class MBMPO(_MBMPO):
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             inner_steps: Inner gradient steps of adaptation to a task, each on new episodes of the policy before the
@@ -3859,13 +3859,13 @@ class MBPO(_MBPO):
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
@@ -3951,13 +3951,13 @@ class NPG(_NPG):
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
@@ -4026,18 +4026,18 @@ class PG(_PG):
                 package.module:Class, or {package.module:Class: SETTINGS}.
             microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
                 saves memory and gives the same update.
-            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
+            num_learners: Data-parallel learner processes that share each minibatch.
             num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps of completed episodes per batch, over all workers and envs.
@@ -4115,18 +4115,18 @@ class PPG(_PPG):
                 package.module:Class, or {package.module:Class: SETTINGS}.
             microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
                 saves memory and gives the same update.
-            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
+            num_learners: Data-parallel learner processes that share each minibatch.
             num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
@@ -4218,18 +4218,18 @@ class PPO(_PPO):
                 package.module:Class, or {package.module:Class: SETTINGS}.
             microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
                 saves memory and gives the same update.
-            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
+            num_learners: Data-parallel learner processes that share each minibatch.
             num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
@@ -4310,18 +4310,18 @@ class PQN(_PQN):
                 package.module:Class, or {package.module:Class: SETTINGS}.
             microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
                 saves memory and gives the same update.
-            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
+            num_learners: Data-parallel learner processes that share each minibatch.
             num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
@@ -4369,13 +4369,13 @@ class QLearning(_QLearning):
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             initial_value: Initial Q value of every action.
@@ -4435,18 +4435,18 @@ class QMIX(_QMIX):
             model: Network architecture shared by all members.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
+            num_learners: Data-parallel learner processes that share each minibatch.
             num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
@@ -4525,18 +4525,18 @@ class QTOpt(_QTOpt):
             model: Network architecture of each of the two critics.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
+            num_learners: Data-parallel learner processes that share each minibatch.
             num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
@@ -4609,18 +4609,18 @@ class R2D2(_R2D2):
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
+            num_learners: Data-parallel learner processes that share each minibatch.
             num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Sequences per minibatch from the replay buffer.
@@ -4690,18 +4690,18 @@ class R2D3(_R2D3):
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
+            num_learners: Data-parallel learner processes that share each minibatch.
             num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Sequences per minibatch from the replay buffer.
@@ -4792,18 +4792,18 @@ class REDQ(_ExtendedSAC):
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
+            num_learners: Data-parallel learner processes that share each minibatch.
             num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
@@ -4909,18 +4909,18 @@ class RLHF(_RLHF):
                 package.module:Class, or {package.module:Class: SETTINGS}.
             microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
                 saves memory and gives the same update.
-            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
+            num_learners: Data-parallel learner processes that share each minibatch.
             num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
@@ -5001,18 +5001,18 @@ class RLOO(_RLOO):
                 package.module:Class, or {package.module:Class: SETTINGS}.
             microbatch_size: Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch
                 saves memory and gives the same update.
-            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
+            num_learners: Data-parallel learner processes that share each minibatch.
             num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
@@ -5093,13 +5093,13 @@ class RLPD(_RLPD):
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
@@ -5152,13 +5152,13 @@ class Random(_Random):
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
         """
@@ -5274,18 +5274,18 @@ class SAC(_SAC):
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
+            num_learners: Data-parallel learner processes that share each minibatch.
             num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
@@ -5384,18 +5384,18 @@ class SimBa(_ExtendedSAC):
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
+            num_learners: Data-parallel learner processes that share each minibatch.
             num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
@@ -5493,18 +5493,18 @@ class SlateQ(_SlateQ):
             model: Network architecture.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
+            num_learners: Data-parallel learner processes that share each minibatch.
             num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
@@ -5578,18 +5578,18 @@ class TD3(_TD3):
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
+            num_learners: Data-parallel learner processes that share each minibatch.
             num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
@@ -5683,13 +5683,13 @@ class TD3BC(_TD3BC):
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
@@ -5795,18 +5795,18 @@ class TQC(_ExtendedSAC):
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
+            num_learners: Data-parallel learner processes that share each minibatch.
             num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
@@ -5914,13 +5914,13 @@ class TRPO(_TRPO):
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env in one fragment.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             train_batch_size: Steps collected for an update, over all workers and envs.
@@ -5988,18 +5988,18 @@ class VDN(_VDN):
             model: Network architecture shared by all members.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
+            num_learners: Data-parallel learner processes that share each minibatch.
             num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.
@@ -6045,10 +6045,10 @@ class ValueIteration(_ValueIteration):
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
         """
@@ -6127,18 +6127,18 @@ class XQC(_ExtendedSAC):
             model: Network architecture of the actor and of each critic.
             before_learning: Operators that may change fragments before the algorithm learns from them:
                 package.module:Class, or {package.module:Class: SETTINGS}.
-            num_learners: Data-parallel learner processes, each with an equal share of every minibatch.
+            num_learners: Data-parallel learner processes that share each minibatch.
             num_gpus: Total GPUs of the learners.
             torch_threads: Number of torch and BLAS threads in the trial's process, and in each learner process.
             precision: Precision of the network's forward and backward passes.
             compile: Compilation of the learner's update.
-            num_workers: Remote rollout workers, each in its own process.
-            num_envs_per_worker: Number of envs that each rollout worker steps in parallel.
+            num_workers: Remote rollout workers, one process each.
+            num_envs_per_worker: Envs that each rollout worker steps in parallel.
             rollout_fragment_length: Steps of each env between two rounds of updates.
             min_env_steps_per_iteration: Minimum number of env steps per iteration, which ends with a result.
             num_cpus_per_worker: CPUs that Ray reserves for each rollout worker.
             worker_timeout_s: Seconds after which a rollout worker that does not answer is killed and replaced.
-            max_worker_restarts: Maximum number of rollout worker replacements in a run before the run fails.
+            max_worker_restarts: Maximum number of replaced rollout workers before the run fails.
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             inference: Where policies choose the actions of remote rollout workers.
             minibatch_size: Transitions per minibatch from the replay buffer.

@@ -45,11 +45,11 @@ class InferenceConfig(ConfigModel):
     """Place of inference: each rollout worker for its envs, or one server for all workers of the trial, which batches
     the waiting requests (SEED RL, arXiv:1910.06591)."""
     max_batch: PositiveInt | None = None
-    """Maximum number of env slots in a forward pass of the server; null for all that are waiting."""
+    """Maximum env slots in a forward pass of the server; null for all that are waiting."""
     groups: PositiveInt = 2
     """Groups of a worker's envs: while one waits for its actions, the others step."""
     num_gpus: NonNegativeFloat = 0.0
-    """GPUs, or a share of one, that Ray reserves for the server, next to one CPU; above 0 it runs on CUDA."""
+    """GPUs, or a share of one, that Ray reserves for the server; above 0 it runs on CUDA."""
 
 
 class AlgorithmConfig(ConfigModel):
@@ -86,8 +86,8 @@ class AlgorithmConfig(ConfigModel):
     """Steps per microbatch (gradient accumulation): summing the gradients of parts of a minibatch saves memory and
     gives the same update; null for whole minibatches."""
     num_learners: NonNegativeInt = 0
-    """Data-parallel learner processes, each with an equal share of every minibatch; 0 learns in the trial's process.
-    Ray reserves torch_threads CPUs and num_gpus / num_learners GPUs for each."""
+    """Data-parallel learner processes that share each minibatch; 0 learns in the trial's process. Ray reserves
+    torch_threads CPUs and num_gpus / num_learners GPUs for each."""
     num_gpus: NonNegativeFloat = 0.0
     """Total GPUs of the learners; above 0 they run on CUDA. In ddppo, the learners are the rollout workers."""
     torch_threads: PositiveInt = 1
@@ -100,9 +100,9 @@ class AlgorithmConfig(ConfigModel):
     has no C compiler), and bfloat16 through torch's compiler (auto: only in long runs). On GPUs, the update is a CUDA
     graph. false runs torch eagerly. The choice is fixed for a run, because the last digits of results differ."""
     num_workers: NonNegativeInt = 0
-    """Remote rollout workers, each in its own process; 0 collects in the trial's process, best on a small machine."""
+    """Remote rollout workers, one process each; 0 collects in the trial's process, best on a small machine."""
     num_envs_per_worker: Annotated[int, Gt(0), Le(1_000_000)] = 8
-    """Number of envs that each rollout worker steps in parallel."""
+    """Envs that each rollout worker steps in parallel."""
     rollout_fragment_length: PositiveInt | None = None
     """Steps of each env in one fragment; null for 1."""
     min_env_steps_per_iteration: NonNegativeInt = 1000
@@ -113,7 +113,7 @@ class AlgorithmConfig(ConfigModel):
     """Seconds after which a rollout worker that does not answer is killed and replaced. The trial fails if a learner
     process takes longer for a batch, or an env in the trial's process for a step or its creation."""
     max_worker_restarts: NonNegativeInt = 100
-    """Maximum number of rollout worker replacements in a run before the run fails."""
+    """Maximum number of replaced rollout workers before the run fails."""
     min_share_of_fragments: Annotated[float, Gt(0), Le(1)] = 1.0
     """Share of the remote workers whose fragments complete a synchronous round. Below 1, fragments of slower workers
     are dropped as in DD-PPO (arXiv:1911.00357), results depend on the machine, and resumes are not exact."""

@@ -120,10 +120,10 @@ class OpenEnvConfig(ConfigModel):
     """Address of the server, such as ws://localhost:8000."""
 
     spaces: dict[str, Any]
-    """Spaces of `observation` and `action` as JSON, each a Dict of the server's fields that are used."""
+    """Spaces of `observation` and `action` as JSON, each a Dict of the server's fields to use."""
 
     timeout_s: PositiveFloat = 60.0
-    """Longest time in seconds for an answer of the server."""
+    """Maximum seconds for an answer of the server."""
 
     reset: dict[str, Any] = Field(default_factory=dict)
     """Further arguments of each reset, besides the seed."""
@@ -148,10 +148,10 @@ class TaskConfig(ConfigModel):
     """Config of one task of a multi-task env: keyword arguments and reset options for the episodes of the task."""
 
     kwargs: dict[str, Any] = Field(default_factory=dict)
-    """Keyword arguments of the env, merged over the env's own; an env is created again if a new task changes them."""
+    """Keyword arguments merged over the env's; the env is created again if a new task changes them."""
 
     reset_options: dict[str, Any] = Field(default_factory=dict)
-    """Options for the env's `reset(options=...)`, merged over the env's own `reset_options`."""
+    """Options for `reset(options=...)`, merged over the env's `reset_options`."""
 
 
 def check_columns(columns: Sequence[str]) -> None:
@@ -328,7 +328,7 @@ class EnvConfig(ConfigModel):
     package.module:Class, which takes a World and is a World."""
 
     reset_options: dict[str, Any] = Field(default_factory=dict)
-    """Options for the env's `reset(options=...)` at the start of each episode; they require the loop backend."""
+    """Options for the env's `reset(options=...)` at each episode; they require the loop backend."""
 
     columns: tuple[NonEmptyText, ...] = ()
     """Names of numbers in every step's info, such as `cost`, to record as columns of the batch; they require the loop
@@ -341,8 +341,8 @@ class EnvConfig(ConfigModel):
     `reset_options`."""
 
     task_in_observation: bool = False
-    """Whether observations include the task, `{observation: ..., task: ...}`: the index in the list, or the numbers of
-    a task that a function returned."""
+    """Whether observations include the task, `{observation: ..., task: ...}`: its index in the list, or the numbers
+    that a function returned."""
 
     curriculum: str | None = None
     """Curriculum, module:function from an iteration's metrics to keyword arguments for later episodes, merged over the

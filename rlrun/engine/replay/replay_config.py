@@ -34,17 +34,16 @@ class ReplayConfig(ConfigModel):
     """Settings of a replay buffer: capacity, prioritization, storage and checkpointing."""
 
     capacity: PositiveInt = 100_000
-    """Capacity in env steps, over all workers and env slots; the newest steps overwrite the oldest."""
+    """Capacity in env steps over all workers; the newest steps overwrite the oldest."""
     sampling: Literal["uniform", "prioritized"] | ImportPath | Plugin = "uniform"
     """Sampling: `uniform`, `prioritized` by the last TD errors (Schaul et al., arXiv:1511.05952), or a custom sampler
     as package.module:Class or {package.module:Class: SETTINGS}."""
     priority_alpha: NonNegativeFloat = 0.6
     """Priority exponent alpha: 0 samples uniformly, 1 in proportion to the TD error."""
     priority_beta: Schedule = 0.4
-    """Importance-sampling exponent beta, which corrects the bias of prioritized sampling: 0 for no correction, 1 for
-    full."""
+    """Importance-sampling exponent beta, which corrects the bias of prioritized sampling: 0 not at all, 1 fully."""
     priority_epsilon: PositiveFloat = 1e-6
-    """Constant added to absolute TD errors, so that transitions with an error of 0 are still sampled."""
+    """Constant added to absolute TD errors, so that an error of 0 is still sampled."""
     hindsight: HindsightConfig | None = None
     """Hindsight experience replay, for envs with goals; `{}` for its defaults, null for none."""
     frame_stack: PositiveInt | None = None

@@ -22,14 +22,14 @@ class CuriosityConfig(ConfigModel):
     """Settings of intrinsic rewards; their returns continue across episode ends, and have a separate value head."""
 
     kind: CuriosityKind = "rnd"
-    """Novelty measure: `rnd`, error in predicting a random network's features; `icm`, error of a learned forward
-    dynamics model; `re3`, distance between a fragment's observations in random features."""
+    """Novelty: `rnd`, error in predicting a random network's features; `icm`, error of a learned forward model; `re3`,
+    distance between a fragment's observations in random features."""
     intrinsic_coeff: NonNegativeFloat = 1.0
     """Weight of the advantages of intrinsic rewards."""
     extrinsic_coeff: NonNegativeFloat = 2.0
     """Weight of the advantages of the env's own rewards."""
     gamma: Fraction = 0.99
-    """Discount of intrinsic rewards, below 1, since intrinsic returns continue across episode ends."""
+    """Discount of intrinsic rewards, below 1, because their returns continue across episodes."""
     gae_lambda: Fraction = 0.95
     """Weight between one-step (0) and Monte Carlo (1) advantages of intrinsic rewards."""
     hiddens: tuple[PositiveInt, ...] = (64,)
@@ -37,9 +37,9 @@ class CuriosityConfig(ConfigModel):
     features: PositiveInt = 32
     """Number of output features of each novelty network."""
     learn_every: PositiveInt = 8
-    """For `rnd` and `icm`: the novelty networks train on one of every `learn_every` minibatches."""
+    """For `rnd` and `icm`: the networks train on one of every `learn_every` minibatches."""
     forward_weight: Fraction = 0.2
-    """For `icm`: weight beta of the forward model's loss against the inverse model's loss (eq. 7)."""
+    """For `icm`: weight beta of the forward against the inverse model's loss (eq. 7)."""
     num_neighbours: PositiveInt = 3
     """For `re3`: k of the distance to the k-th nearest neighbor."""
 
@@ -65,4 +65,4 @@ class ConstraintConfig(ConfigModel):
     gae_lambda: Fraction = 0.95
     """Weight between one-step (0) and Monte Carlo (1) advantages of costs."""
     multiplier_lr: PositiveFloat = 0.05
-    """Learning rate of the Lagrange multiplier: change per update and per unit of cost above or below the limit."""
+    """Learning rate of the Lagrange multiplier: change per update and unit of excess cost."""

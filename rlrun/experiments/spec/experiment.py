@@ -250,7 +250,7 @@ class EvaluationConfig(ConfigModel):
     """Actions: greedy takes the most likely, sampled draws as in training. Policies that sample discrete actions also
     play a quarter as many episodes (at least 5) the other way, for comparison."""
     show: NonNegativeInt = 0
-    """Number of evaluation episodes that are kept as text for reports; the env needs the render mode `ansi`."""
+    """Evaluation episodes to keep as text for reports; the env needs the render mode `ansi`."""
     against: NonEmptyText | None = None
     """Scripted opponent in `episodes` additional games: random, one_ply, minimax, mcts, or package.module:Name; null
     for none. In a world of two sides, the policy plays each side in half of the games."""
@@ -286,13 +286,13 @@ class ExpectConfig(ConfigModel):
     seeds: PositiveInt | None = None
     """Number n of seeds to run, 0 to n - 1; null for the seeds of the experiment."""
     passes: PositiveInt | None = None
-    """Minimum number of seeds that must reach the expected metrics; null for two thirds of the seeds."""
+    """Minimum number of seeds that must reach the metrics; null for two thirds."""
     last_evaluations: PositiveInt | None = None
-    """Number of last evaluations of a run whose mean is compared with the expected metrics, for algorithms with
-    unstable policies; null to evaluate the final policy."""
+    """Last evaluations whose mean is compared with the expected metrics, for unstable policies; null for the final
+    policy."""
     regression_floor: float | None = None
-    """Lower end of the published 95% interval of the metric's interquartile mean over seeds. `rlrun regress` warns if
-    the interquartile mean is well below; null for no warning."""
+    """Lower end of the published 95% interval of the interquartile mean over seeds. `rlrun regress` warns if the mean
+    is well below; null for no warning."""
 
     @model_validator(mode="after")
     def _require_target(self) -> Self:
@@ -324,23 +324,23 @@ class RunSettings(ConfigModel):
     """Settings of an experiment besides its algorithm, env and `config`."""
 
     seeds: Seeds = (0,)
-    """Seeds of the trials: a list, or a number n for 0 to n - 1; each seed is a trial."""
+    """Seeds of the trials, a list or a number n for 0 to n - 1; each is a trial."""
     num_samples: PositiveInt = 1
     """Number of samples from random search spaces, at each point of the grid."""
     stop: StopConfig
     """Stop criteria of a trial: bounds by metric, or a plateau; the first one reached stops it."""
     checkpoint: CheckpointConfig = CheckpointConfig()
-    """Settings of checkpoints: when they are written, and which are kept."""
+    """Checkpoints: when they are written, and which are kept."""
     evaluation: EvaluationConfig | None = None
     """Periodic evaluation during training; null for none."""
     resources: ResourcesConfig = ResourcesConfig()
     """Resources of a trial's own process."""
     expect: ExpectConfig | None = None
-    """Expected results of the run: the targets of `rlrun regress`; null for none."""
+    """Targets for `rlrun regress`; null for none."""
     scheduler: SchedulerConfig | None = None
-    """Trial scheduler such as asha or pbt, which stops trials early or changes their hyperparameters; null for none."""
+    """Trial scheduler, such as asha or pbt; null for none."""
     searcher: SearcherConfig | None = None
-    """Searcher such as optuna, which suggests hyperparameter configurations; null for random search."""
+    """Searcher, such as optuna; null for random search."""
     failure: FailureConfig = FailureConfig()
     """Settings of restarts of failed trials and of the driver."""
     begins: BeginsConfig | None = None
@@ -352,7 +352,7 @@ class RunSettings(ConfigModel):
     """Path of a new data set for the collected steps, in the env's units; null for none. With several trials or
     policies, it is a folder with a data set for each."""
     loggers: LoggersConfig = LoggersConfig()
-    """Loggers that also receive the results: Weights & Biases, MLflow, or custom classes by import path."""
+    """Further loggers of results: Weights & Biases, MLflow, or custom classes by import path."""
     hooks: Plugins = ()
     """Hooks, which measure a run and may stop it: package.module:Class, or {package.module:Class: SETTINGS}."""
 
@@ -394,12 +394,12 @@ class Learning(ConfigModel):
     config: SerializeAsAny[AlgorithmConfig]
     """Settings of the algorithm; for several policies, the sampling settings that they share."""
     policies: dict[str, PolicySpec] = Field(default_factory=dict)
-    """Policies of a multi-agent world by name; empty if the only policy is learned by `algorithm`."""
+    """Policies of a multi-agent world by name; empty if `algorithm` learns the only one."""
     mapping: dict[str, str] | str | None = None
     """Policy of each agent: policy names by pattern of agent ids, or package.module:function; null if one policy acts
     for all."""
     train: tuple[str, ...] = ()
-    """Names of the policies that are trained; empty for all."""
+    """Policies that are trained; empty for all."""
     seats: dict[str, SeatSettings] = Field(default_factory=dict)
     """Seats by name: roles that frozen opponents play."""
     league: LeagueSettings | None = None
@@ -447,7 +447,7 @@ class TrialSpec(Learning):
     stop: StopConfig
     """Stop criteria of the trial: bounds by metric, or a plateau; the trial stops at the first one that is reached."""
     checkpoint: CheckpointConfig
-    """Settings of checkpoints: when they are written, and which are kept."""
+    """Checkpoints: when they are written, and which are kept."""
     evaluation: EvaluationConfig | None
     """Periodic evaluation during training; null for none."""
     resources: ResourcesConfig

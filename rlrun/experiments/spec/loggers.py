@@ -81,8 +81,7 @@ class WandbConfig(ConfigModel):
     entity: NonEmptyText | None = None
     """W&B user or team that owns the project; null for the logged-in user."""
     mode: Literal["online", "offline"] | None = None
-    """Mode of the W&B client: online, or offline to write files for a later `wandb sync`. null for `$WANDB_MODE`, else
-    online."""
+    """Mode of the W&B client: online, or offline for a later `wandb sync`; null for `$WANDB_MODE`, else online."""
     tags: tuple[NonEmptyText, ...] = ()
     """Tags of each trial's run."""
 

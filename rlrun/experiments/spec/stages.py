@@ -19,14 +19,14 @@ class BeginsConfig(ConfigModel):
     """Settings for a start from an earlier experiment: each seed continues from the final state of the same seed."""
 
     after: NonEmptyText
-    """Name of the experiment, earlier in the same run, whose final weights and filters each seed begins with."""
+    """Earlier experiment of the same run whose final weights and filters each seed starts with."""
     weights: bool = True
     """Whether each seed starts with the earlier experiment's weights and filters; false for a stage that only runs
     after it, for example on the data that it recorded."""
     optimizers: bool = False
-    """Whether each seed also starts with the optimizer state of the earlier experiment, of the same algorithm."""
+    """Whether each seed also starts with the optimizer state, of the same algorithm."""
     filters: Literal["frozen", "running"] = "frozen"
-    """Mean and deviation that normalize observations: frozen, or running, which updates them with new observations."""
+    """Observation filter: frozen, or running, which updates it with new observations."""
     recorded: tuple[NonEmptyText, ...] = ()
     """Data sets (`output`) of earlier stages; each seed reads its own one as `input`. Set automatically in `stages`."""
 

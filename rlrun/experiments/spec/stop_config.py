@@ -25,12 +25,12 @@ class PlateauConfig(ConfigModel):
     metric: NonEmptyText
     """Metric that should improve, such as evaluation/episode_return_mean."""
     mode: Mode | None = None
-    """Whether higher values of the metric are better (max) or lower ones (min); null for the metric's own direction."""
+    """Whether higher (max) or lower (min) is better; null for the metric's own direction."""
     patience: PositiveInt = 5
     """Consecutive evaluations (results, in a trial without evaluations) without improvement after which the trial
     stops."""
     min_delta: NonNegativeFloat = 0.0
-    """Minimum change beyond the best value so far that counts as an improvement."""
+    """Minimum change that counts as an improvement."""
 
 
 class StopConfig(ConfigModel):

@@ -155,7 +155,7 @@ class _RankingSettings(ConfigModel):
     metric: str = "episode_return_mean"
     """Metric that ranks trials."""
     mode: Mode = "max"
-    """Whether higher values of the metric are better (max) or lower ones (min)."""
+    """Whether higher (max) or lower (min) is better."""
 
 
 class _Timed(ConfigModel):
@@ -221,8 +221,7 @@ class MedianConfig(_Timed, _RankingSettings):
     """Settings of the median stopping rule: a trial stops if its best score is below the others' median."""
 
     grace_period: PositiveFloat | None = None
-    """Minimum progress of a trial before the median rule can stop it, in units of `time_attr`; null for a tenth of
-    stop[time_attr]."""
+    """Minimum progress before a trial can be stopped, in units of `time_attr`; null for a tenth of stop[time_attr]."""
     min_samples_required: PositiveInt = 3
     """Minimum number of other trials at the same progress; with fewer, no trial is stopped."""
 
@@ -239,9 +238,9 @@ class _Population(_RankingSettings):
     """Settings of population-based schedulers: the worst trials copy the best, and change their hyperparameters."""
 
     interval_env_steps: PositiveInt | None = None
-    """Env steps between two generations, which are exploit-and-explore steps; null for trials from data alone."""
+    """Env steps between two generations; null for trials from data alone."""
     interval_sgd_steps: PositiveInt | None = None
-    """SGD steps between two generations of trials that learn from data alone; null for trials in an env."""
+    """SGD steps between two generations of trials from data alone; null for trials in an env."""
     quantile_fraction: Quantile = 0.25
     """Fraction of the population that is replaced at each generation (the worst), and copied (the best)."""
     synchronous: bool = True
@@ -273,13 +272,13 @@ class PbtConfig(_Population):
     """Settings of population-based training (PBT, arXiv:1711.09846): the worst trials copy the best, then explore."""
 
     mutations: Mutations = Field(examples=[MUTATIONS_EXAMPLE])
-    """Search spaces of the hyperparameters that PBT mutates, by path below `config`. Initial values that `config` does
-    not set are sampled."""
+    """Search spaces of the mutated hyperparameters, by path below `config`. Initial values that `config` does not set
+    are sampled."""
     resample_probability: Fraction = 0.25
-    """Probability that a mutated hyperparameter is resampled from its search space. Otherwise a number is multiplied by
-    a perturbation factor, and a choice moves to a neighbor."""
+    """Probability that a mutated hyperparameter is resampled. Otherwise a number is multiplied by a perturbation
+    factor, and a choice moves to a neighbor."""
     perturbation_factors: tuple[PositiveFloat, PositiveFloat] = (0.8, 1.2)
-    """Perturbation factors of PBT; a mutated number is multiplied by one of the two, at random."""
+    """Perturbation factors: a mutated number is multiplied by one of the two, at random."""
 
     @property
     def spaces(self) -> dict[str, SearchSpace]:
@@ -291,8 +290,8 @@ class Pb2Config(_Population):
     """Settings of population-based bandits (PB2, arXiv:2002.02518): PBT with a Gaussian process bandit."""
 
     bounds: Bounds = Field(examples=[BOUNDS_EXAMPLE])
-    """Ranges `[low, high]` of the hyperparameters that PB2 mutates, by path below `config`. Initial values that
-    `config` does not set are sampled."""
+    """Ranges `[low, high]` of the mutated hyperparameters, by path below `config`. Initial values that `config` does
+    not set are sampled."""
     log_scale: tuple[str, ...] = ()
     """Mutated hyperparameters that are explored on a logarithmic scale, such as lr."""
 
@@ -343,10 +342,10 @@ class ModelSearchConfig(_RankingSettings):
     """Settings of a model-based searcher, which suggests configurations from a model of the scores so far."""
 
     max_concurrent: PositiveInt | None = None
-    """Maximum number of configurations that run at once. With fewer, the model learns more from each; null for as many
+    """Maximum number of configurations that run at once; with fewer, the model learns more from each. null for as many
     as the resources allow."""
     startup_trials: PositiveInt = 10
-    """Number of random configurations before the model suggests any."""
+    """Random configurations before the model suggests any."""
 
 
 class RandomSearchConfig(ConfigModel):
@@ -375,8 +374,7 @@ class FailureConfig(ConfigModel):
     """Settings of restarts after failures."""
 
     max_restarts: NonNegativeInt = 0
-    """Maximum number of restarts of a trial from its newest checkpoint; after one more failure the trial counts as
-    failed."""
+    """Maximum number of restarts of a trial from its newest checkpoint."""
     driver_restarts: NonNegativeInt = 0
     """Maximum number of restarts of the driver, the process of `rlrun train` or `rlrun resume`, after it was killed or
     ended without a message. Experiments of one command share the largest number."""

@@ -142,7 +142,7 @@ class Algorithm(Generic[C]):
             seed: Seed of the initial parameters.
 
         Raises:
-            UsageError: The policy family has another constructor signature.
+            UsageError: The policy family has a different constructor signature.
         """
         return self.family_policy(spaces, seed)
 
@@ -155,7 +155,7 @@ class Algorithm(Generic[C]):
             world: Properties of a multi-agent env (state space, team size), for policies that need them.
 
         Raises:
-            UsageError: The policy family has another constructor signature.
+            UsageError: The policy family has a different constructor signature.
         """
         family = load_internal(self.policy_family, "policy family")
         arguments: dict[str, Any] = {"spaces": spaces, "config": self.config, "seed": seed}

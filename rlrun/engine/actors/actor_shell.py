@@ -91,7 +91,7 @@ class ActorShell:
     """
 
     def __init__(self, make: bytes, import_paths: Sequence[str]) -> None:
-        """Makes the object; if that fails, the failure is the answer to every call.
+        """Creates the object; if that fails, every call returns the failure.
 
         Args:
             make: Pickled factory of the object; pickled, since unpickling it may need the import paths.

@@ -153,7 +153,7 @@ class SupervisedActors:
             self._needs.attend()
         for reference, answer in self._arrived():
             place = self._watched.pop(reference, None)
-            if place is not None:  # its actor was not restarted meanwhile
+            if place is not None:  # its actor has not been restarted in the meantime
                 self._take(place, reference, answer)
         if time.monotonic() >= self._look_at:
             self._restart_late()
@@ -191,7 +191,7 @@ class SupervisedActors:
     def answers_of_all(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Calls a method of every object, each with separate arguments; waits for all answers and returns them.
 
-        The time limit is that of an actor's start.
+        The time limit is the same as for an actor's start.
 
         Raises:
             RlrunError: An object raised an error; see `attend`.

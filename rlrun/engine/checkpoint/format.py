@@ -263,7 +263,7 @@ def _tensor_bytes(named: dict[str, np.ndarray[Any, Any]], stem: str) -> bytes:
 def _verified(directory: Path, stack: ExitStack) -> tuple[Manifest, dict[str, BufferedReader]]:
     """Context manager that verifies all files of a checkpoint, and yields the manifest and the open files.
 
-    The caller reads from the same open files that were verified, even if they are replaced meanwhile.
+    The caller reads from the same open files that were verified, even if they have been replaced in the meantime.
     """
     manifest = read_manifest(directory)
     for name in (SPEC_FILE, STATE_FILE, ARRAYS_FILE):

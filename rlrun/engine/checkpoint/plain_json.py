@@ -39,6 +39,6 @@ def read_lines(path: Path, kind: TypeAdapter[T]) -> list[T]:
 
 
 def first_mistake(error: ValidationError) -> str:
-    """Returns a text with the first mistake that pydantic found in data from a file, and where it is in the data."""
+    """Returns the first mistake that pydantic found in data from a file, and its location, as text."""
     mistake = error.errors()[0]
     return ": ".join(filter(None, (".".join(map(str, mistake["loc"])), mistake["msg"])))

@@ -1,7 +1,7 @@
 """Plain data written as YAML that means the same in YAML 1.1 and 1.2, without tags or references.
 
 YAML 1.1 (PyYAML) and YAML 1.2 (rlrun's specs) disagree on what `1e-4`, `on` or `1_000` are. Strings that either version
-would read as another type are quoted, so that both read the same data.
+would read as a different type are quoted, so that both read the same data.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ class CheckpointStore:
         """Renames a staged checkpoint to its final path, and removes older checkpoints that need not be kept.
 
         Checkpoints of later iterations are removed too; they remain if a run was resumed from an earlier checkpoint.
-        This may run in another thread, as long as nothing else uses the store meanwhile.
+        This may run in another thread, as long as nothing else uses the store at the same time.
 
         Returns:
             The checkpoint's directory.
@@ -154,7 +154,8 @@ class CheckpointStore:
         None if no checkpoint has a value of the metric.
 
         Args:
-            metric: Name of the metric; None for the metric by which the store keeps the best checkpoint.
+            metric: Name of the metric; None for the metric that determines which checkpoint the store keeps as the
+                best.
         """
         metric = self.best_metric if metric is None else metric
         scored = [(score, path) for path in self.paths() if (score := self._score(path, metric)) is not None]
@@ -162,7 +163,7 @@ class CheckpointStore:
         return next((path for score, path in reversed(scored) if score == best), None)
 
     def best_score(self) -> float | None:
-        """Returns the highest value among the checkpoints of the metric by which the store keeps the best one."""
+        """Returns the highest value, among the checkpoints, of the metric that determines the best one."""
         best = self.best()
         return None if best is None else self._score(best, self.best_metric)
 

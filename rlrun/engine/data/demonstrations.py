@@ -73,7 +73,7 @@ class Demonstrations:
             like: Batch of a rollout worker with the expected structure and dtypes of observations and actions.
 
         Raises:
-            UsageError: Observations have another structure or shape.
+            UsageError: Observations have a different structure or shape.
         """
         paths = {id(leaf): name for name, leaf in named_leaves(like["obs"])}
 

@@ -50,7 +50,7 @@ def has_empty_rows(batch: SampleBatch) -> bool:
 
 
 def without_empty_rows(rows: SampleBatch, *, at_least: int) -> SampleBatch:
-    """Drops rows [S, L, ...] that have no valid step, and appends rows of zeros if fewer than `at_least` remain.
+    """Drops rows [S, L, ...] without a valid step, and appends rows of zeros if fewer than `at_least` remain.
 
     Args:
         rows: Columns of experience.

@@ -51,7 +51,7 @@ def filled_rows(valid: Flags, ends: Flags, ended_before: Flags | None = None) ->
 
 
 def zeroed(tree: Any, holds: Flags) -> Any:
-    """Copies a tree of arrays [T, B, ...], with zeros at the entries (t, b) where the mask `holds` [T, B] is false."""
+    """Copies a tree of arrays [T, B, ...], with zeros at the entries where the mask `holds` [T, B] is false."""
 
     def clear(leaf: NDArray[Any]) -> NDArray[Any]:
         return np.where(holds.reshape(*holds.shape, *[1] * (leaf.ndim - 2)), leaf, np.zeros((), leaf.dtype))
@@ -66,7 +66,7 @@ def clear(tree: Any, rows: Flags) -> None:
 
 
 class Packing:
-    """Permutation of a fragment's rows [T, B] after which no empty row lies between a step and its successor.
+    """Permutation of a fragment's rows [T, B] after which there are no empty rows between a step and its successor.
 
     Empty rows hold neither a step nor a final observation. Rows move only if there are empty rows between steps, or if
     `to_front` requires it. Then the other rows of each slot are adjacent from row 0 on, followed by the closing row
@@ -109,7 +109,7 @@ class Packing:
         return self._order is not None
 
     def pack(self, leaf: NDArray[Any]) -> NDArray[Any]:
-        """Packs a column [T, B, ...] or [T + 1, B, ...]: moves its rows together, and fills the rest with zeros."""
+        """Packs a column [T, B, ...] or [T + 1, B, ...]: makes its rows adjacent, and fills the rest with zeros."""
         if self._filled is None:
             return leaf
         filled = self._filled[: len(leaf)]
@@ -138,7 +138,7 @@ class Packing:
     def unpack(self, leaf: NDArray[Any]) -> NDArray[Any]:
         """Moves the rows of a packed column [T, B, ...] or [T + 1, B, ...] back to their original places.
 
-        Rows that were empty are zeros.
+        Rows that were empty are filled with zeros.
         """
         if self._order is None or self._filled is None:
             return leaf

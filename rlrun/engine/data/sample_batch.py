@@ -17,7 +17,7 @@ ACTS = "acts"
 """Column of a fragment: whether an agent acts in a row, with the closing row, [T + 1, B]."""
 
 EPISODE_STEPS = "episode_steps"
-"""Column of a fragment with views: number of the episode's steps before a row, [T + 1, B]; see `engine.data.views`."""
+"""Column of a fragment with views: number of steps in the episode before a row, [T + 1, B]; see `engine.data.views`."""
 
 PREV_REWARDS = "prev_rewards"
 """Column of a fragment with views: the env's reward of the step before a row, [T + 1, B]."""
@@ -84,7 +84,7 @@ OWN_COLUMNS = frozenset(
 
 
 class SampleBatch(dict[str, Any]):
-    """A batch of experience: a mapping from column names to trees of arrays.
+    """Batch of experience: a mapping from column names to trees of arrays.
 
     In a rollout worker's batch (a fragment), the leading dimensions are [T, B] (time, env slots), and `CLOSING_COLUMNS`
     such as `obs` have one more row, after the last step. In the learner they are [S, L] (rows of L consecutive steps).

@@ -1,7 +1,7 @@
 """JSON form of Gymnasium spaces, with an exact round trip: bounds to the last bit, dtypes, and the order of keys.
 
-Each space is an object with its `type`. Infinite bounds are the texts "inf" and "-inf", since JSON has no such numbers.
-Bounds that are all equal are written as one number.
+Each space is an object with its `type`. Infinite bounds are written as "inf" and "-inf", since JSON has no infinite
+numbers. Bounds that are all equal are written as one number.
 
 | type | further keys |
 |---|---|

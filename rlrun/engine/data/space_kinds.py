@@ -78,7 +78,7 @@ def known_kind(space: Space[Any]) -> SpaceKind:
 
 
 def kinds_in_words() -> str:
-    """Returns a text that lists all supported types of spaces, for messages."""
+    """Returns a list of all supported types of spaces as text, for messages."""
     return f"{', '.join(kind.__name__ for kind in KINDS)}, and Dict and Tuple of these"
 
 

@@ -7,7 +7,7 @@ A fragment stores each observation, action and reward once. Network inputs are g
 - `view:prev_actions` [k, ...], the last k actions, and `view:prev_rewards` [k], their rewards as the env returned them;
 - `action_mask`, the current mask, if the observation has one.
 
-Row 0 of each column's history stands for steps before an episode's start. It holds zeros, or an out-of-range number in
+Row 0 of each column's history represents steps before an episode's start. It holds zeros, or an out-of-range number in
 columns that are one-hot encoded. `episode_steps` is the number of steps since the episode's start. `history` holds the
 rows before a fragment; the worker passes it from one fragment to the next.
 """

@@ -65,7 +65,7 @@ def mapped_columns(path: Path, forms: Mapping[str, ColumnForm], rows: int) -> Co
         rows: Expected number of rows, N.
 
     Raises:
-        DataSetError: The file cannot be read, or has other columns or rows.
+        DataSetError: The file cannot be read, or has different columns or rows.
     """
     import pyarrow as pa
 

@@ -60,7 +60,7 @@ class DataSet:
         manifest: The manifest.
 
     Raises:
-        DataSetError: The folder is not a data set, or a file is missing or has another size.
+        DataSetError: The folder is not a data set, or a file is missing or has a different size.
     """
 
     def __init__(self, folder: Path | SetFolder, manifest: Manifest | None = None) -> None:

@@ -85,7 +85,7 @@ class DataSettings(ConfigModel):
 
     @property
     def further_columns(self) -> tuple[str, ...]:
-        """Names of columns, such as `returns`, that losses need in addition to those of a transition.
+        """Names of columns, such as `returns`, that losses need in addition to a transition's columns.
 
         See `Transitions`.
         """

@@ -116,7 +116,7 @@ def require_files(folder: Path, entries: Sequence[FileEntry]) -> None:
     """Validates that the files of a data set exist and have the sizes in the manifest.
 
     Raises:
-        DataSetError: A file is missing, or has another size.
+        DataSetError: A file is missing, or has a different size.
     """
     for entry in entries:
         path = folder / entry.name
@@ -231,7 +231,7 @@ def lengths_of(valid: NDArray[np.bool_]) -> NDArray[np.int64]:
 def moments_of(columns: Columns, forms: Mapping[str, ColumnForm], spaces: SetSpaces) -> dict[str, Moments]:
     """Returns count, mean and sum of squared deviations of each numeric column of a file, by name of the column.
 
-    Moments of observations include final observations; those of other columns are over steps only. There are none for
+    Moments of observations include final observations; moments of other columns include only steps. There are none for
     discrete choices, bits, flags and images, nor for columns whose sums overflow.
 
     Args:

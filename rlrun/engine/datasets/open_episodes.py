@@ -143,7 +143,7 @@ class OpenEpisodes:
         Rows without a step, such as the last one of each slot, are 0 in all columns but those of observations.
 
         Raises:
-            ValueError: A column is missing, not known, or has another shape or kind of numbers.
+            ValueError: A column is missing, not known, or has a different shape or kind of numbers.
         """
         given = as_columns("obs", rows["obs"]) | as_columns("actions", rows["actions"])
         given |= {name: np.asarray(column) for name, column in rows.items() if name not in ("obs", "actions")}

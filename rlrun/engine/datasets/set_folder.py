@@ -95,8 +95,8 @@ def complete_folder(path: Path) -> LocalFolder:
     """Opens the folder of a data set on this machine, after checking that all files exist.
 
     Raises:
-        DataSetError: The folder is not a data set, or a file is missing or has another size. Digests are not compared;
-            `rlrun dataset check` does that.
+        DataSetError: The folder is not a data set, or a file is missing or has a different size. Digests are not
+            compared; `rlrun dataset check` does that.
     """
     found = LocalFolder(path)
     require_files(path, found.manifest.files)

@@ -143,7 +143,7 @@ class LocatedSteps(NamedTuple):
     Attributes:
         rows: Row numbers in the data set; an arbitrary row of the episode where a sequence extends beyond it.
         steps: Index of each step within its episode, from 0.
-        is_step: Whether the step lies within the episode.
+        is_step: Whether the step is within the episode.
     """
 
     rows: Indices

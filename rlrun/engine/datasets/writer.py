@@ -227,7 +227,7 @@ class SetWriter:
 
         Raises:
             DataSetError: The set lacks data that it had when the state was saved, or was altered.
-            ValueError: The state is malformed, or belongs to a set with other columns.
+            ValueError: The state is malformed, or belongs to a set with different columns.
         """
         self._open.load_state(state["open"])
         finished = checked(state["finished"], self._manifest.columns) if state["finished"] else {}

@@ -15,7 +15,7 @@ _FIRST = 0.05
 class CartPoleMotion:
     """Batched states and transition function of N CartPoles.
 
-    Each state equals that of Gymnasium's single CartPole bit for bit: the same operations in the same order, in
+    Each state equals the state of Gymnasium's single CartPole bit for bit: the same operations in the same order, in
     preallocated arrays. Constants are 0-dimensional arrays, because converting a Python float takes as long as the
     operation.
 
@@ -59,7 +59,7 @@ class CartPoleMotion:
         self.state[:, pole] = generator.uniform(-_FIRST, _FIRST, 4)
 
     def start_several(self, poles: slice, generator: np.random.Generator) -> None:
-        """Samples initial states of several CartPoles, equal to those of successive calls of `start`."""
+        """Samples initial states of several CartPoles, equal to the results of successive calls of `start`."""
         first = self.state[:, poles]
         first[:] = generator.uniform(-_FIRST, _FIRST, first.T.shape).T
 

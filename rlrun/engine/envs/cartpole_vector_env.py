@@ -165,7 +165,7 @@ class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is n
 
 
 class CartPoleBackend(EnvBackend):
-    """Env backend for vectorized CartPole; where a single env is needed, it creates Gymnasium's CartPole."""
+    """Env backend for vectorized CartPole; if a single env is needed, it creates Gymnasium's CartPole."""
 
     @override
     def check(self, config: EnvConfig) -> None:

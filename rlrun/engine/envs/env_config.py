@@ -278,7 +278,7 @@ class UserEnv:
 
 
 def is_unnamed(env_id: str) -> bool:
-    """Whether an id like ``<Tank>`` stands for an env that was passed as a Python object without an import name."""
+    """Whether an id like ``<Tank>`` refers to an env that was passed as a Python object without an import name."""
     return env_id.startswith("<")
 
 

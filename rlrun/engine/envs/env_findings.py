@@ -51,7 +51,7 @@ class EnvFinding:
         topic: Subject, such as "rewards" or "seeds".
         verdict: "wrong" if training or a resume fails, "note" if learning may suffer, else "ok".
         found: The observed fact, with its numbers.
-        reason: Consequence for learning, "" for none.
+        reason: Consequence for learning, "" if there is none.
         advice: Suggested remedy.
         is_severe: Whether a note matters even if returns rise.
     """

@@ -1,7 +1,7 @@
 """Watchdog for env code that hangs in this process.
 
 A thread checks once a second whether the watched code has made progress, so that steps have no overhead. The timeout
-applies to each step alone, not to many steps together.
+applies to each single step, not to several steps together.
 """
 
 from __future__ import annotations

@@ -67,8 +67,8 @@ def make_envpool(
 ) -> GymnasiumVectorEnv:
     """Creates an EnvPool vector env; env slots are seeded once, at creation, and not for each episode.
 
-    Keyword arguments are those of EnvPool, such as ``frame_skip`` or ``repeat_action_probability``; ``num_threads`` is
-    1 by default.
+    Keyword arguments are EnvPool's, such as ``frame_skip`` or ``repeat_action_probability``; ``num_threads`` is 1 by
+    default.
 
     Raises:
         UsageError: EnvPool has no such task or keyword argument.

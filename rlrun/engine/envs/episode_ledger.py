@@ -65,7 +65,7 @@ class EpisodeLedger:
         return EpisodePosition(self._episodes[slot] + 1, seed, 0)
 
     def return_to(self, slot: int, place: EpisodePosition) -> None:
-        """Sets an env slot's episode number and seed back to those of a saved position."""
+        """Resets an env slot's episode number and seed to the values of a saved position."""
         self._episodes[slot] = place.episode
         self._current[slot] = place.seed
         self._used[slot] = self._depth  # seeds hashed in advance belong to other episodes

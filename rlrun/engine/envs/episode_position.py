@@ -31,7 +31,7 @@ class EpisodePosition:
     """Position of an env slot: an episode and the number of actions taken in it.
 
     Attributes:
-        episode: Index of the episode among those of the env slot, from 0.
+        episode: Index of the episode among the env slot's episodes, from 0.
         seed: The seed that the episode was reset with.
         length: Number of actions taken since the reset; 0 at the first observation.
     """

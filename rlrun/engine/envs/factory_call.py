@@ -20,7 +20,7 @@ def made_by(
         env_id: Name of the env in messages.
         kwargs: Keyword arguments.
         offered: Optional arguments by name; each is passed if the factory has such a parameter.
-        where: Worker and env slot in words, or the env's purpose, for messages.
+        where: Description of worker and env slot, or the env's purpose, for messages.
 
     Raises:
         UsageError: The factory does not accept the keyword arguments.

@@ -242,7 +242,7 @@ def make_gymnasium(
 
 
 class GymnasiumBackend(EnvBackend):
-    """Env backend for Gymnasium vector envs, made from a registered id or by a factory."""
+    """Env backend for Gymnasium vector envs, which are created from a registered id or by a factory."""
 
     @override
     def check(self, config: EnvConfig) -> None:

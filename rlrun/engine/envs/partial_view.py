@@ -51,7 +51,7 @@ VELOCITIES = ("velocity", "qvel", "cvel", "ten_velocity")
 def number_names(env: gymnasium.Env[Any, Any]) -> tuple[str, ...]:
     """Returns the names of the entries of an env's observation vector; empty if unknown.
 
-    For MuJoCo envs, the names are those of the observation's declared parts, such as `qvel`.
+    For MuJoCo envs, these are the names of the observation's declared parts, such as `qvel`.
     """
     base = env.unwrapped
     known = NAMES.get("" if base.spec is None else base.spec.name)

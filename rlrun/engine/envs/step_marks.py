@@ -61,7 +61,7 @@ class SteppedSlot(NamedTuple):
 
     Attributes:
         slot: Index of the env slot or world.
-        episode: Index of the episode among those of the slot, from 0.
+        episode: Index of the episode among the slot's episodes, from 0.
         seed: The seed that the episode was reset with.
     """
 

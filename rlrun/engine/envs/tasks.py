@@ -158,7 +158,7 @@ class Lessons:
 
 
 class EpisodeTasks:
-    """Sampler of the tasks of one env slot's episodes; a task's keyword arguments override those of the curriculum.
+    """Sampler of the tasks of one env slot's episodes; a task's keyword arguments override the curriculum's.
 
     Args:
         tasks: List of tasks, or `module:function` from a seed to a task; None if the env has no tasks.

@@ -58,7 +58,7 @@ def make_tensor_env(config: EnvConfig, num_envs: int, device: torch.device, wher
         config: Config of the env.
         num_envs: Number of env slots, B.
         device: Device of all tensors.
-        where: Worker or purpose in words, for messages.
+        where: Description of the worker or the purpose, for messages.
 
     Raises:
         UsageError: The factory does not accept the keyword arguments.
@@ -129,7 +129,7 @@ def check_tensors(env_id: str, env: TensorVectorEnv, step: TensorStep) -> None:
         step: Result of the env's `step`.
 
     Raises:
-        BadReturn: A part is not a tensor on the env's device, or has another shape or dtype.
+        BadReturn: A part is not a tensor on the env's device, or has a different shape or dtype.
     """
     if not isinstance(step, TensorStep):
         raise BadReturn(f"env {env_id}: step() must return a TensorStep, not a {type(step).__name__}")
@@ -309,7 +309,7 @@ class SingleTensorEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasi
     Args:
         config: Config of the env.
         env: The env, with one slot.
-        render_mode: `rgb_array` for images; None for none.
+        render_mode: `rgb_array` for images; None for no images.
 
     Raises:
         EnvironmentUnusable: Images are requested, but the env cannot render.

@@ -186,7 +186,7 @@ def env_error(env_id: str, doing: str, where: str, error: BaseException, *, star
     Args:
         env_id: The env's id or factory.
         doing: Call that raised, such as "step()".
-        where: Worker, env slot and episode in words.
+        where: Description of worker, env slot and episode.
         error: Exception that the env raised.
         starts: Whether the env raised before its first step; the error is then an `EnvStartFailed`.
     """
@@ -230,7 +230,7 @@ def close_or_warn(close: Callable[[], object], env_id: str, where: str) -> None:
     Args:
         close: The env's method `close`.
         env_id: The env's id or factory.
-        where: Worker, env slot and episode in words, or the env's purpose.
+        where: Description of worker, env slot and episode, or the env's purpose.
     """
     try:
         with Watched(f"env {env_id}: closing it ({where})"):
@@ -259,7 +259,7 @@ def _old_interface(error: BaseException) -> str:
 
 
 def require_separate(env_id: str, made: Sequence[Any]) -> None:
-    """Validates that the envs or worlds made by a factory are separate objects.
+    """Validates that the envs or worlds that a factory creates are separate objects.
 
     Raises:
         EnvironmentUnusable: A factory returned the same object twice.

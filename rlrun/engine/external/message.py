@@ -48,7 +48,7 @@ def check_protocol(version: object) -> None:
     """Validates the protocol version of a client.
 
     Raises:
-        MessageRefused: The client speaks another major version, or names none.
+        MessageRefused: The client uses a different major version, or states none.
     """
     if not isinstance(version, str) or version.partition(".")[0] != PROTOCOL.partition(".")[0]:
         raise MessageRefused(

@@ -298,7 +298,7 @@ class Flow(Iterator[T_co]):
         """Restores operators and queued items from the result of `state()` of a flow with the same plan.
 
         Raises:
-            CheckpointError: The state is from a flow with another plan.
+            CheckpointError: The state is from a flow with a different plan.
         """
         places = self._places(without)
         saved, own = list(state["plan"]), list(places.values())
@@ -326,7 +326,7 @@ class Flow(Iterator[T_co]):
         return list(dict.fromkeys(declared))
 
     def close(self) -> None:
-        """Closes all operators, and ends processes such as those of a replay buffer; rollout workers stay open."""
+        """Closes all operators, and ends processes such as a replay buffer's; rollout workers stay open."""
         for node in self._places():
             (_operator(node) or node).close()
 

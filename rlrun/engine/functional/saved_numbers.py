@@ -64,7 +64,7 @@ def load_generator(generator: np.random.Generator, state: Mapping[str, Any]) -> 
     of bounds.
 
     Raises:
-        ValueError: The position is out of bounds, or the state belongs to another kind of generator.
+        ValueError: The position is out of bounds, or the state belongs to a different kind of generator.
     """
     position = state.get("buffer_pos", 0)
     if type(position) is not int or not 0 <= position <= PHILOX_BUFFER:

@@ -114,14 +114,14 @@ class RecordedArray(NDArrayOperatorsMixin):
             self.copy_to(target, source)
 
     def reshape(self, *shape: Any) -> RecordedArray:
-        """Returns the array in another shape, on the same memory if possible."""
+        """Returns the array in a different shape, on the same memory if possible."""
         result = self.array.reshape(*shape)
         if not np.may_share_memory(result, self.array):
             self.copy_to(result.reshape(self.shape), self.array)
         return RecordedArray(result, self._calls)
 
     def astype(self, dtype: Any, copy: bool = True) -> RecordedArray:
-        """Returns a copy of the array with another dtype, and records the call."""
+        """Returns a copy of the array with a different dtype, and records the call."""
         if self.dtype == dtype and not copy:
             return self
         return self.copy_to(np.empty(self.shape, dtype), self.array)
@@ -190,7 +190,7 @@ FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
     np.clip: _clip,
     np.empty_like: _empty_like,
 }
-"""Functions of NumPy, besides ufuncs, that can be recorded."""
+"""NumPy functions, other than ufuncs, that can be recorded."""
 
 
 def memory(value: Any) -> Any:

@@ -26,9 +26,9 @@ SIDES = (FIRST, SECOND)
 class Matches:
     """Plays games between policies, each of which acts for one of the two sides of a multi-agent env.
 
-    The sides are the two groups of agents that the mapping separates, such as hunters and prey, or the agents of the
-    learning policy and those of its opponents. If one policy acts for all agents, the sides are the first and the
-    second half of the possible agents.
+    The sides are the two groups of agents that the mapping separates, such as hunters and prey, or the learning
+    policy's agents and its opponents' agents. If one policy acts for all agents, the sides are the first and the second
+    half of the possible agents.
 
     Args:
         world: Config of the multi-agent env.

@@ -87,7 +87,7 @@ class ActionsAlone:
         """Does nothing: observations, including those after a fragment's last step, are not recorded."""
 
     def moments(self, observations: Any, filled: Flags) -> dict[str, Moments]:
-        """Returns no observation statistics, since those of frozen opponents do not change."""
+        """Returns no observation statistics, since frozen opponents' statistics do not change."""
         return {}
 
     def postprocess(self, batch: SampleBatch) -> None:

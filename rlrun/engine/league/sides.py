@@ -44,7 +44,7 @@ def alternate_with_exploiter(agent: str, episode: int) -> str:
 
 
 def alternate_roles(agent: str, episode: int) -> str:
-    """Lets policies `first` and `second` take turns by episode, each on its side and against its opponent.
+    """Alternates policies `first` and `second` by episode, each on its own side and against its own opponent.
 
     Use it for games in which each side has a separate policy. In even episodes, `first` plays the first side against
     `first_opponent`, a seat with versions of `second`. In odd episodes, `second` plays the second side against

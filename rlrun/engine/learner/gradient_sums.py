@@ -183,7 +183,7 @@ def share_of(
 def split_sums(
     policy: Policy, objectives: Iterable[Objective], sums: Tensor, statistics: Mapping[str, Sequence[str]]
 ) -> list[tuple[Objective, Tensor]]:
-    """Splits one vector of concatenated gradients and statistics into those of each loss.
+    """Splits one vector of concatenated gradients and statistics into the parts of each loss.
 
     Args:
         policy: Policy whose loss is differentiated.

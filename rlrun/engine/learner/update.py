@@ -278,7 +278,7 @@ def require_loss(objective: Objective, loss: Any) -> Loss:
     """Validates that an objective's loss function returned a `Loss`.
 
     Raises:
-        TrainingFailed: The loss function returned another type.
+        TrainingFailed: The loss function returned a different type.
     """
     if not isinstance(loss, Loss):
         raise TrainingFailed(f"the loss of objective {objective.name} must return a Loss, not {type(loss).__name__}")

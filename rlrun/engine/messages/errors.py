@@ -67,7 +67,7 @@ class Problem:
 
     Attributes:
         path: Dotted path of the value inside the spec, such as ``cartpole-ppo.config.lr``.
-        message: Explanation of the mistake, with the most similar valid name where it helps.
+        message: Explanation of the mistake, with the most similar valid name if it helps.
         file: The file as the user named it, or "" for a value that came from Python.
         line: Line in the file, from 1, or 0 if unknown.
         column: Column in the file, from 1, or 0 if unknown.

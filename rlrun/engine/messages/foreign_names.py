@@ -34,7 +34,7 @@ class Counterpart:
         name: Dotted name of rlrun's setting, within `config` or, if `of_experiment`, within the experiment.
         conversion: Text on how to convert the value; "" if the value is unchanged.
         of_experiment: Whether the setting is a key of the experiment, next to `config`.
-        needs: Setting that the config must have for this translation to apply; "" for none.
+        needs: Setting that the config must have for this translation to apply; "" if there is none.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Absent:
 
     Attributes:
         instead: Alternative in a few words; "" without one.
-        needs: Setting that the config must have for this entry to apply; "" for none.
+        needs: Setting that the config must have for this entry to apply; "" if there is none.
     """
 
     instead: str = ""
@@ -61,7 +61,7 @@ class OtherAlgorithm:
     """Algorithm of another library, and the algorithm of rlrun that corresponds to it.
 
     Attributes:
-        advice: Message on what to write instead, or that rlrun has no such algorithm.
+        advice: Message with the name to write instead, or that rlrun has no such algorithm.
         ours: Name of rlrun's algorithm if it has the same settings; else "".
     """
 
@@ -128,7 +128,7 @@ def setting_for(name: str, has: Has) -> Counterpart | None:
 
 
 def entry_key_for(name: str) -> str:
-    """Returns the dotted key of an experiment that replaces another library's setting, with equal values; "" for none.
+    """Returns the dotted key of an experiment that replaces another library's setting, with equal values; "" if none.
 
     Args:
         name: Name of the setting in the other library.

@@ -71,7 +71,7 @@ class DenseNet:
 
     Args:
         layers: Pair (name, activation) of each layer, first to last; an activation of None is the identity.
-        normalization: Normalization before each activation; None for none.
+        normalization: Normalization before each activation; None if there is none.
         renormalizes: Whether each layer's inputs are normalized by running mean and variance (batch renormalization).
         batch_norm: Whether the first layer's inputs and each layer's outputs are normalized by running mean and
             variance (batch normalization).

@@ -76,7 +76,7 @@ class Head:
         layer: Name of the output layer, by which its parameters are found.
         outputs: Number of outputs, K.
         gain: Factor of the output layer's orthogonal initial weights.
-        hiddens: Widths of hidden layers that belong to the head, before the output layer; None for none.
+        hiddens: Widths of hidden layers that belong to the head, before the output layer; None if there are none.
         num_actions: Number of actions A of a dueling head; else 0.
         value_layer: Name of the state-value layer of a dueling head; "" if the output layer computes this value as its
             first outputs.
@@ -143,9 +143,9 @@ class NetworkSpec:
         hiddens: Widths of the hidden layers (the trunk) between encoders and heads.
         activation: Activation function after each hidden layer.
         vectors: Widths of additional inputs by name, such as a critic's `actions`. They are concatenated with the
-            encoded observation, or with the core's outputs, so that the recurrent state depends on observations alone.
+            encoded observation, or with the core's outputs, so that the recurrent state depends only on observations.
         core: Recurrent core between trunk and heads; None for a feed-forward network.
-        normalization: Normalization between each hidden layer and its activation; None for none.
+        normalization: Normalization between each hidden layer and its activation; None if there is none.
         renormalizes: Whether the inputs of each dense layer are normalized by batch renormalization.
         batch_norm: Whether the inputs of the hidden layers are normalized by batch normalization, and their outputs
             before each activation.
@@ -180,7 +180,7 @@ class NetworkSpec:
 
     @property
     def vector_width(self) -> int:
-        """Total width of the inputs besides the observation, such as a critic's actions."""
+        """Total width of the inputs other than the observation, such as a critic's actions."""
         return sum(width for _, width in self.vectors)
 
     def trunk_features(self, tower: Tower) -> int:

@@ -83,7 +83,7 @@ class NoisyNet(WrappedModule):
         return self.net(*arguments)
 
     def drawn(self, views: Mapping[str, Tensor], noise: Tensor) -> dict[str, Tensor]:
-        """Returns all parameters of the network by name, with noise added to those of dense layers.
+        """Returns all parameters of the network by name, with noise added to dense layers.
 
         Args:
             views: This module's parameters by name.

@@ -1,4 +1,4 @@
-"""LSTM and GRU cells in NumPy, for acting; equivalent to those of `rlrun.engine.nn.torch_cores`."""
+"""LSTM and GRU cells in NumPy, for acting; equivalent to the cells in `rlrun.engine.nn.torch_cores`."""
 
 from __future__ import annotations
 

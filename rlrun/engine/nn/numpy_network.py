@@ -95,7 +95,7 @@ class NumpyNetwork:
             state: Recurrent state before the step, [B, state_size]; None without a core.
             episode_starts: Whether an episode begins with the step, [B]: its recurrent state is reset. None for no
                 episode start.
-            noise: Standard normal matrices for state-dependent exploration, [B, F * D]; None for none.
+            noise: Standard normal matrices for state-dependent exploration, [B, F * D]; None if there are none.
 
         Returns:
             Outputs by head, [B, K], and the recurrent state after the step. With `noise` there is a head of that name:

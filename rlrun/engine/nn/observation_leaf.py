@@ -1,4 +1,4 @@
-"""Description of how a network encodes one entry of an observation."""
+"""Encoding of one entry of an observation as input of a network."""
 
 from __future__ import annotations
 

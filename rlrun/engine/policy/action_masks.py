@@ -1,4 +1,4 @@
-"""Action masks: forbidden actions get a logit or value of -1e9, while acting (NumPy) and in losses (torch).
+"""Action masks: forbidden actions receive a logit or value of -1e9, in acting (NumPy) and in losses (torch).
 
 The policy gradient of masked logits equals that of the masked distribution (Huang and Ontanon, arXiv:2006.14171,
 section 3). Forbidden actions have probability 0 and contribute nothing to log-probabilities, entropy, divergence or

@@ -44,8 +44,8 @@ class BehaviorPolicy:
         exploration: Exploration strategy used while collecting.
         leaves: Observation entries and how each enters the network, including the action mask.
         normalize_observations: Whether observations are normalized by running statistics.
-        parameter_noise: Parameter noise used while collecting; None for none.
-        recording: Recorder of extra fragment columns; None for none.
+        parameter_noise: Parameter noise used while collecting; None if there is none.
+        recording: Recorder of extra fragment columns; None if there is none.
         world_columns: Columns to record about the whole multi-agent env: `WORLD_STATE`, `ACTS`, both or neither.
         state_inputs: Stores past actions and rewards in the recurrent state; None if it depends only on observations.
 

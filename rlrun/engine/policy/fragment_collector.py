@@ -78,8 +78,8 @@ class FragmentCollector:
         action_space: Converts between env actions and the policy's own representation of them.
         observation_filter: The policy's observation filter.
         memory: Recurrent state and recent steps of the running episodes.
-        parameter_noise: Parameter noise; None for none.
-        recording: Recorder of additional columns; None for none.
+        parameter_noise: Parameter noise; None if there is none.
+        recording: Recorder of additional columns; None if there is none.
         world_columns: Columns to record about the whole multi-agent env: `WORLD_STATE`, `ACTS`, both or neither.
 
     Attributes:
@@ -114,7 +114,7 @@ class FragmentCollector:
         self._memory = memory
 
     def load(self, weights: Weights) -> None:
-        """Loads the weights of the recorder and of the parameter noise, but not those of the policy's network."""
+        """Loads the weights of the recorder and of the parameter noise, but not the weights of the policy's network."""
         if self.recording is not None:
             self.recording.load(weights.acting)
         if self.parameter_noise is not None:

@@ -50,7 +50,7 @@ class DecodedNetwork(NamedTuple):
     Attributes:
         module: Module that holds all parameters, including the decoder's.
         network: The network, up to its heads.
-        decoding: Decoder of the heads; None for none.
+        decoding: Decoder of the heads; None if there is none.
     """
 
     module: nn.Module

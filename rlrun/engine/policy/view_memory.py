@@ -37,7 +37,7 @@ class ViewMemory:
 
     Args:
         leaves_of: The network's inputs (current observation and past steps), a tree of `ObservationLeaf`.
-        action_space: The policy's action space, which converts between its own actions and those of the env.
+        action_space: The policy's action space, which converts between its own actions and env actions.
 
     Attributes:
         has_frames: Whether the network sees stacked observations.
@@ -187,7 +187,7 @@ def padding_of(leaves_of: ObservationTree, action_space: ActionSpace, observed: 
 
     Args:
         leaves_of: Network inputs made of the current observation and past steps, a tree of `ObservationLeaf`.
-        action_space: The policy's action space, which converts between its own actions and those of the env.
+        action_space: The policy's action space, which converts between its own actions and env actions.
         observed: Example tree of observations without the action mask, for the dtypes.
     """
     found: dict[str, Any] = {}

@@ -1,1 +1,1 @@
-"""Signals, and how the processes of a command end."""
+"""Signals, and the ways in which a command's processes end."""

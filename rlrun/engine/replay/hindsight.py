@@ -105,7 +105,8 @@ class Hindsight:
     def relabel(self, indices: Indices, batch: SampleBatch) -> None:
         """Replaces the goals of a random share of sampled transitions, in place.
 
-        Each transition uses two random numbers, so several minibatches drawn in one call equal those of separate calls.
+        Each transition uses two random numbers, so drawing several minibatches in one call gives the same result as
+        separate calls.
 
         Args:
             indices: Indices of the transitions, [S].

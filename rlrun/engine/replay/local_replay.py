@@ -26,7 +26,7 @@ EXPERIENCES = {
     "transitions": "rlrun.engine.replay.replay_buffer:ReplayBuffer",
     "sequences": "rlrun.engine.replay.sequences:SequenceReplay",
 }
-"""Import paths of the replay buffers by what they store."""
+"""Import paths of the replay buffers by the kind of items that they store."""
 
 NOTHING_AWAITED: Awaited = ((), math.inf)
 

@@ -50,7 +50,7 @@ class Lend(Protocol):
     """Function that lends memory for a worker's next fragment, at the place where the fragment will be stored."""
 
     def __call__(self, length: int, after: Any, actions: Any) -> SampleBatch | None:
-        """Returns columns of a fragment of T steps, whose `obs` [T + 1, B, ...] begins with the present observations.
+        """Returns columns of a fragment of T steps, whose `obs` [T + 1, B, ...] begins with the current observations.
 
         Args:
             length: Steps in the fragment, T.

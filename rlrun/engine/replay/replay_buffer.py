@@ -338,7 +338,7 @@ def checked(
         num_rows: Number of rows in the replay buffer's memory.
 
     Raises:
-        ValueError: The sampler returned another number of rows, or rows that do not exist.
+        ValueError: The sampler returned a different number of rows, or rows that do not exist.
     """
     rows, factors = np.ascontiguousarray(indices, np.int64), np.ascontiguousarray(weights, np.float32)
     if rows.shape != expected or factors.shape != expected:

@@ -336,7 +336,7 @@ class ReplayShards:
         """Restores the shards from the dict that `state()` returned.
 
         Raises:
-            CheckpointError: The number of shards differs from that in `state`.
+            CheckpointError: The number of shards differs from the number in `state`.
         """
         states = state["shards"]
         if len(states) != self.num_shards:

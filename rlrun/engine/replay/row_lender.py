@@ -45,7 +45,7 @@ class RowLender:
         Returns:
             The columns `LENT`, of which `obs` has T + 1 rows and the first one set, and the indices that can no longer
             be sampled. None if the rows wrap around, if that fragment was not the last one inserted, or if a column is
-            stored in another form.
+            stored in a different form.
         """
         streams, loan = self._ring.streams, self._ring.loan
         cursor = streams.shared(worker)

@@ -99,7 +99,7 @@ class Streams:
 
     @property
     def num_written(self) -> int:
-        """Number of entries that have been written, if there is only one worker: the indices below it."""
+        """Number of written entries if there is only one worker, which are the entries with the lowest indices."""
         return self._most_filled[0] * self.num_slots
 
     def shared(self, worker: int) -> Cursor | None:
@@ -201,7 +201,7 @@ class Streams:
     def draw(self, generator: np.random.Generator, number: int, times: int, ready: NDArray[np.bool_]) -> Indices:
         """Samples flat indices uniformly with replacement, among the steps that may be sampled.
 
-        The result equals that of `times` calls that sample `number` indices each.
+        The result equals `times` calls that sample `number` indices each.
 
         Args:
             generator: Random generator to sample with.

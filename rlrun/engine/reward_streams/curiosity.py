@@ -51,7 +51,7 @@ class Novelty(ABC):
     """Novelty estimator: computes the intrinsic rewards of steps with trained or frozen networks.
 
     Attributes:
-        columns: Columns of the batch that the estimator reads, besides actions.
+        columns: Columns of the batch that the estimator reads in addition to the actions.
         learns: Whether the estimator has trained networks.
         networks: The estimator's networks, by their names in the policy.
     """

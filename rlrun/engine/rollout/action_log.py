@@ -77,7 +77,7 @@ class ActionLog:
         self._rows_to_trim_at = max(2 * self._rows, FEWEST_ROWS)
 
     def latest(self, lengths: Sequence[int]) -> list[NDArray[Any]]:
-        """Returns the last `lengths[slot]` actions of each env slot, for example those of its current episode."""
+        """Returns the last `lengths[slot]` actions of each env slot, for example the actions of its current episode."""
         actions = np.concatenate(self._fragments)
         return [actions[len(actions) - length :, slot].copy() for slot, length in enumerate(lengths)]
 

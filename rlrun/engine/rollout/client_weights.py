@@ -89,7 +89,7 @@ def _dense(behavior: WorkerBehavior) -> tuple[NumpyNetwork, KnownActions, Head, 
     """Returns the dense network from whose outputs a policy samples actions, with its head and its layers.
 
     Raises:
-        UsageError: The policy is of another kind.
+        UsageError: The policy is of a different kind.
     """
     if not isinstance(behavior, BehaviorPolicy) or type(behavior.exploration) is not SampleActions:
         raise UsageError(

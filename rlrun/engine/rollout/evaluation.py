@@ -277,7 +277,7 @@ def episodes_side_by_side(
         exactly: Fixed number of env slots of the env; None if any number is possible.
 
     Raises:
-        UsageError: If there are no episodes to run.
+        UsageError: There are no episodes to run.
     """
     if episodes < 1:
         raise UsageError(f"an evaluation needs at least 1 episode, not {episodes}")

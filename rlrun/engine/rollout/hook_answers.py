@@ -18,7 +18,7 @@ class HookAnswers:
     """Metrics that users' hooks (callbacks) returned, summed by name, and the first reason they gave to stop the run.
 
     Attributes:
-        stop: Reason to stop the run, "" for none.
+        stop: Reason to stop the run, "" if there is none.
     """
 
     def __init__(self) -> None:

@@ -214,7 +214,7 @@ class LockstepRecorder:
             For each policy, a mask [B] of env slots that could not be restored exactly and began a new episode instead.
 
         Raises:
-            ValueError: The state is malformed, or has another number of env slots.
+            ValueError: The state is malformed, or has a different number of env slots.
         """
         if not slots:
             return {self._policy: np.zeros(self._env.num_envs, np.bool_)}

@@ -112,7 +112,7 @@ class Recorder(Protocol):
             For each policy, a mask [B] of slots that could not be restored exactly and began a new episode instead.
 
         Raises:
-            ValueError: The state is malformed, or has another number of slots.
+            ValueError: The state is malformed, or has a different number of slots.
         """
         ...
 

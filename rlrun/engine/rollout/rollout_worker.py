@@ -186,7 +186,7 @@ class RolloutWorker:
     def _postprocess(self, policy: str, recorded: Recorded) -> dict[str, Moments]:
         """Postprocesses a recorded batch in place (reward transform, policy columns); returns new filter statistics.
 
-        All steps of the fragment are processed at once, which is cheaper than in each step.
+        All steps of the fragment are processed at once, which is cheaper than processing each step separately.
         """
         behavior, batch = self.behaviors[policy], recorded.batches[policy]
         seen = behavior.collector.moments(batch["obs"], recorded.filled[policy])

@@ -104,7 +104,7 @@ class SlotFragment(ABC):
 
     @abstractmethod
     def act(self, t: int, rows: SlotRows, states: NDArray[Any] | None, noise: Floats) -> Any:
-        """Lets the policy act in all slots at one step, records the actions, and returns them for the multi-agent envs.
+        """Runs the policy in all slots for one step, records the actions, and returns them for the multi-agent envs.
 
         The policy is also evaluated at final observations, whose values are bootstrap targets.
         """

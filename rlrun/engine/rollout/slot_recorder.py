@@ -257,7 +257,7 @@ class SlotRecorder:
         """Restores the multi-agent envs (worlds) from the result of `state()`, by repeating their episodes' actions.
 
         Raises:
-            ValueError: The state is malformed, or has another number of worlds or slots.
+            ValueError: The state is malformed, or has a different number of worlds or slots.
         """
         num_worlds = self._worlds.num_worlds
         if not state:

@@ -71,7 +71,7 @@ class TensorRewards:
         """Restores the running discounted return of each slot from the result of `state()`.
 
         Raises:
-            ValueError: The state has another number of slots.
+            ValueError: The state has a different number of slots.
         """
         returns = torch.as_tensor(np.array(state["returns"], np.float64), device=self._returns.device)
         if returns.shape != self._returns.shape:

@@ -266,7 +266,7 @@ class TensorRolloutWorker:
         """Restores the worker from the result of `state()`; starts new episodes if the env's state was not saved.
 
         Raises:
-            ValueError: The state has another number of env slots.
+            ValueError: The state has a different number of env slots.
         """
         self._fragment = as_count(state["fragment"])
         if state["env"] is None:

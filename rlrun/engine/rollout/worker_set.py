@@ -146,8 +146,8 @@ class WorkerSet:
     def keep_states(self) -> None:
         """Makes remote workers send their state with each fragment, so that a restart continues exactly.
 
-        Must be called before the workers start, for synchronous rollouts: results then equal those of a run without the
-        failure. There is no effect without remote workers.
+        Must be called before the workers start, for synchronous rollouts: results are then as without the failure.
+        This has no effect without remote workers.
         """
         if not self.num_workers:
             return
@@ -157,7 +157,7 @@ class WorkerSet:
 
     @property
     def lost_nothing(self) -> bool:
-        """Whether no fragment was dropped and every restarted worker continued exactly where it had failed."""
+        """Whether no fragment was dropped and every restarted worker continued exactly where it failed."""
         if self.counts.fragments_left_out:
             return False
         return not self._restarts_now or (self._keeps_states and not self.counts.env_slots_restarted)
@@ -211,7 +211,7 @@ class WorkerSet:
             The number of env slots that could not be restored exactly and began a new episode instead.
 
         Raises:
-            CheckpointError: The state was saved with another number of workers.
+            CheckpointError: The state was saved with a different number of workers.
         """
         states = state["workers"]
         if len(states) != len(self.indices):

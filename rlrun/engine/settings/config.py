@@ -170,7 +170,7 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
 
     @classmethod
     def _key_message(cls, mistake: Mistake) -> str:
-        """Returns the error message for an unknown key; "" for a mistake of another kind."""
+        """Returns the error message for an unknown key; "" for other mistakes."""
         if not mistake.at_key:
             return ""
         name = str(mistake.location[-1])
@@ -288,7 +288,7 @@ class AdaptiveRate(ConfigModel):
 
 
 LearningRate = Annotated[NonNegativeFloat | Points | Cosine | AdaptiveRate, get_args(Schedule)[1]]
-"""Type of a learning rate: a `Schedule`, or one that adapts to the KL divergence of updates."""
+"""Learning rate: a `Schedule`, or a rate that adapts to the KL divergence of updates."""
 
 
 Model = TypeVar("Model", bound=ConfigModel)

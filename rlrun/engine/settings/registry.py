@@ -205,7 +205,7 @@ def algorithm_class(name: str) -> type[Any]:
 
 
 def algorithm_names() -> list[str]:
-    """Returns the names of all installed algorithms: built-in ones, followed by those of plugins (entry points)."""
+    """Returns the names of all installed algorithms: first built-in algorithms, then plugins (entry points)."""
     return [*BUILT_IN, *sorted(name for name in _entry_points() if name not in BUILT_IN)]
 
 

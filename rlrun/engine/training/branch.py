@@ -17,7 +17,7 @@ class Branch:
     Attributes:
         trainee: The policy in training.
         flow: Dataflow of the policy; None if it does not learn and acts with its initial weights.
-        shared: Flows from which this policy's dataflow and those of other policies take their items.
+        shared: Flows from which the dataflows of this policy and of other policies take their items.
     """
 
     trainee: Trainee

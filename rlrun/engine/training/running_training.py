@@ -40,9 +40,9 @@ class RunningTraining:
         execution: Function that converts networks for evaluations to another implementation; None for NumPy.
         agents: Ids of the possible agents of a multi-agent env; empty for single-agent envs.
         league: Frozen opponents in a multi-agent world; None if there are none.
-        curriculum: User's function that changes the envs' keyword arguments; None for none.
-        output: Data sets of the collected steps; None for none.
-        hooks: Hooks of the trial; None for none.
+        curriculum: User's function that changes the envs' keyword arguments; None if there is none.
+        output: Data sets of the collected steps; None if there are none.
+        hooks: Hooks of the trial; None if there are none.
 
     Attributes:
         workers: The rollout workers.
@@ -50,9 +50,9 @@ class RunningTraining:
         flow: Joint dataflow of all policies.
         env_slots: Number of envs of all workers together.
         league: Frozen opponents in a multi-agent world; None if there are none.
-        curriculum: User's function that changes the envs' keyword arguments; None for none.
-        output: Data sets of the collected steps; None for none.
-        hooks: Hooks of the trial; None for none.
+        curriculum: User's function that changes the envs' keyword arguments; None if there is none.
+        output: Data sets of the collected steps; None if there are none.
+        hooks: Hooks of the trial; None if there are none.
         results: Collects the metrics of each iteration.
         acting: Policies with current weights for acting in this process, by name.
         iteration: Number of iterations so far.

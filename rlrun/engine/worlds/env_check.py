@@ -1,4 +1,4 @@
-"""Check of an env by a rollout of random actions; each finding explains its effect on training."""
+"""Check of an env in a rollout with random actions; each finding explains its effect on training."""
 
 from __future__ import annotations
 

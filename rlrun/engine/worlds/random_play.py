@@ -76,7 +76,7 @@ class RandomRollout:
         lengths: Length of each completed episode of a world.
         missing_finals: Number of truncated agents without a final observation.
         seconds: Wall time of the steps.
-        refusal: Error message if an invalid return value of the env ended the rollout; "" for none.
+        refusal: Error message if an invalid return value of the env ended the rollout; "" if there is none.
     """
 
     policies: Mapping[str, ShownToPolicy]

@@ -94,16 +94,16 @@ class World(ABC):
     def array_game(self) -> ArrayGame | None:
         """Returns the equivalent game for tree search; None by default.
 
-        The game's first player is the first of `possible_agents`, and the game's observations equal those of this
-        world.
+        The game's first player is the first of `possible_agents`, and the game's observations equal this world's
+        observations.
         """
         return None
 
     def game_tree(self) -> GameTree | None:
         """Returns the first position of the equivalent game as a tree, for exact best responses; None by default.
 
-        The tree's first player is the first of `possible_agents`, and the tree's observations equal those of this
-        world.
+        The tree's first player is the first of `possible_agents`, and the tree's observations equal this world's
+        observations.
         """
         return None
 

@@ -130,7 +130,7 @@ class PadSpaces(WrappedWorld):
     """World wrapper that pads observations and actions to common spaces, for a policy shared by different agents.
 
     Observations are Boxes with equal numbers of axes, zero-padded to the largest shape, or Dicts of such Boxes with
-    equal keys; an action mask may be one of the keys. The spaces are those of `possible_agents`.
+    equal keys; an action mask may be one of the keys. The spaces of `possible_agents` determine the common spaces.
 
     Discrete actions are padded to the largest number of actions. If numbers of actions differ, an action mask forbids
     the padding, and observations that are not Dicts become {observation, action_mask}. Box actions with equal numbers

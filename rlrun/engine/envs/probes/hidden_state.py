@@ -1,7 +1,7 @@
 """State that observations omit: tests whether earlier steps or the time improve predictions of the next step.
 
 In a Markov decision process the observation and the action determine the distribution of the next observation and
-reward. Ridge regressions on random features and products predict both, from the observation and the action alone, and
+reward. Ridge regressions on random features and products predict both, from the observation and the action only, and
 with additional inputs. They are fitted on the episodes of half of the env slots, and tested on the others.
 """
 

@@ -42,7 +42,7 @@ class LeaveOnWorker(Operator):
 
 
 class LowerProcessPriority(WorkerOperator):
-    """Lowers a remote worker's process priority below that of learner and replay buffer; leaves fragments unchanged.
+    """Lowers a remote worker's process priority below the learner's and replay buffer's; leaves fragments unchanged.
 
     Workers are always busy. Without this operator, a replay buffer process on the same cores would have to wait for
     them at each of the learner's requests.

@@ -1,4 +1,4 @@
-"""Operators that train on minibatches of recorded data, alone or mixed with experience from an env."""
+"""Operators that train on minibatches of recorded data, either alone or mixed with experience from an env."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class TrainOnBatch(Operator):
         stop: Early stopping (statistic, bound): stops after an epoch in which the statistic's mean exceeds the bound.
         objectives: Names of the losses to minimize; None for all.
         recompute: Operators that add advantages to a batch with values. They are run again, with the current network's
-            values, before each epoch except the first; empty for none.
+            values, before each epoch except the first; empty if there are none.
     """
 
     learns = True

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class MergeFilters(Operator):
-    """Merges the workers' new statistics of observations and returns into those of the policy in training."""
+    """Merges the workers' new statistics of observations and returns into the statistics of the policy in training."""
 
     def __init__(self, trainee: Trainee) -> None:
         self.trainee = trainee

@@ -72,7 +72,7 @@ def replay_updates(
         config: Settings of the minibatch size, the replay ratio, and the updates of the target network.
         most_together: Maximum number of minibatches in an item; must be 1 if the flow alternates with others.
         has_target: Whether there is a target network.
-        prepare: Operator applied to minibatches before the SGD step; None for none.
+        prepare: Operator applied to minibatches before the SGD step; None if there is none.
     """
     target = TargetUpdates(config.target_update_interval, config.tau) if has_target else None
     train = TrainOnMinibatch(trainee, minibatch_size=config.minibatch_size, target=target)

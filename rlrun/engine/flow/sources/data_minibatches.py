@@ -208,7 +208,7 @@ class ViewedSet(DataSet):
     Args:
         data: The data set.
         leaves_of: The network's inputs (current observation and past steps), a tree of `ObservationLeaf`.
-        action_space: The policy's action space, which converts between its own actions and those of the env.
+        action_space: The policy's action space, which converts between its own actions and env actions.
     """
 
     def __init__(self, data: DataSet, leaves_of: ObservationTree, action_space: ActionSpace) -> None:

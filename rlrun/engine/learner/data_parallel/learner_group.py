@@ -32,8 +32,8 @@ class LearnerGroup:
 
     All replicas hold bit-identical parameters and optimizer states. Each replica shuffles rows and draws random numbers
     identically, computes the gradient of a share of the minibatch, and applies the sum of all gradients. Results equal
-    those of one `LocalLearner` up to rounding, and bit for bit with one replica. Checkpoints do not depend on the
-    number of replicas.
+    one `LocalLearner`'s up to rounding, and bit for bit with one replica. Checkpoints do not depend on the number of
+    replicas.
 
     A batch is put into Ray's object store once; all replicas on a machine read it from there. If a replica dies or
     hangs, the trial fails, and may restart from its newest checkpoint.
@@ -116,7 +116,8 @@ class LearnerGroup:
             scheduled: Current values of scheduled settings by name, including learning rates.
             stop: Early stopping (statistic, bound): training stops once the statistic's epoch mean exceeds the bound.
             objectives: Names of the objectives to run; None for all.
-            recompute: Function that recomputes columns of the batch before each epoch except the first; None for none.
+            recompute: Function that recomputes columns of the batch before each epoch except the first; None if there
+                is none.
         """
         import ray
 
@@ -138,7 +139,8 @@ class LearnerGroup:
         """Trains on one or more minibatches in turn, each divided into equal shares of consecutive rows.
 
         Args:
-            batch: Rows of experience [sequences, steps, ...]; the number of replicas divides those of each minibatch.
+            batch: Rows of experience [sequences, steps, ...]; the number of replicas divides the rows of each
+                minibatch.
             scheduled: Current values of scheduled settings by name, including learning rates.
             objectives: Names of the objectives to run; None for all.
             minibatches: Number of minibatches into which the batch is split, each of consecutive rows.

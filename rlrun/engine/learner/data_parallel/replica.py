@@ -109,7 +109,7 @@ class Replica:
         return getattr(self._learner, method)(*arguments)
 
     def ping(self) -> None:
-        """Returns at once; a caller can check that the process still answers."""
+        """Returns immediately, so that a caller can check that the process still answers."""
 
     def close(self) -> None:
         """Leaves the group of replicas."""

@@ -32,7 +32,7 @@ class EpsilonLadder:
 
         Args:
             epsilon: Exploration probability of the first slot.
-            slots: Indices of the slots among those of all workers, from 0, [B].
+            slots: Indices of the slots among all workers' slots, from 0, [B].
             num_slots: N, number of env slots of all workers.
         """
         rungs = slots / max(num_slots - 1, 1)
@@ -62,7 +62,7 @@ class FinalEpsilons:
 
         Args:
             epsilon: Remaining fraction of the decay, from 1 (start) to 0 (final epsilons).
-            slots: Indices of the slots among those of all workers, from 0, [B].
+            slots: Indices of the slots among all workers' slots, from 0, [B].
             num_slots: N, number of env slots of all workers.
         """
         ends = np.cumsum(self.shares)

@@ -39,7 +39,7 @@ class NoiseSource(Protocol):
         ...
 
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
-        """Sets which env slots the worker runs: those from `first_slot` on, out of `num_slots` in all workers."""
+        """Sets which env slots the worker steps: the slots from `first_slot` on, out of `num_slots` in all workers."""
         ...
 
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
@@ -75,7 +75,7 @@ class Exploration(ABC):
         return
 
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
-        """Sets which env slots the worker runs: those from `first_slot` on, out of `num_slots` in all workers."""
+        """Sets which env slots the worker steps: the slots from `first_slot` on, out of `num_slots` in all workers."""
         return
 
     @abstractmethod

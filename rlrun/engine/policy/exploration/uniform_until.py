@@ -66,7 +66,7 @@ class UniformUntil(Exploration):
 
     @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Draws random numbers for T steps in B env slots: the inner strategy's, then those for uniform actions."""
+        """Draws random numbers for T steps in B env slots: first for the inner strategy, then for uniform actions."""
         draws = generator.random((length, slots, self._sampler.num_draws), np.float32)
         return np.concatenate([self.inner.noise(generator, length, slots), draws], -1)
 

@@ -29,8 +29,8 @@ T = TypeVar("T")
 class GroupedWorker:
     """Steps groups of envs, each in a thread, with policies at an inference server; returns their joint fragments.
 
-    The rows equal those of one `RolloutWorker` with the envs of all groups: same seeds, random numbers and order of env
-    slots.
+    The rows are the same as from one `RolloutWorker` with the envs of all groups: same seeds, random numbers and order
+    of env slots.
 
     Args:
         config: Settings of the worker, with the number of groups and the name of the server.
@@ -96,7 +96,7 @@ class GroupedWorker:
             The number of env slots that could not be restored exactly and began a new episode instead.
 
         Raises:
-            ValueError: The state has another number of groups.
+            ValueError: The state has a different number of groups.
         """
         groups = state["groups"]
         if len(groups) != len(self._groups):

@@ -118,7 +118,7 @@ class ServerConnection:
         Args:
             network: The network.
             inputs: Inputs of the network.
-            noise: Random numbers that the network consumes; None for none.
+            noise: Random numbers that the network consumes; None if there are none.
             state: Recurrent state before the step, [B, state_size]; None without recurrence.
             change: Entries of the state that differ from the server's; None if the server has no state.
 
@@ -208,7 +208,7 @@ class RecordedVersions(Recording):
     """Records the version of the weights that chose each action, in the column `weights_version` [T, B].
 
     Args:
-        recording: Another recorder of the policy; None for none.
+        recording: Another recorder of the policy; None if there is none.
         network: The policy's network at the server.
     """
 

@@ -42,7 +42,7 @@ class NetworkKey(NamedTuple):
 
     Attributes:
         policy: Name of the policy.
-        number: Number among the policy's networks; 0 is the one that chooses actions.
+        number: Index of the network among the policy's networks; network 0 chooses actions.
     """
 
     policy: str
@@ -75,7 +75,7 @@ class Request:
         network: The network.
         version: Version of the policy's weights, as known to the client; -1 before the first.
         inputs: Inputs of the network: `obs`, a tree of [B, ...], and further inputs.
-        noise: Random numbers that the network consumes, [B, ...]; None for none.
+        noise: Random numbers that the network consumes, [B, ...]; None if there are none.
         state: The recurrent state before the step: None without recurrence, the complete state [B, state_size], or the
             changes since the server's last answer.
     """

@@ -19,7 +19,7 @@ def custom_operator_class(path: str, settings: Mapping[str, Any]) -> type[Operat
 
     Args:
         path: Import path of the class, `package.module:Class`.
-        settings: Keyword arguments of the class, besides the policy in training.
+        settings: Keyword arguments of the class, in addition to the policy in training.
 
     Raises:
         UsageError: There is no such class, it is not an operator, or it does not accept the arguments.
@@ -37,7 +37,7 @@ def custom_operator(path: str, settings: Mapping[str, Any], trainee: Trainee) ->
 
     Args:
         path: Import path of the class, `package.module:Class`.
-        settings: Keyword arguments of the class, besides the policy in training.
+        settings: Keyword arguments of the class, in addition to the policy in training.
         trainee: The policy in training.
 
     Raises:

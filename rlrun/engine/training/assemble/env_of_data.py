@@ -42,7 +42,7 @@ def check_data_fits(config: AlgorithmConfig, spaces: Spaces) -> None:
     """Validates that an algorithm's data sets have the same spaces as its policy.
 
     Raises:
-        UsageError: A data set does not exist, or has other spaces.
+        UsageError: A data set does not exist, or has different spaces.
         DataSetError: A data set cannot be read.
     """
     if isinstance(config, DataSettings):

@@ -81,8 +81,7 @@ POLICY_METRICS = (
     *EPISODE_METRICS,
     *(metric for metric in TRAINING_METRICS if metric.name in _OWN_OF_A_POLICY),
 )
-"""Metrics of each policy of a multi-agent world, below `policies/<name>/`; episodes are those of the policy's
-agents."""
+"""Metrics of each policy of a multi-agent world, below `policies/<name>/`; the episodes are its agents' episodes."""
 
 
 def metric_table(

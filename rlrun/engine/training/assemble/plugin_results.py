@@ -25,7 +25,7 @@ def require(result: Result, kind: type, algorithm: Algorithm[Any], method: str) 
         method: Name of the algorithm's method that returned the value.
 
     Raises:
-        TrainingFailed: The result has another type.
+        TrainingFailed: The result has a different type.
     """
     if isinstance(result, kind):
         return result

@@ -73,7 +73,7 @@ class Seats:
         """Creates a seat's behavior: the frozen policies (past selves and checkpoints) that can act there.
 
         Raises:
-            UsageError: The policies whose past selves play there have other spaces, or different kinds of actions.
+            UsageError: The policies whose past selves play there have different spaces, or different kinds of actions.
         """
         checkpoints = self._policies.seats[seat].checkpoints
         behaviors = {name: self._start_learners[name]().policy.behavior() for name in self._policies.seats[seat].selves}

@@ -221,7 +221,7 @@ def _load_trainee(
 
 
 def _load_counts(running: RunningTraining, saved: Mapping[str, Any], new: Collection[str] = ()) -> None:
-    """Loads the counts of env steps and episodes, except those of new policies."""
+    """Loads the counts of env steps and episodes, except for new policies."""
     workers, training = (section_state(saved, owner) for owner in ("workers", "training"))
     counts, results = running.workers.counts, running.results
     with checkpointing.refusing("workers section"):

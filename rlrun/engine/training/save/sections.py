@@ -29,7 +29,7 @@ def section_state(sections: Mapping[str, Any], owner: str) -> dict[str, Any]:
     """Returns the state in a checkpoint section, after checking the section's version.
 
     Raises:
-        CheckpointError: The section is missing or malformed, or has another version.
+        CheckpointError: The section is missing or malformed, or has a different version.
     """
     try:
         found = sections[owner]

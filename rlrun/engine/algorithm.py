@@ -219,7 +219,7 @@ class Algorithm(Generic[C]):
                 adaptive_lr=self.config.adaptive_lr,
                 parameters=policy.descended,
                 max_grad_norm=self.config.max_grad_norm,
-                clipped_apart=self.config.clipped_apart,
+                clipped_separately=self.config.clipped_separately,
                 is_main=True,
             )
         ]

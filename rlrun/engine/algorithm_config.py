@@ -206,7 +206,7 @@ class AlgorithmConfig(ConfigModel):
         return None
 
     @property
-    def clipped_apart(self) -> str:
+    def clipped_separately(self) -> str:
         """Pattern of the names of parameters whose gradients are clipped separately; "" (none) by default."""
         return ""
 

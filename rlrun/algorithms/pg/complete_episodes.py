@@ -17,7 +17,7 @@ from rlrun.engine.flow.flow import Operator, StatefulOperator
 from rlrun.engine.functional.returns import reverse_scan
 from rlrun.engine.messages.errors import TrainingFailed
 from rlrun.engine.reward_streams.streams import ENV_ALONE, RewardStreams
-from rlrun.engine.rollout.endless_episodes import end_if_wanted
+from rlrun.engine.rollout.endless_episodes import end_if_requested
 
 LONGEST_EPISODE = 100_000
 """Maximum length of an episode in steps, all of which are buffered until the episode ends."""
@@ -130,7 +130,7 @@ def require_end(length: int, why: str) -> None:
         TrainingFailed: The episode is longer than `LONGEST_EPISODE`.
         KeyboardInterrupt: The user interrupts during a long episode.
     """
-    end_if_wanted(length)
+    end_if_requested(length)
     if length > LONGEST_EPISODE:
         raise TrainingFailed(f"an episode has not ended after {LONGEST_EPISODE:,} steps, but {why}")
 

@@ -162,7 +162,7 @@ class PPOSettings(EpochsSettings):
         return self.lr if isinstance(self.lr, AdaptiveRate) else None
 
     @property
-    def clipped_apart(self) -> str:
+    def clipped_separately(self) -> str:
         """Pattern in the names of the value network's parameters if norms are separate; else ""."""
         return VALUE_NETWORK if self.separate_grad_norms else ""
 

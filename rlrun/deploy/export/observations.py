@@ -12,7 +12,7 @@ from rlrun.engine.data.tree import map_tree
 from rlrun.engine.envs.make import check_same_spaces
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.messages.errors import UsageError
-from rlrun.engine.rollout.evaluation import episodes_side_by_side
+from rlrun.engine.rollout.evaluation import parallel_episodes
 from rlrun.engine.worlds.make import make_vector_world
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def of_env(training: Training, policy: str, env: EnvConfig, seed: int) -> Observ
         UsageError: No agent of the policy appears in the world.
     """
     described = training.description
-    _, seeds = episodes_side_by_side(SLOTS, seed)
+    _, seeds = parallel_episodes(SLOTS, seed)
     worlds = make_vector_world(env, SLOTS, seeds, described.policies.agent_mapping(), described.policies.slots)
     behaviors = training.acting.behaviors()
     watched = [_Slot() for _ in range(worlds.slots[policy])]

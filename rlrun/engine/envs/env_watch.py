@@ -39,7 +39,7 @@ GRACE_S = 10.0
 POLL_S = 1.0
 """Polling interval of the watchdog thread in seconds."""
 
-interrupt_wanted = threading.Event()
+interrupt_requested = threading.Event()
 """Event set after the user interrupted the run; hung code is then ended early."""
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
@@ -121,7 +121,7 @@ class Watched:
         now = time.monotonic()
         if latest != self._places:
             self._places, self._moved, self._is_told = latest, now, False
-        self._wished = min(self._wished, now) if interrupt_wanted.is_set() else math.inf
+        self._wished = min(self._wished, now) if interrupt_requested.is_set() else math.inf
         waited_s = now - self._moved
         overdue_s = max(waited_s - self._timeout_s, now - max(self._wished, self._moved) - INTERRUPT_S)
         if not self._is_told and (waited_s >= NOTICE_S or overdue_s >= 0):
@@ -132,7 +132,7 @@ class Watched:
 
     def _end_wait(self, overdue_s: float) -> None:
         """Ends hung code after an interrupt by the user or after the timeout."""
-        is_wanted = interrupt_wanted.is_set()
+        is_wanted = interrupt_requested.is_set()
         if overdue_s >= GRACE_S:
             text = (
                 f"{self._name}: the env hangs and cannot be interrupted, so rlrun ends the process; `rlrun "
@@ -176,7 +176,7 @@ _processes: set[int] = set()
 
 _starting = threading.Lock()
 
-_tellers: dict[CodeType, Callable[[Mapping[str, Any]], str]] = {}
+_describers: dict[CodeType, Callable[[Mapping[str, Any]], str]] = {}
 """Functions that describe the stepped env from a method's local variables, by the method's code object."""
 
 
@@ -189,7 +189,7 @@ def watched_env_call(tell: Callable[[Mapping[str, Any]], str]) -> Callable[[_Met
 
     def mark(method: _Method) -> _Method:
         assert isinstance(method, FunctionType)
-        _tellers[method.__code__] = tell
+        _describers[method.__code__] = tell
         return method
 
     return mark
@@ -202,8 +202,8 @@ def waits_for(frame: FrameType | None) -> str:
         frame: Current stack frame of the thread.
     """
     while frame is not None:
-        if frame.f_code in _tellers:
-            return _tellers[frame.f_code](frame.f_locals)
+        if frame.f_code in _describers:
+            return _describers[frame.f_code](frame.f_locals)
         frame = frame.f_back
     return ""
 

@@ -106,7 +106,7 @@ def close_tensor_env(config: EnvConfig, env: TensorVectorEnv) -> None:
 def spaces_of_tensor_env(config: EnvConfig) -> Spaces:
     """Returns the spaces of one env slot; creates an env of one slot unless one was created in this process."""
     if _key(config) not in _KNOWN:
-        close_tensor_env(config, make_tensor_env(config, 1, present_device(), "for its spaces"))
+        close_tensor_env(config, make_tensor_env(config, 1, evaluation_device(), "for its spaces"))
     return _KNOWN[_key(config)]
 
 
@@ -376,12 +376,12 @@ class TensorBackend(EnvBackend):
         first_episodes: Sequence[int] | None,
         lessons: Lessons | None,
     ) -> VectorEnv:
-        env = make_tensor_env(config, num_envs, present_device(), "an evaluation")
+        env = make_tensor_env(config, num_envs, evaluation_device(), "an evaluation")
         return HostVectorEnv(config, env, seeds, first_episodes)
 
     @override
     def make_single(self, config: EnvConfig, render_mode: str | None, seed: int) -> gymnasium.Env[Any, Any]:
-        env = make_tensor_env(config, 1, present_device(), "a single env")
+        env = make_tensor_env(config, 1, evaluation_device(), "a single env")
         return SingleTensorEnv(config, env, render_mode)
 
     @override
@@ -393,7 +393,7 @@ def _key(config: EnvConfig) -> str:
     return json.dumps([config.id, config.kwargs], sort_keys=True, default=repr)
 
 
-def present_device() -> torch.device:
+def evaluation_device() -> torch.device:
     """Returns the device for envs in evaluations: a GPU if this process has one."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 

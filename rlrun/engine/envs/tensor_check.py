@@ -28,9 +28,9 @@ from rlrun.engine.envs.tensor_backend import (
     check_observations,
     check_tensors,
     close_tensor_env,
+    evaluation_device,
     make_tensor_env,
     on_device,
-    present_device,
 )
 from rlrun.engine.envs.tensor_vector_env import FinalObservations, TensorStep, TensorVectorEnv
 from rlrun.engine.envs.vector_env import BadReturn
@@ -53,7 +53,7 @@ def check_tensor_env(config: EnvConfig, *, steps: int, seed: int) -> list[EnvFin
         EnvironmentUnusable: The factory returns something else.
         EnvError: The factory raised.
     """
-    env = make_tensor_env(config, SLOTS, present_device(), "a check")
+    env = make_tensor_env(config, SLOTS, evaluation_device(), "a check")
     found = [*space_findings(Spaces(env.observation_space, env.action_space))]
     try:
         stepped = Stepped(config, env, max(steps // SLOTS, REPEATED), seed)

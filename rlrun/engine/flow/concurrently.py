@@ -85,11 +85,11 @@ class Concurrently(Node):
         another part.
         """
         missing: list[Pending] = []
-        went_on, turns = False, 0
+        progressed, turns = False, 0
         while not all(self._ended[index] for index in self.output):
             if turns == len(self.inputs):
-                if went_on:
-                    return Pending(went_on=True)
+                if progressed:
+                    return Pending(progressed=True)
                 return _joined(missing) if missing else ENDED
             polled = ENDED if self._ended[self._branch] else self.inputs[self._branch].poll()
             if isinstance(polled, Delivered):
@@ -101,7 +101,7 @@ class Concurrently(Node):
                     turns += 1
                 if is_output:
                     return polled
-                went_on = True
+                progressed = True
                 continue
             if isinstance(polled, Ended):
                 self._ended[self._branch] = True

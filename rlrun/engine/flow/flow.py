@@ -268,7 +268,7 @@ class Flow(Iterator[T_co]):
                 return polled.value  # type: ignore[no-any-return]
             if isinstance(polled, Ended):
                 raise StopIteration
-            if polled.went_on:
+            if polled.progressed:
                 continue
             items = sum(node.items for node in self._places()) if not _is_awaitable(polled) else -1
             if items == items_before >= 0:

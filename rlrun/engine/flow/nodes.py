@@ -38,7 +38,7 @@ class Pending:
         deadline: Latest time of the next poll, on the clock of `time.monotonic`.
         barrier: Whether the whole flow has to wait for these conditions, even if other branches could continue.
         reasons: Descriptions of the conditions, for the error message if the flow can never continue.
-        went_on: Whether another part of the flow processed items during this poll; the flow is then polled again at
+        progressed: Whether another part of the flow processed items during this poll; the flow is then polled again at
             once.
     """
 
@@ -46,7 +46,7 @@ class Pending:
     deadline: float = math.inf
     barrier: bool = False
     reasons: tuple[str, ...] = ()
-    went_on: bool = False
+    progressed: bool = False
 
     def joined(self, other: Pending) -> Pending:
         """Combines the conditions for which two parts of a flow wait into one object."""
@@ -55,7 +55,7 @@ class Pending:
             min(self.deadline, other.deadline),
             self.barrier or other.barrier,
             self.reasons + other.reasons,
-            self.went_on or other.went_on,
+            self.progressed or other.progressed,
         )
 
 
@@ -382,7 +382,7 @@ class FollowedBy(Node):
         if isinstance(polled, Delivered):
             self.items += 1
             while isinstance(other := self.inputs[1].poll(), Delivered) or (
-                isinstance(other, Pending) and other.went_on
+                isinstance(other, Pending) and other.progressed
             ):
                 pass
         return polled

@@ -121,8 +121,7 @@ class LocalLearner:
             scheduled: Current values of scheduled settings by name, including learning rates.
             stop: Early stopping (statistic, bound): training stops once the statistic's epoch mean exceeds the bound.
             objectives: Names of the objectives to run, as in `step`; None for all.
-            recompute: Function that recomputes columns of the batch before each epoch except the first; None if there
-                is none.
+            recompute: Function that recomputes columns of the batch before each epoch but the first; None if unused.
         """
         self.last_batch = batch
         self.updates.begin_update()

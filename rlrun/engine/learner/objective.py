@@ -60,7 +60,7 @@ class Objective:
             minibatch (all learners' shares and microbatches), for later losses to read.
         every: Update period n: the objective runs on the first of its minibatches, and on each n-th one after that.
         max_grad_norm: Gradient clipping threshold (global norm); None for no clipping.
-        clipped_apart: Regular expression for the names of parameters whose gradient is clipped by its own norm,
+        clipped_separately: Regular expression for the names of parameters whose gradient is clipped by its own norm,
             separately from the gradient of the other parameters; "" for a single norm.
         optimizer: Optimizer of the objective's parameters.
         needs: Names of earlier objectives whose `Loss.carry` this loss reads, as `batch["<objective>/<name>"]`.
@@ -79,7 +79,7 @@ class Objective:
     parameters: str | None = ""
     every: int = 1
     max_grad_norm: float | None = None
-    clipped_apart: str = ""
+    clipped_separately: str = ""
     optimizer: Optimizer = field(default_factory=Adam)
     needs: tuple[str, ...] = ()
     assigns: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from rlrun.engine.learner.update import clipped
 from rlrun.engine.policy.policy import Policy
 
 
-def clipped_apart(policy: Policy, objective: Objective, gradient: Tensor) -> Tensor:
+def clipped_separately(policy: Policy, objective: Objective, gradient: Tensor) -> Tensor:
     """Returns an objective's gradient, [N], scaled so that neither part's norm exceeds the objective's threshold.
 
     Args:
@@ -21,7 +21,7 @@ def clipped_apart(policy: Policy, objective: Objective, gradient: Tensor) -> Ten
     bound = objective.max_grad_norm
     if bound is None:
         return gradient
-    runs = policy.parameters.runs_of(objective.clipped_apart, *objective.range_in(policy.parameters))
+    runs = policy.parameters.runs_of(objective.clipped_separately, *objective.range_in(policy.parameters))
     slices = torch.split(gradient, [size for size, _ in runs])
     norms = {}
     for part in {part for _, part in runs}:

@@ -24,7 +24,7 @@ from rlrun.engine.settings.registry import load_internal
 GRAD_NORM = "grad_norm"
 """Name of the statistic for the gradient norm before clipping, in results."""
 
-CLIP_APART, PROJECT = "rlrun.engine.learner.separate_norms:clipped_apart", "rlrun.engine.learner.projection:project"
+CLIP, PROJECT = "rlrun.engine.learner.separate_norms:clipped_separately", "rlrun.engine.learner.projection:project"
 """Import paths of functions that only objectives with separate norms, or with projections, need."""
 
 Precision = Literal["float32", "bfloat16"]
@@ -156,7 +156,7 @@ class Update:
                 )
             values = assigned_values(objective, loss)
             if values:
-                present = present_values(self.policy, objective, parameters.flat)
+                present = current_values(self.policy, objective, parameters.flat)
                 known = torch.where(batch["valid"].any(), torch.cat(values), present)
                 assign(self.policy, objective, parameters.flat, known)
             carried |= shared_tensors(objective, loss)
@@ -195,7 +195,7 @@ def assigned_values(objective: Objective, loss: Loss) -> list[Tensor]:
     return [loss.assign[name].detach().float().reshape(-1) for name in objective.assigns]
 
 
-def present_values(policy: Policy, objective: Objective, flat: Tensor) -> Tensor:
+def current_values(policy: Policy, objective: Objective, flat: Tensor) -> Tensor:
     """Returns the current values of the parameters that a loss sets directly (`Objective.assigns`), as one vector."""
     slots = [policy.parameters.slot(name) for name in objective.assigns]
     return torch.cat([flat[slot.offset : slot.offset + slot.size] for slot in slots])
@@ -235,7 +235,7 @@ def apply_sum(
         norm = apply_gradient(policy, objective, flat, state, mean[:size], scheduled)
         measured = torch.cat([measured, norm.reshape(1)])
     if objective.assigns:
-        present = present_values(policy, objective, flat)
+        present = current_values(policy, objective, flat)
         assign(policy, objective, flat, torch.where(total[-1] > 0, mean[size:first_statistic], present))
     return measured
 
@@ -309,8 +309,8 @@ def apply_gradient(
     """Clips a gradient, applies an optimizer step in place and projects; returns the norm before clipping."""
     start, size = objective.range_in(policy.parameters)
     norm: Tensor = gradient.norm()
-    if objective.clipped_apart:
-        gradient = load_internal(CLIP_APART)(policy, objective, gradient)
+    if objective.clipped_separately:
+        gradient = load_internal(CLIP)(policy, objective, gradient)
     elif objective.max_grad_norm is not None:
         gradient = clipped(gradient, norm, objective.max_grad_norm)
     objective.optimizer.step(flat[start : start + size], gradient, state, scheduled[objective.lr])

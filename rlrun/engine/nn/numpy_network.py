@@ -243,13 +243,13 @@ class _Head:
             if noise is not None:
                 matrices = noise.reshape(-1, *self._log_stds.shape) * self._log_stds
                 heads["noise"] = np.matmul(features[:, None], matrices)[:, 0] / stds
-            outputs = beside(outputs, np.log(stds))
+            outputs = with_log_stds(outputs, np.log(stds))
         elif head.log_stds is not None:
-            outputs = beside(outputs, self._log_stds)
+            outputs = with_log_stds(outputs, self._log_stds)
         return outputs
 
 
-def beside(means: Floats, log_stds: Floats) -> Floats:
+def with_log_stds(means: Floats, log_stds: Floats) -> Floats:
     """Appends log standard deviations to means [B, D], as [B, 2 D]; a single vector [D] is repeated for all rows."""
     size = means.shape[1]
     both = np.empty_like(means, shape=(len(means), size + log_stds.shape[-1]))

@@ -117,12 +117,12 @@ class ActorCriticPolicy(Policy):
         """
         space = self.action_space
         values = {"values": "value", **{f"{name}_values": f"{name}_value" for name in self.streams}}
-        beside = tuple(values.values())
+        value_heads = tuple(values.values())
         value_network = None
         if not self._is_recurrent:
-            beside, value_network = (), acting_network(self.network, self.parameters, heads=beside)
+            value_heads, value_network = (), acting_network(self.network, self.parameters, heads=value_heads)
         return BehaviorPolicy(
-            acting_outputs(self.network, self.decoding, self.parameters, *beside),
+            acting_outputs(self.network, self.decoding, self.parameters, *value_heads),
             space,
             self._exploration(),
             self.leaves,

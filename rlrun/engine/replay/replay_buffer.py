@@ -117,7 +117,7 @@ class ReplayBuffer:
             fragment: Columns of experience, with raw (unfiltered) observations. Initial priorities are the column
                 `priorities` [T, B] if present, else the largest priority so far.
         """
-        hindsight = self._relabelling()
+        hindsight = self._relabeling()
         if hindsight is not None:
             hindsight.check(fragment)
         for inserted in self._ring.insert(worker, fragment):
@@ -138,7 +138,7 @@ class ReplayBuffer:
             self._sampler.remove(overwritten)
         return columns
 
-    def _relabelling(self) -> Hindsight | None:
+    def _relabeling(self) -> Hindsight | None:
         """Returns the relabeling, created with the env's goal functions at first use; None without hindsight replay."""
         if self._hindsight is None and self.config.hindsight is not None and self._make_goals is not None:
             from rlrun.engine.replay.hindsight import Hindsight
@@ -316,7 +316,7 @@ class ReplayBuffer:
         self._ring.load_state(kept["ring"])
         if kept["sampler"] is not None:
             self._make_sampler().load_state(kept["sampler"])
-        hindsight = self._relabelling()
+        hindsight = self._relabeling()
         if hindsight is not None and "hindsight" in kept:
             hindsight.load_state(kept["hindsight"])
         initial = None if kept["told"] is None else np.array(kept["told"], np.float32)

@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Callable
 
-from rlrun.engine.envs.env_watch import interrupt_wanted
+from rlrun.engine.envs.env_watch import interrupt_requested
 from rlrun.engine.envs.vector_env import EnvError
 
 EPISODELESS_STEPS = 5_000
@@ -31,11 +31,11 @@ class EndlessEpisodes:
         env_slots: Number of envs of all workers together.
 
     Attributes:
-        is_told: Whether the warning has been given.
+        has_warned: Whether the warning has been given.
     """
 
     def __init__(self, announce: Callable[[str], None], env_slots: int) -> None:
-        self.is_told = False
+        self.has_warned = False
         self._announce = announce
         self._env_slots = env_slots
         self._looks = True
@@ -43,8 +43,8 @@ class EndlessEpisodes:
 
     def begin(self, *, has_episodes: bool) -> None:
         """Prepares the check when a trial starts or resumes; skips it if episodes have already finished."""
-        self.is_told = self.is_told and not has_episodes
-        self._looks = not (has_episodes or self.is_told)
+        self.has_warned = self.has_warned and not has_episodes
+        self._looks = not (has_episodes or self.has_warned)
 
     def look(self, env_steps: int, *, has_episodes: bool, has_agent_episodes: bool = False) -> None:
         """Warns if no episode has ended after `EPISODELESS_STEPS` env steps per env slot.
@@ -73,7 +73,7 @@ class EndlessEpisodes:
     def _tell(self, env_steps: int) -> None:
         if not self._looks:
             return
-        self._looks, self.is_told = False, True
+        self._looks, self.has_warned = False, True
         if self._agents_end:
             self._announce(
                 f"no episode of the world has ended in {env_steps:,} env steps; until one does, rlrun "
@@ -113,7 +113,7 @@ class EpisodeWatchdog:
             KeyboardInterrupt: The user interrupted the run, and the grace period is over or the episode exceeds
                 `LONG_EPISODE`.
         """
-        if interrupt_wanted.is_set():
+        if interrupt_requested.is_set():
             now = time.monotonic()
             self._wished = min(self._wished, now)
             if length > LONG_EPISODE or now - self._wished >= self._grace_s:
@@ -134,7 +134,7 @@ def _not_ended(steps: int) -> str:
     )
 
 
-def end_if_wanted(length: int) -> None:
+def end_if_requested(length: int) -> None:
     """Raises KeyboardInterrupt if the user requested a stop and the current episode is too long to wait for its end.
 
     Args:
@@ -143,5 +143,5 @@ def end_if_wanted(length: int) -> None:
     Raises:
         KeyboardInterrupt: The user requested a stop, and the episode is longer than `LONG_EPISODE`.
     """
-    if length > LONG_EPISODE and interrupt_wanted.is_set():
+    if length > LONG_EPISODE and interrupt_requested.is_set():
         raise KeyboardInterrupt

@@ -248,7 +248,7 @@ def evaluate(
         KeyboardInterrupt: The user interrupted the run, and `INTERRUPT_S` seconds have passed since.
     """
     at_most = num_envs if draw is None else 1
-    side_by_side, seeds = episodes_side_by_side(episodes, seed, at_most, exactly=env.fixed_num_envs)
+    side_by_side, seeds = parallel_episodes(episodes, seed, at_most, exactly=env.fixed_num_envs)
     worlds = make_vector_world(env, side_by_side, seeds, mapping or PolicyMapping(tuple(behaviors)), slots)
     draws = generator(seed, "evaluation") if actions == "sampled" else None
     name = f"env {env.id}: evaluation"
@@ -265,7 +265,7 @@ def evaluate(
         worlds.close()
 
 
-def episodes_side_by_side(
+def parallel_episodes(
     episodes: int, seed: int, at_most: int | None = None, *, exactly: int | None = None
 ) -> tuple[int, EvaluationSeeds]:
     """Returns the number of episodes to run in parallel, and the source of their seeds.

@@ -24,7 +24,7 @@ class RemoteWorkers:
     """Rollout workers in Ray actors, restarted if they die or hang; Ray must already be running.
 
     The constructor starts all workers without waiting for them. A worker that dies or hangs is restarted, and continues
-    with the fragment after the last one delivered, in new episodes. With `tell_places`, it is first restored to its
+    with the fragment after the last one delivered, in new episodes. With `send_places`, it is first restored to its
     state after the last delivered fragment, so that the lost fragment is collected again.
 
     Args:
@@ -32,7 +32,7 @@ class RemoteWorkers:
         config: Config that all workers share.
         operators: Postprocessing that workers apply to each policy's batches.
         indices: The workers' indices.
-        tell_places: Whether each fragment includes the worker's state after the fragment.
+        send_places: Whether each fragment includes the worker's state after the fragment.
         marks: Directory of the files in which workers note the env being stepped, for messages after a crash; None to
             write none.
         num_cpus: CPUs that Ray reserves for each worker.
@@ -52,7 +52,7 @@ class RemoteWorkers:
         operators: Mapping[str, Postprocessing],
         indices: Sequence[int],
         *,
-        tell_places: bool,
+        send_places: bool,
         marks: StepMarkLocation | None,
         num_cpus: float,
         num_gpus: float,
@@ -63,8 +63,8 @@ class RemoteWorkers:
         self.indices = indices
         self._server = server
         self._operators = operators
-        self._make = partial(Sampler, factory=factory, config=config, tells_place=tell_places, marks=marks)
-        self._tell_places = tell_places
+        self._make = partial(Sampler, factory=factory, config=config, sends_place=send_places, marks=marks)
+        self._send_places = send_places
         self._marks = marks
         self._due = dict.fromkeys(indices, 0)
         self._states: dict[int, Any] = {}
@@ -138,7 +138,7 @@ class RemoteWorkers:
         self._here.clear()
         self._actors.forget()
         self._due = dict(zip(self.indices, map(as_count, due), strict=True))
-        if self._tell_places:
+        if self._send_places:
             self._states = dict(zip(self.indices, states, strict=True))
         return sum(self._actors.answers_of_all("load_state", [(state,) for state in states]))
 
@@ -154,7 +154,7 @@ class RemoteWorkers:
             rollout: Rollout = self._inbox.popleft().answer
             worker = rollout.worker_index
             self._due[worker] = rollout.fragment + 1
-            if self._tell_places:
+            if self._send_places:
                 self._states[worker] = with_logs_joined(rollout.place, self._states.get(worker))
             self._here.append(rollout)
 

@@ -239,10 +239,10 @@ class RolloutWorker:
         if self._hooks is not None and "hooks" in state:
             self._hooks.load_state(state["hooks"])
         with self._watched:
-            began_anew = self._recorder.load_state(state["slots"])
-        for policy, slots in began_anew.items():
+            restarted = self._recorder.load_state(state["slots"])
+        for policy, slots in restarted.items():
             self._rewards[policy].reset_slots(slots)
-        return sum(int(slots.sum()) for slots in began_anew.values())
+        return sum(int(slots.sum()) for slots in restarted.values())
 
     def close(self) -> None:
         """Closes the worker's envs."""

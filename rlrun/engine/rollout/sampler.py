@@ -67,7 +67,7 @@ class Sampler:
         config: Config that all workers share.
         operators: Postprocessing of each policy's batches.
         due: Index, from 0, of the first fragment to collect.
-        tells_place: Whether each fragment includes the worker's state after its collection.
+        sends_place: Whether each fragment includes the worker's state after its collection.
         marks: Directory of the file in which the worker notes the env being stepped, for messages after a crash; None
             to keep the process's current file.
         state: State to resume from; None for a new sampler.
@@ -84,7 +84,7 @@ class Sampler:
         operators: Mapping[str, Postprocessing],
         *,
         due: int = 0,
-        tells_place: bool = False,
+        sends_place: bool = False,
         marks: StepMarkLocation | None = None,
         state: Any = None,
     ) -> None:
@@ -93,7 +93,7 @@ class Sampler:
         self._operators = operators
         for chain in operators.values():
             chain.begin()
-        self._tells_place = tells_place
+        self._sends_place = sends_place
         self._restarted = 0 if state is None else self.load_state(state)
 
     def follow(self, orders: Orders) -> None:
@@ -106,7 +106,7 @@ class Sampler:
     def sample(self) -> Rollout:
         """Collects one fragment, and postprocesses its batches."""
         rollout = self._processed(self.worker.sample())
-        if not self._tells_place:
+        if not self._sends_place:
             return rollout
         restarted, self._restarted = self._restarted, 0
         return dataclasses.replace(rollout, place=self._state(self.worker.place()), env_slots_restarted=restarted)

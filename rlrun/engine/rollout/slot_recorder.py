@@ -79,7 +79,7 @@ class SlotRecorder:
             policy: RecordedSlots(behaviors[policy], worlds, policy, length, marks_logged) for policy in worlds.slots
         }
         self._names_agents = names_agents
-        self._anew = {policy: np.ones(slots, np.bool_) for policy, slots in worlds.slots.items()}
+        self._restarted = {policy: np.ones(slots, np.bool_) for policy, slots in worlds.slots.items()}
         self._rows: WorldRows | None = None
         self._sums = EpisodeSums(worlds.num_worlds, worlds.columns)
 
@@ -124,7 +124,8 @@ class SlotRecorder:
             self._check(policy, own, batches[policy], filled[policy], stepped, began)
             if self._names_agents:
                 agent_rows[policy] = [*self._agent_rows(policy, own, batches[policy], filled[policy], stepped, began)]
-        anew, self._anew = self._anew, {policy: np.zeros(slots, np.bool_) for policy, slots in self.slots.items()}
+        restarted = self._restarted
+        self._restarted = {policy: np.zeros(slots, np.bool_) for policy, slots in self.slots.items()}
         return Recorded(
             batches=batches,
             filled=filled,
@@ -135,7 +136,7 @@ class SlotRecorder:
             missing_finals=missing_finals,
             dropped_rewards=dropped_rewards,
             began=began,
-            begins=anew,
+            begins=restarted,
             agent_rows=agent_rows,
             closes={policy: own.closes for policy, own in fragments.items()},
             env_step_s=env_step_s,
@@ -276,12 +277,12 @@ class SlotRecorder:
         self._rows, exact = self._worlds.restore(places, taken, [own["hash"] for own in saved], self._max_replay_s)
         kept = np.array(exact, np.bool_)
         self._sums.load(saved, kept)
-        anew = {}
+        restarted = {}
         for policy, own in self._policies.items():
-            anew[policy] = np.repeat(~kept, self.slots[policy] // num_worlds)
-            own.load_state(state["policies"][policy], ~anew[policy])
-        self._anew = anew
-        return anew
+            restarted[policy] = np.repeat(~kept, self.slots[policy] // num_worlds)
+            own.load_state(state["policies"][policy], ~restarted[policy])
+        self._restarted = restarted
+        return restarted
 
     def close(self) -> None:
         """Closes the multi-agent worlds."""

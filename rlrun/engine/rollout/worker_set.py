@@ -267,7 +267,7 @@ class WorkerSet:
             self._operators,
             self.indices,
             server=server,
-            tell_places=self._keeps_states,
+            send_places=self._keeps_states,
             marks=step_mark_location(),
             num_cpus=self._num_cpus,
             num_gpus=self._num_gpus,

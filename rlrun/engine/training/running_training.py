@@ -177,11 +177,11 @@ class RunningTraining:
                 self._warnings[policy].begin(
                     trainee.workers.sendings, trainee.learner.sgd_steps, is_resumed=self.iteration > 0
                 )
-        self.act_with_present_weights()
+        self.act_with_current_weights()
         if self.league is not None:
             self.workers.order(Orders(self.league.lineups()))
 
-    def act_with_present_weights(self) -> None:
+    def act_with_current_weights(self) -> None:
         """Makes the policies that act in this process use the latest weights, including frozen opponents."""
         for acting in self.acting.values():
             acting.refresh()

@@ -273,7 +273,7 @@ class Training:
             Whether the settings were updated. Changes of settings other than `scheduled_fields` require a new training.
         """
         policies = learns if isinstance(learns, Policies) else Policies.alone(learns)
-        if not self.description.policies.differ_in_schedules_alone(policies):
+        if not self.description.policies.differ_only_in_schedules(policies):
             return False
         self.description = replace(self.description, policies=policies)
         for trainee in () if self._running is None else self._running.trainees:

@@ -11,7 +11,7 @@ import numpy as np
 from typing_extensions import override
 
 from rlrun.engine.envs.env_config import ExternalConfig, WorldClock
-from rlrun.engine.envs.env_watch import INTERRUPT_S, NOTICE_S, POLL_S, Waiting, interrupt_wanted
+from rlrun.engine.envs.env_watch import INTERRUPT_S, NOTICE_S, POLL_S, Waiting, interrupt_requested
 from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.envs.vector_env import Tree
@@ -100,7 +100,7 @@ class ClientWait:
         with Waiting():
             while not self._episodes.gather(POLL_S):
                 waited_s = time.monotonic() - began + POLL_S
-                wished = wished + POLL_S if interrupt_wanted.is_set() else 0.0
+                wished = wished + POLL_S if interrupt_requested.is_set() else 0.0
                 if wished >= INTERRUPT_S:
                     raise KeyboardInterrupt
                 if waited_s >= NOTICE_S * (notices + 1):

@@ -86,7 +86,7 @@ def check_by_stepping(
     ]
     if not refused:
         begin(f"checking the values that a single {'world' if config.has_many_agents else 'env'} returns")
-        found += _told_by_one(config, worlds, mapping, steps, seed)
+        found += _raw_value_findings(config, worlds, mapping, steps, seed)
     begin("repeating the episodes with equal and other seeds")
     found += _seeds(config, make(seed), make(seed + 1), played)
     if not refused:
@@ -113,7 +113,7 @@ def _named(policy: str, worlds: VectorWorld, found: Iterable[EnvFinding]) -> Ite
         yield replace(one, topic=f"{policy}: {one.topic}") if len(worlds.spaces) > 1 else one
 
 
-def _told_by_one(
+def _raw_value_findings(
     config: EnvConfig, worlds: VectorWorld, mapping: PolicyMapping, steps: int, seed: int
 ) -> Iterator[EnvFinding]:
     """Yields findings on the raw return values of a single env or world."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any
 
-from rlrun.engine.envs.env_watch import interrupt_wanted
+from rlrun.engine.envs.env_watch import interrupt_requested
 from rlrun.engine.envs.step_marks import stepped_env
 from rlrun.engine.messages.errors import DiskFull, exit_code_of
 from rlrun.experiments.runs.copy_owner import CopyOwner
@@ -50,7 +50,7 @@ class Interrupts:
 
     def __enter__(self) -> Interrupts:
         """Installs the signal handlers."""
-        interrupt_wanted.clear()
+        interrupt_requested.clear()
         self.listen()
         return self
 
@@ -59,7 +59,7 @@ class Interrupts:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
         self._previous = {}
-        interrupt_wanted.clear()
+        interrupt_requested.clear()
 
     def listen(self) -> None:
         """Installs the signal handlers; also called to reinstall them after a library such as Ray has replaced them."""
@@ -74,7 +74,7 @@ class Interrupts:
         if self.received:
             raise KeyboardInterrupt
         self.received = signal.Signals(number).name
-        interrupt_wanted.set()
+        interrupt_requested.set()
         self._heard()
 
 

@@ -204,7 +204,7 @@ def test_the_critic_has_the_parameters_of_the_values_and_no_others(algorithm: st
     (objective,) = [each for each in made.objectives(policy) if each.is_main]
     start, size = objective.range_in(policy.parameters)
     own = [slot.name for slot in policy.parameters.slots if start <= slot.offset < start + size]
-    runs = policy.parameters.runs_of(objective.clipped_apart, start, size)
+    runs = policy.parameters.runs_of(objective.clipped_separately, start, size)
     assert sum(length for length, _ in runs) == size
     critic, at = set(), start
     for length, matches in runs:

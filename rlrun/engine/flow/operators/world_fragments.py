@@ -59,7 +59,7 @@ class JoinFragments(StatefulOperator):
         worker, fragment = item
         self._restored.compare(fragment)
         waiting = self._waiting.setdefault(worker, [])
-        if waiting and not self.normalized and not _goes_on(waiting[-1], fragment):
+        if waiting and not self.normalized and not _is_contiguous(waiting[-1], fragment):
             waiting.clear()
         waiting.append(fragment)
         if len(waiting) < self.fragments:
@@ -78,7 +78,7 @@ class JoinFragments(StatefulOperator):
         self._restored.load(part for parts in self._waiting.values() for part in parts)
 
 
-def _goes_on(before: SampleBatch, after: SampleBatch) -> bool:
+def _is_contiguous(before: SampleBatch, after: SampleBatch) -> bool:
     """Whether two fragments are contiguous: in valid slots, the second begins at the first's closing observations."""
     begins = after["valid"][0]
     observed = zip(named_leaves(before["obs"]), named_leaves(after["obs"]), strict=True)

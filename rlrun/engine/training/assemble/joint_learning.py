@@ -30,7 +30,7 @@ def learning_together(
     fragment, so that each learns from recent fragments.
     """
     branches = {policy: Branch(trainee, None) for policy, trainee in trainees.items()}
-    operators = {policy: _on_worker_beside_others(algorithms[policy], trainees[policy]) for policy in trained}
+    operators = {policy: _shared_worker_operators(algorithms[policy], trainees[policy]) for policy in trained}
     mode = _common_mode({policy: algorithms[policy] for policy in trained})
     first, *others = (trainees[policy].workers for policy in trained)
     source = first.joint_rollouts(others, [operators[policy] for policy in trained], mode)
@@ -61,7 +61,7 @@ def learning_in_turn(
     return branches, concurrently(*others, first)
 
 
-def _on_worker_beside_others(algorithm: Algorithm[Any], trainee: Trainee) -> list[Callable[[Any], Any]]:
+def _shared_worker_operators(algorithm: Algorithm[Any], trainee: Trainee) -> list[Callable[[Any], Any]]:
     """Returns the algorithm's operators that run on shared rollout workers.
 
     Raises:

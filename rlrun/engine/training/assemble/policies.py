@@ -182,7 +182,7 @@ class Policies:
         lines += [f"seat {seat}: {settings.described()}" for seat, settings in self.seats.items()]
         return [*lines, f"league: {self.league.described()}"] if self.seats else lines
 
-    def differ_in_schedules_alone(self, others: Policies) -> bool:
+    def differ_only_in_schedules(self, others: Policies) -> bool:
         """Whether other policies differ from these only in scheduled settings, such as learning rates."""
         if list(self.algorithms) != list(others.algorithms) or self.is_alone != others.is_alone:
             return False

@@ -108,7 +108,7 @@ class IterationResults:
     def _agent_returns(self) -> dict[str, float | None]:
         """Returns the metrics of agents' returns in worlds with endless episodes; {} if the world's episodes end."""
         endless = self._workers.counts.endless
-        if self.agents is None or self.episodes.episodes or endless is None or not endless.is_told:
+        if self.agents is None or self.episodes.episodes or endless is None or not endless.has_warned:
             return {}
         return self.agents.of_policies(self._branches)
 

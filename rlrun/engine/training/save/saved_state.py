@@ -85,7 +85,7 @@ def load(
         _load_league(running.league, saved, is_new=new is not None and "league" not in saved)
     running.is_for_training = for_training
     if not for_training:
-        running.act_with_present_weights()
+        running.act_with_current_weights()
         return
     if running.curriculum is not None:
         running.curriculum.kwargs = dict(state.get("curriculum", {}))  # empty if there was no curriculum before

@@ -14,7 +14,7 @@ from rlrun.algorithms.evolution.cmaes import CMAES
 from rlrun.algorithms.evolution.es import ES
 from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.envs.env_config import EnvConfig
-from rlrun.engine.envs.env_watch import interrupt_wanted
+from rlrun.engine.envs.env_watch import interrupt_requested
 from rlrun.engine.envs.vector_env import EnvError
 from rlrun.engine.rollout import endless_episodes
 from rlrun.engine.training.training import Training
@@ -68,9 +68,9 @@ def test_who_wants_the_end_does_not_wait_for_an_episode_that_may_never_end(
 ) -> None:
     monkeypatch.setattr(endless_episodes, "LONG_EPISODE", 30)
     endless = EnvConfig(id="rlrun.toys:ConstantReward", kwargs={"episode_len": 10**9})
-    interrupt_wanted.set()
+    interrupt_requested.set()
     try:
         with wording.warned(UserWarning, "30"), pytest.raises(KeyboardInterrupt):
             trained(ES, endless)
     finally:
-        interrupt_wanted.clear()
+        interrupt_requested.clear()

@@ -18,7 +18,7 @@ import pytest
 
 from rlrun.engine.envs import env_watch
 from rlrun.engine.envs.env_config import EnvConfig
-from rlrun.engine.envs.env_watch import StepTimeout, Watched, hangs_fail_after, interrupt_wanted
+from rlrun.engine.envs.env_watch import StepTimeout, Watched, hangs_fail_after, interrupt_requested
 from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
 from rlrun.engine.envs.make import make_vector_env
 from rlrun.engine.envs.vector_env import EnvError, close_or_warn
@@ -41,7 +41,7 @@ def hangs() -> Any:
 def _looks_often(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(env_watch, "POLL_S", 0.02)
     yield
-    interrupt_wanted.clear()
+    interrupt_requested.clear()
 
 
 def test_steps_that_hang_are_told_with_their_place_and_fail(capfd: pytest.CaptureFixture[str], wording) -> None:
@@ -81,7 +81,7 @@ def test_what_hangs_ends_soon_once_the_user_wants_the_end_also_before_it_is_told
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(env_watch, "INTERRUPT_S", 0.1)
-    interrupt_wanted.set()
+    interrupt_requested.set()
     with pytest.raises(KeyboardInterrupt), Watched("env x: worker 0", still):
         time.sleep(600)
     assert "env x: worker 0: no step has finished for 0 s" in capfd.readouterr().err

@@ -510,7 +510,7 @@ class Gate(Operator):
 
     def pending(self) -> Pending | None:
         self.pulls += 1
-        return Pending(went_on=True) if self.pulls % 2 else None
+        return Pending(progressed=True) if self.pulls % 2 else None
 
 
 def test_an_operator_that_waits_within_a_chain_keeps_the_source_from_being_pulled() -> None:

@@ -419,7 +419,7 @@ def both_loss(outputs, batch, scheduled):
 @pytest.mark.parametrize(("apart", "moves"), [("", (3.0, 4.0)), ("^actor", (5.0, 5.0)), ("model|actor", (3.0, 4.0))])
 @pytest.mark.parametrize("in_parts", [False, True])
 def test_parts_of_a_gradient_are_clipped_by_their_own_norms(apart, moves, in_parts):
-    objective = Objective("loss", both_loss, max_grad_norm=5.0, clipped_apart=apart, optimizer=SGD())
+    objective = Objective("loss", both_loss, max_grad_norm=5.0, clipped_separately=apart, optimizer=SGD())
     learner = LocalLearner(
         NumbersPolicy(),
         [objective],

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rlrun.engine.envs.env_config import EnvConfig
-from rlrun.engine.envs.env_watch import interrupt_wanted
+from rlrun.engine.envs.env_watch import interrupt_requested
 from rlrun.engine.envs.vector_env import EnvError
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.rollout import endless_episodes, evaluation
@@ -119,9 +119,9 @@ def test_a_long_episode_is_told_of_while_it_is_waited_for(monkeypatch: pytest.Mo
 
 @pytest.fixture
 def wish_for_the_end() -> Iterator[None]:
-    interrupt_wanted.set()
+    interrupt_requested.set()
     yield
-    interrupt_wanted.clear()
+    interrupt_requested.clear()
 
 
 @pytest.mark.usefixtures("wish_for_the_end")

@@ -46,7 +46,7 @@ def sampler_and_orders(algorithm: Any, env: str, length: int) -> tuple[partial[S
         num_workers=1,
     )
     weights = Weights(0, policy.parameters.gather(policy.module).numpy(), schedules={"epsilon": 0.3})
-    return partial(Sampler, 1, ROLLOUT_WORKER, worker, {}, tells_place=True), Orders({"default": weights})
+    return partial(Sampler, 1, ROLLOUT_WORKER, worker, {}, sends_place=True), Orders({"default": weights})
 
 
 def columns(rollout: Rollout) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def test_one_made_anew_at_a_told_place_makes_the_fragments_that_the_other_would_
 
 def test_nothing_is_told_unless_it_is_asked_for() -> None:
     make, orders = sampler_and_orders(ALGORITHMS["noisy DQN"], "CartPole-v1", 2)
-    sampler = make(tells_place=False)
+    sampler = make(sends_place=False)
     sampler.follow(orders)
     assert sampler.sample().place is None
     sampler.close()
@@ -129,7 +129,7 @@ def test_a_lost_worker_goes_on_from_the_place_of_its_last_delivered_fragment(mon
     monkeypatch.setattr(remote_workers, "SupervisedActors", ActorsHere)
     make, orders = sampler_and_orders(ALGORITHMS["recurrent PPO"], "CartPole-v1", 3)
     limits: dict[str, Any] = {"marks": None, "num_cpus": 1.0, "num_gpus": 0.0, "timeout_s": 1.0, "max_restarts": 9}
-    workers = RemoteWorkers(*make.args[1:], (1, 2), tell_places=True, **limits)
+    workers = RemoteWorkers(*make.args[1:], (1, 2), send_places=True, **limits)
     actors: Any = workers._actors
     workers.order(orders)
     for dies in (0, 0, 2, 1):  # worker 1 has answered when worker 2 is made anew, and counts once

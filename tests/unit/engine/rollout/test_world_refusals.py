@@ -14,7 +14,7 @@ from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.envs.vector_env import EnvError
-from rlrun.engine.rollout.evaluation import episodes_side_by_side
+from rlrun.engine.rollout.evaluation import parallel_episodes
 from rlrun.engine.training.training import Training
 from rlrun.engine.worlds.array_worlds import ArrayStep
 from rlrun.engine.worlds.world import World, WorldStep
@@ -97,7 +97,7 @@ def test_a_reward_that_is_no_number_is_named_with_agent_episode_and_step(clock: 
 def test_an_observation_of_an_evaluation_that_is_no_number_is_named_with_its_place(
     clock: str, agent: str, step: int
 ) -> None:
-    _, seeds = episodes_side_by_side(3, seed=5)
+    _, seeds = parallel_episodes(3, seed=5)
     wrong = {"clock": clock, "wrong": "observation", "agent": agent, "step": step, "seed": seeds.seed(1, 0)}
     place = (
         rf"evaluation, world 1, episode \d with seed {wrong['seed']}, step {step}, agent '{agent}' of policy default"

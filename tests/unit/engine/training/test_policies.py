@@ -44,10 +44,10 @@ def test_settings_of_sampling_that_a_policy_was_given_in_python_outlast_a_round_
 
 
 def test_only_scheduled_settings_change_while_policies_learn() -> None:
-    assert both().differ_in_schedules_alone(both(lr=0.1))
-    assert not both().differ_in_schedules_alone(both(gamma=0.8))
-    assert not both().differ_in_schedules_alone(both(train=("a",)))
-    assert not both().differ_in_schedules_alone(Policies.alone(both().first))
+    assert both().differ_only_in_schedules(both(lr=0.1))
+    assert not both().differ_only_in_schedules(both(gamma=0.8))
+    assert not both().differ_only_in_schedules(both(train=("a",)))
+    assert not both().differ_only_in_schedules(Policies.alone(both().first))
 
 
 def test_a_training_goes_on_with_other_schedules_of_each_policy() -> None:

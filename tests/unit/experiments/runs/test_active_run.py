@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import rlrun
-from rlrun.engine.envs.env_watch import interrupt_wanted
+from rlrun.engine.envs.env_watch import interrupt_requested
 from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.envs.step_marks import StepMarks, enable_step_marks, end_marks
 from rlrun.engine.messages.errors import TrainingFailed
@@ -138,10 +138,10 @@ def test_a_trial_whose_process_died_in_an_env_is_told_with_the_episode_that_it_w
 def test_the_first_signal_is_noted_and_raises_nothing(number: signal.Signals) -> None:
     with Interrupts() as interrupts:
         os.kill(os.getpid(), number)
-        assert interrupt_wanted.is_set()
+        assert interrupt_requested.is_set()
 
     assert interrupts.received == number.name
-    assert not interrupt_wanted.is_set()
+    assert not interrupt_requested.is_set()
 
 
 def test_the_second_signal_ends_the_run_at_once() -> None:

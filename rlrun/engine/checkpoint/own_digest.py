@@ -62,7 +62,7 @@ def with_new_digest(raw: bytes) -> bytes:
 
 
 def with_digest(blank: bytes) -> bytes:
-    """Replaces the first 64 zeros in a text by the text's digest."""
+    """Replaces the first 64 zeros in a text with the text's digest."""
     return blank.replace(_BLANK, hashlib.sha256(blank).hexdigest().encode(), 1)
 
 

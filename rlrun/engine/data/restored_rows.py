@@ -30,7 +30,7 @@ class RestoredRows:
 
     @property
     def waits(self) -> bool:
-        """Whether restored rows still await validation."""
+        """Whether there are restored rows that have not been validated yet."""
         return bool(self._rows)
 
     def compare(self, arrived: Mapping[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """History views: network inputs with stacked observations, past actions and past rewards (NumPy).
 
 A fragment stores each observation, action and reward once. Network inputs are gathered when needed: `viewed` replaces
-`obs` by a dict with these parts:
+`obs` with a dict with these parts:
 
 - `view:obs`, the current observation, or `view:frames` [n, ...], the last n observations, oldest first;
 - `view:prev_actions` [k, ...], the last k actions, and `view:prev_rewards` [k], their rewards as the env returned them;

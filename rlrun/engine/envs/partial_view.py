@@ -184,7 +184,7 @@ class Flicker(gymnasium.Wrapper[NDArray[Any], Any, NDArray[Any], Any]):  # type:
         return self._shown(observation), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Steps the env; the observation is replaced by zeros with probability `probability`."""
+        """Steps the env; with probability `probability`, replaces the observation with zeros."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         return self._shown(observation), reward, terminated, truncated, info
 

@@ -112,7 +112,7 @@ class Node(ABC):
         self.spans: list[tuple[float, float]] | None = None
 
     def pull_from(self, node: Node, *, instead_of: Node) -> None:
-        """Replaces the input `instead_of` of this node by another node; does nothing if it is not an input."""
+        """Replaces the input `instead_of` of this node with another node; does nothing if it is not an input."""
         self.inputs = tuple(node if own is instead_of else own for own in self.inputs)
 
     def spend(self, began: float, ended: float) -> None:

@@ -97,7 +97,7 @@ class Learner(Protocol):
         """Returns a copy of the parameters that rollout workers need for acting, as one flat vector."""
 
     def load_flat(self, flat: NDArray[np.float32]) -> None:
-        """Replaces all of the policy's parameters by those in a flat vector."""
+        """Replaces all of the policy's parameters with those in a flat vector."""
 
     def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32]:
         """Computes the target network's outputs [S, L, K] for S sequences of L steps of experience."""
@@ -109,7 +109,7 @@ class Learner(Protocol):
         """Returns a copy of the target network's parameters, as one flat vector; None without a target network."""
 
     def load_target(self, flat: NDArray[np.float32]) -> None:
-        """Replaces the target network's parameters by those in a flat vector."""
+        """Replaces the target network's parameters with those in a flat vector."""
 
     def optimizer_state(self) -> dict[str, NDArray[np.float32]]:
         """Returns the state of the optimizers for a checkpoint, as tensors by name."""

@@ -268,7 +268,7 @@ class LocalLearner:
         return self._acting.numpy().copy() if self._acting.device.type == "cpu" else self._acting.cpu().numpy()
 
     def load_flat(self, flat: NDArray[np.float32]) -> None:
-        """Replaces all of the policy's parameters by those in a flat vector, which is not modified."""
+        """Replaces all of the policy's parameters with those in a flat vector, which is not modified."""
         self.parameters.flat.copy_(over_memory(flat))
 
     def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32]:
@@ -294,7 +294,7 @@ class LocalLearner:
         return None if self.parameters.target is None else self.parameters.target.cpu().numpy().copy()
 
     def load_target(self, flat: NDArray[np.float32]) -> None:
-        """Replaces the target network's parameters by those in a flat vector, which is not modified."""
+        """Replaces the target network's parameters with those in a flat vector, which is not modified."""
         if self.parameters.target is not None:
             self.parameters.target.copy_(over_memory(flat))
 

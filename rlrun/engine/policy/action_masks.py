@@ -117,7 +117,7 @@ def allowed_argmax(values: Tensor, observations: Any) -> Tensor:
 
 
 class MaskedOutputs(TransformedOutputs):
-    """Acting network that replaces the outputs of actions that the observed action mask forbids by -1e9."""
+    """Acting network that sets the outputs of actions forbidden by the observed action mask to -1e9."""
 
     @override
     def transformed(self, outputs: Floats, inputs: Mapping[str, Any]) -> Floats:

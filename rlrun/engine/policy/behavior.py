@@ -196,7 +196,7 @@ class BehaviorPolicy:
             self.memory.take_rewards(rewards)
 
     def take_actions(self, actions: Any) -> None:
-        """Replaces the last stored actions by those that the envs executed, for networks that see past actions."""
+        """Replaces the last stored actions with those that the envs executed, for networks that see past actions."""
         if self.memory.is_used:
             self.memory.replace_actions(self.action_space.from_env(actions))
 

@@ -129,7 +129,7 @@ class EpisodeMemory:
             self.keep(self.inputs.after_actions(self.recurrent, actions), acts)
 
     def replace_actions(self, actions: Any) -> None:
-        """Replaces the last stored actions by those that the envs executed, in the policy's representation."""
+        """Replaces the last stored actions with those that the envs executed, in the policy's representation."""
         if self.views is not None:
             self.views.replace_actions(actions)
         if self.inputs is not None:

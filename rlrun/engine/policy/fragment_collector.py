@@ -47,7 +47,7 @@ class Recording:
         return
 
     def collect_by(self, execution: Execution) -> None:
-        """Replaces the recorder's networks (such as a value network) by another implementation, such as C kernels."""
+        """Replaces the recorder's networks (such as a value network) with other implementations, such as C kernels."""
         return
 
     def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
@@ -121,7 +121,7 @@ class FragmentCollector:
             self.parameter_noise.load(weights)
 
     def collect_by(self, execution: Execution) -> None:
-        """Replaces the networks that act while collecting by another implementation of them, such as C kernels."""
+        """Replaces the networks that act while collecting with other implementations, such as C kernels."""
         self.collecting = execution(self.collecting)
         if self.recording is not None:
             self.recording.collect_by(execution)

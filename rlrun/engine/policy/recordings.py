@@ -57,7 +57,7 @@ class LogProbsAndValues(Recording):
 
     @override
     def collect_by(self, execution: Execution) -> None:
-        """Replaces the value network by another implementation of it, such as C kernels."""
+        """Replaces the value network with a different implementation, such as C kernels."""
         if self.value_network is not None:
             self.value_network = execution(self.value_network)
 

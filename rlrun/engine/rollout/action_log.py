@@ -24,7 +24,7 @@ class LogTail:
 
 
 def with_logs_joined(place: Any, before: Any) -> Any:
-    """Replaces each `LogTail` in a worker's state by the full log: the previous log with the tail appended.
+    """Replaces each `LogTail` in a worker's state with the full log: the previous log with the tail appended.
 
     Returns the complete state.
 

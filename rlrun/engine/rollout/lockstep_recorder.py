@@ -185,7 +185,7 @@ class LockstepRecorder:
         return self._slots(places, self._actions.latest([place.length for place in places]))
 
     def place(self) -> list[dict[str, Any]]:
-        """Returns `state()` in a short form, sent after each fragment: action logs hold only the newest actions."""
+        """Returns a short form of `state()`, sent after each fragment: action logs hold only the newest actions."""
         places = self._env.places()
         return self._slots(places, self._actions.tails([place.length for place in places]))
 

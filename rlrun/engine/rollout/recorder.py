@@ -102,7 +102,7 @@ class Recorder(Protocol):
         ...
 
     def place(self) -> Any:
-        """Returns `state()` in a short form, sent after each fragment: action logs hold only the newest actions."""
+        """Returns a short form of `state()`, sent after each fragment: action logs hold only the newest actions."""
         ...
 
     def load_state(self, state: Any) -> dict[str, NDArray[np.bool_]]:

@@ -208,7 +208,7 @@ class RolloutWorker:
         return self._state(self._recorder.state())
 
     def place(self) -> dict[str, Any]:
-        """Returns `state()` in a short form, sent after each fragment: action logs hold only the newest actions."""
+        """Returns a short form of `state()`, sent after each fragment: action logs hold only the newest actions."""
         return self._state(self._recorder.place())
 
     def _state(self, slots: Any) -> dict[str, Any]:

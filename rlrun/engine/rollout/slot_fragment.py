@@ -145,7 +145,7 @@ class SlotFragment(ABC):
         """Returns the row of the fragment that records the action of a slot's agent at a given step of the env."""
 
     def replace_actions(self, t: int, taken: Mapping[int, tuple[Any, int | None]]) -> None:
-        """Replaces the recorded actions of one step by those that external clients chose for their agents.
+        """Replaces the recorded actions of one step with those that external clients chose for their agents.
 
         An action that was not chosen with the policy's current weights is marked in the column `LOGGED`, if there is
         one.

@@ -50,7 +50,7 @@ class ShownToPolicy:
     most: int = 0
 
     def ends(self) -> str:
-        """Returns a text about the finished episodes: number, range of lengths, terminations, truncations.
+        """Returns a summary of the finished episodes: number, range of lengths, terminations, truncations.
 
         "" if none.
         """

@@ -364,7 +364,7 @@ class EarlyRewards:
         return self.rewards.pop(agent, (0.0, 0))[0]
 
     def drop(self) -> int:
-        """Discards rewards of agents that never appeared, at an episode's end; returns the number of these rewards."""
+        """Discards the rewards of agents that had not appeared by the episode's end; returns the number discarded."""
         dropped = sum(number for _, number in self.rewards.values())
         self.rewards = {}
         return dropped

@@ -33,7 +33,7 @@ UNPREDICTED = 0.2
 EXPLAINED = 0.3
 """Maximum ratio of unexplained variance, with to without additional inputs, for a finding on these inputs."""
 EXPLAINED_BY_TIME = 0.6
-"""The same ratio for the time, which does not remove other effects on the reward."""
+"""As `EXPLAINED`, for the episode time, which leaves other effects on the reward unexplained."""
 LEAST_ROWS = 200
 """Minimum number of steps for a fit."""
 LEAST_EVENTS = 4

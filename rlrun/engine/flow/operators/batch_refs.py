@@ -22,7 +22,7 @@ YIELDED_NICENESS = 4
 
 
 class LeaveOnWorker(Operator):
-    """Replaces a large fragment by a Ray reference, so that it stays in the object store of the worker's machine.
+    """Replaces a large fragment with a Ray reference, so that it stays in the object store of the worker's machine.
 
     Args:
         carried_up_to_bytes: Maximum size in bytes of fragments that are sent directly.

@@ -1,7 +1,7 @@
 """Operators on batches of tensors, which stay on the device; each is the counterpart of a NumPy operator.
 
-A dataflow is built from the NumPy operators. `put_on_device` then replaces each by its counterpart for tensors, so that
-plans, names and saved states are the same for both.
+A dataflow is built from the NumPy operators. `put_on_device` then replaces each with its counterpart for tensors, so
+that plans, names and saved states are the same for both.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _COLLECTED = (*LEARNED, "state", "rewards", "terminateds", "truncateds", "finals
 
 
 def put_on_device(flow: Flow[Any], algorithm: str, shown: Mapping[str, Any]) -> None:
-    """Replaces all operators of a dataflow, in place, by their counterparts for batches of tensors.
+    """Replaces all operators of a dataflow, in place, with their counterparts for batches of tensors.
 
     Args:
         flow: The dataflow.

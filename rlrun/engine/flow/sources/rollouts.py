@@ -71,7 +71,7 @@ class RolloutSource(Source):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the queued batches, with Ray references replaced by the batches that they refer to."""
+        """Returns the queued batches, with Ray references resolved to the batches themselves."""
         batches = (fetched(delivered) for delivered in self.here)
         return {"here": saved_items(delivered for delivered in batches if delivered.value is not None)}
 

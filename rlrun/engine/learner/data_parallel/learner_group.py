@@ -209,7 +209,7 @@ class LearnerGroup:
         return acting
 
     def load_flat(self, flat: NDArray[np.float32]) -> None:
-        """Replaces all of the policy's parameters by those in a flat vector."""
+        """Replaces all of the policy's parameters with those in a flat vector."""
         self._call_all("load_flat", flat)
 
     def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32]:
@@ -230,7 +230,7 @@ class LearnerGroup:
         return target
 
     def load_target(self, flat: NDArray[np.float32]) -> None:
-        """Replaces the target network's parameters by those in a flat vector."""
+        """Replaces the target network's parameters with those in a flat vector."""
         self._call_all("load_target", flat)
 
     def optimizer_state(self) -> dict[str, NDArray[np.float32]]:

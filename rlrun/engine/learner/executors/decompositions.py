@@ -139,7 +139,7 @@ def smallest(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor
 
 
 def scatter(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    """Copies x, and replaces one element per slice along an axis by `source`, as in the gradient of a maximum."""
+    """Copies x, and replaces one element per slice along an axis with `source`, as in the gradient of a maximum."""
     require(index.shape[dim] == 1)
     return x.scatter_add(dim, index, source - x.gather(dim, index))
 

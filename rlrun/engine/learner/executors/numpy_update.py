@@ -397,7 +397,7 @@ class Plan:
 
 
 def as_arrays(argument: Any) -> Array | Any:
-    """Replaces the tensors in an operation's argument by NumPy arrays that share their memory."""
+    """Replaces the tensors in an operation's argument with NumPy arrays that share their memory."""
     if isinstance(argument, Tensor):
         return argument.numpy()
     if isinstance(argument, list | tuple):
@@ -430,7 +430,7 @@ def changed_owners(graph: Graph, owner_of: dict[Node, Node]) -> set[Node]:
 
 
 def eliminate_common_subexpressions(graph: Graph) -> None:
-    """Replaces operations of a graph that repeat an earlier one by its result, unless memory is modified in place."""
+    """Replaces operations of a graph that repeat an earlier one with its result, unless memory is modified in place."""
     owner_of = owners(graph)
     changed = changed_owners(graph, owner_of)
     known: dict[str, Node] = {}

@@ -40,7 +40,7 @@ def quantile_pairs_in_torch(estimates: Tensor, targets: Tensor) -> Tensor:
 _LIBRARY.impl("quantile_pairs", quantile_pairs_in_torch, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
 
 QUANTILE_PAIRS: Any = torch.ops.rlrun.quantile_pairs.default
-"""The operation of `quantile_pairs_in_torch`, which executors replace by loops without a table [R, N, M]."""
+"""The operation of `quantile_pairs_in_torch`, which executors replace with loops without a table [R, N, M]."""
 
 
 def quantile_pairs(emit: Emit, out: Array, estimates: Array, targets: Array) -> None:

@@ -86,7 +86,7 @@ class GroupedWorker:
         return {"groups": [worker.state() for worker in self._workers]}
 
     def place(self) -> dict[str, Any]:
-        """Returns `state()` in a short form, sent after each fragment: action logs hold only the newest actions."""
+        """Returns a short form of `state()`, sent after each fragment: action logs hold only the newest actions."""
         return {"groups": [worker.place() for worker in self._workers]}
 
     def load_state(self, state: Mapping[str, Any]) -> int:

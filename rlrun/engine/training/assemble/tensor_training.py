@@ -36,6 +36,6 @@ def tensor_worker(
 
 
 def put_on_device(flow: Flow[Any], env: EnvConfig, policies: Policies) -> None:
-    """Replaces the operators of a dataflow by their counterparts for batches of tensors; see `on_device`."""
+    """Replaces the operators of a dataflow with their counterparts for batches of tensors; see `on_device`."""
     shown = {"env": "tensors", "missing_final": env.missing_final}
     on_device.put_on_device(flow, policies.first.name(), shown)

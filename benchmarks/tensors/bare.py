@@ -8,14 +8,14 @@ import torch
 from torch import nn
 
 from benchmarks.peers import Measurement, answer, between, mark
-from benchmarks.tensors.env import started
+from benchmarks.tensors.env import ACTIVATIONS, started
 
 
 def measured(work: Measurement) -> Measurement:
     """Steps the env as often as training does; `acts` says whether both networks run, and actions are sampled."""
     env, observations = started(work)
     widths = [4, *work["hiddens"]]
-    dense = [module for pair in pairwise(widths) for module in (nn.Linear(*pair), nn.ELU())]
+    dense = [module for pair in pairwise(widths) for module in (nn.Linear(*pair), ACTIVATIONS[work["activation"]]())]
     actor, critic = (nn.Sequential(*dense, nn.Linear(widths[-1], 1)).to(env.device) for _ in range(2))
     actions = torch.randn(env.num_envs, 1, device=env.device)
     steps = (work["warm_up"] + work["iterations"]) * work["fragment"]

@@ -12,10 +12,13 @@ from typing import Any
 import numpy as np
 import torch
 from gymnasium.spaces import Box
-from torch import Tensor
+from torch import Tensor, nn
 
 from rlrun.engine.envs.tensor_vector_env import TensorStep
 from rlrun.toys.tensor_envs import tensor_cartpole
+
+ACTIVATIONS: Mapping[str, type[nn.Module]] = {"elu": nn.ELU, "relu": nn.ReLU, "tanh": nn.Tanh}
+"""Activations of the networks, by the names that rsl_rl and rlrun give them."""
 
 SPENT = {"env_s": 0.0}
 """CPU seconds that envs of this process have spent in `step`."""

@@ -30,7 +30,7 @@ def entry_of(work: Measurement) -> dict[str, Any]:
         "max_grad_norm": 1.0,
         "separate_grad_norms": True,
         "num_gpus": int(work["device"] != "cpu"),
-        "model": {"hiddens": list(work["hiddens"]), "activation": "elu", "shared_value": False},
+        "model": {"hiddens": list(work["hiddens"]), "activation": work["activation"], "shared_value": False},
     }
     return {"algorithm": "ppo", "env": {"tensors": "benchmarks.tensors.env:SteeredCartPole"}, "config": config}
 

@@ -45,7 +45,7 @@ class CartPole(VecEnv):  # type: ignore[misc]  # rsl_rl is not type-checked
 
 def measured(work: Measurement) -> Measurement:
     """Trains for the warm-up and the measured iterations."""
-    net = {"class_name": "MLPModel", "hidden_dims": work["hiddens"], "activation": "elu"}
+    net = {"class_name": "MLPModel", "hidden_dims": work["hiddens"], "activation": work["activation"]}
     settings = {
         "num_steps_per_env": work["fragment"],
         "save_interval": 1_000_000,

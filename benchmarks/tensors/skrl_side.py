@@ -22,7 +22,7 @@ from skrl.trainers.torch import SequentialTrainer
 from torch import Tensor, nn
 
 from benchmarks.peers import Measurement, answer
-from benchmarks.tensors.env import SteeredCartPole, started
+from benchmarks.tensors.env import ACTIVATIONS, SteeredCartPole, started
 from benchmarks.tensors.marks import Marks
 
 
@@ -55,20 +55,20 @@ class CartPole(Wrapper):  # type: ignore[misc]  # skrl is not type-checked
         """No-op."""
 
 
-def layers(inputs: int, hiddens: list[int]) -> nn.Sequential:
-    """Returns dense layers with ELU, and one output."""
+def layers(inputs: int, hiddens: list[int], activation: str) -> nn.Sequential:
+    """Returns dense layers with activations, and one output."""
     widths = [inputs, *hiddens]
-    dense = [module for pair in pairwise(widths) for module in (nn.Linear(*pair), nn.ELU())]
+    dense = [module for pair in pairwise(widths) for module in (nn.Linear(*pair), ACTIVATIONS[activation]())]
     return nn.Sequential(*dense, nn.Linear(widths[-1], 1))
 
 
 class Actor(GaussianMixin, Model):  # type: ignore[misc]
     """Gaussian policy."""
 
-    def __init__(self, spaces: dict[str, gymnasium.Space[Any]], device: str, hiddens: list[int]) -> None:
+    def __init__(self, spaces: dict[str, gymnasium.Space[Any]], device: str, work: Measurement) -> None:
         Model.__init__(self, **spaces, device=device)
         GaussianMixin.__init__(self)
-        self.net = layers(4, hiddens)
+        self.net = layers(4, work["hiddens"], work["activation"])
         self.log_std = nn.Parameter(torch.zeros(1))
 
     def compute(self, inputs: dict[str, Any], role: str) -> tuple[Tensor, dict[str, Any]]:
@@ -79,10 +79,10 @@ class Actor(GaussianMixin, Model):  # type: ignore[misc]
 class Critic(DeterministicMixin, Model):  # type: ignore[misc]
     """State values."""
 
-    def __init__(self, spaces: dict[str, gymnasium.Space[Any]], device: str, hiddens: list[int]) -> None:
+    def __init__(self, spaces: dict[str, gymnasium.Space[Any]], device: str, work: Measurement) -> None:
         Model.__init__(self, **spaces, device=device)
         DeterministicMixin.__init__(self)
-        self.net = layers(4, hiddens)
+        self.net = layers(4, work["hiddens"], work["activation"])
 
     def compute(self, inputs: dict[str, Any], role: str) -> tuple[Tensor, dict[str, Any]]:
         """Returns values."""
@@ -114,7 +114,7 @@ def trained(work: Measurement, folder: str) -> Measurement:
         experiment={"directory": folder, "write_interval": 1_000_000, "checkpoint_interval": 0},
     )
     agent = PPO(
-        models={"policy": Actor(spaces, device, work["hiddens"]), "value": Critic(spaces, device, work["hiddens"])},
+        models={"policy": Actor(spaces, device, work), "value": Critic(spaces, device, work)},
         memory=RandomMemory(memory_size=work["fragment"], num_envs=num_envs, device=device),
         device=device,
         cfg=config,

@@ -18,5 +18,5 @@ def test_kernels_whose_instructions_a_processor_lacks_are_left_out_by_name(
     assert told == wording("OPENBLAS_CORETYPE", "SkylakeX", "ATEN_CPU_CAPABILITY")
 
 
-def test_the_files_of_the_quick_run_exist() -> None:
-    assert all((script.ROOT / name).exists() for name in (*script.QUICK, *script.FOLDERS))
+def test_the_files_of_all_runs_exist() -> None:
+    assert all((script.ROOT / name).exists() for name in (*script.QUICK, *script.FOLDERS, *script.OWN))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.learner.learner import TargetUpdates, last_batch_of
@@ -93,6 +94,14 @@ def learned(algorithm: Any, env: str, target: TargetUpdates, *, in_one_call: boo
 SMALL = {"model": {"hiddens": [8]}, "compile": True}
 
 
+def torch_rounds_once(tau: float) -> bool:
+    """Whether torch's `lerp` rounds as one fused operation; its kernels for processors before AVX2 do not."""
+    start, end = np.random.default_rng(5).normal(size=(2, 64)).astype(np.float32)
+    weight, onto = (np.float32(tau), start) if tau < 0.5 else (np.float32(tau) - np.float32(1), end)
+    once = (onto.astype(np.float64) + np.float64(weight) * (end - start)).astype(np.float32)
+    return np.array_equal(torch.lerp(torch.tensor(start), torch.tensor(end), tau).numpy(), once)
+
+
 @pytest.mark.parametrize(
     ("algorithm", "env", "tau", "n_step", "sampling"),
     [
@@ -106,6 +115,8 @@ SMALL = {"model": {"hiddens": [8]}, "compile": True}
 def test_minibatches_that_are_learned_from_in_one_call_change_parameters_as_rows_do(
     algorithm: Any, env: str, tau: float, n_step: int, sampling: str
 ) -> None:
+    if not torch_rounds_once(tau):
+        pytest.skip("torch's lerp rounds twice with the kernels that this processor or the environment chooses")
     ours, theirs = (
         learned(algorithm, env, TargetUpdates(2, tau), in_one_call=called, n_step=n_step, sampling=sampling)
         for called in (True, False)

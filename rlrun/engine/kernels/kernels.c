@@ -206,6 +206,9 @@ typedef uint8_t b8;
     ONE(log_##T##_##T, T, T, log_##T(a))                                                                              \
     ONE(log1p_##T##_##T, T, T, log1p_##T(a))                                                                          \
     ONE(tanh_##T##_##T, T, T, tanh_##T(a))                                                                            \
+    ONE(sigmoid_##T, T, T, 1 / (1 + exp_##T(-a)))                                                                     \
+    TWO(sigmoid_gradient_##T, T, T, (1 - b) * b * a)                                                                  \
+    TWO(tanh_gradient_##T, T, T, (1 - b * b) * a)                                                                     \
     RARE(power_##T##_##T, T, T, pow_##T(a, b))
 
 OF_NUMBERS(f32, UNARY, BINARY) OF_NUMBERS(f64, RARE, RARE) OF_NUMBERS(i64, RARE, RARE) OF_NUMBERS(i32, RARE, RARE)

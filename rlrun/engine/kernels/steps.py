@@ -113,9 +113,9 @@ class StepTable:
         elif function is write_elu:
             x, _ = arguments
             self._loop(f"elu_{letters(x.dtype)}", np.asarray(out), x)
-        elif function is write_elu_gradient:
-            gradient, x = arguments
-            self._loop(f"elu_gradient_{letters(x.dtype)}", np.asarray(out), gradient, x)
+        elif function in (write_elu_gradient, write_sigmoid, write_sigmoid_gradient, write_tanh_gradient):
+            kernel = name.removeprefix("write_")
+            self._loop(f"{kernel}_{letters(arguments[0].dtype)}", np.asarray(out), *arguments)
         else:
             raise NoKernel(name)
 
@@ -475,6 +475,28 @@ def write_elu_gradient(gradient: Array, x: Array, out: Array) -> None:
     """Writes gradient * exp(min(x, 0)) to `out`, elementwise; it must not share memory with the gradient."""
     np.minimum(x, 0, out=out)
     np.exp(out, out)
+    np.multiply(out, gradient, out)
+
+
+def write_sigmoid(x: Array, out: Array) -> None:
+    """Writes 1 / (1 + exp(-x)) to `out`, elementwise; it is 0 where the exponential overflows."""
+    np.negative(x, out)
+    np.exp(out, out)
+    np.add(out, 1, out)
+    np.divide(1, out, out)
+
+
+def write_sigmoid_gradient(gradient: Array, y: Array, out: Array) -> None:
+    """Writes gradient * (1 - y) * y to `out`, elementwise, for y = sigmoid(x); it must not share memory with either."""
+    np.subtract(1, y, out)
+    np.multiply(out, y, out)
+    np.multiply(out, gradient, out)
+
+
+def write_tanh_gradient(gradient: Array, y: Array, out: Array) -> None:
+    """Writes gradient * (1 - y^2) to `out`, elementwise, for y = tanh(x); it must not share memory with the gradient."""
+    np.multiply(y, y, out)
+    np.subtract(1, out, out)
     np.multiply(out, gradient, out)
 
 

@@ -22,6 +22,9 @@ from rlrun.engine.kernels.steps import (
     write_elu,
     write_elu_gradient,
     write_places,
+    write_sigmoid,
+    write_sigmoid_gradient,
+    write_tanh_gradient,
 )
 
 
@@ -97,27 +100,13 @@ def layer_outputs(emit: Emit, out: Array, bias: Array, inputs: Array, weight: Ar
     emit(np.add, out, bias, out)
 
 
-def tanh_backward(emit: Emit, out: Array, gradient: Array, y: Array) -> None:
-    """Emits NumPy calls for the gradient of tanh, gradient * (1 - y^2), from its output y = tanh(x)."""
-    emit(np.multiply, y, y, out)
-    emit(np.subtract, np.ones((), out.dtype), out, out)
-    emit(np.multiply, out, gradient, out)
+def loop_kernel(function: Callable[..., None]) -> Kernel:
+    """Creates the kernel of an operation that is a single function of `steps`, and a single loop in C."""
 
+    def kernel(emit: Emit, out: Array, *operands: Array) -> None:
+        emit(function, *operands, out=out)
 
-def sigmoid(emit: Emit, out: Array, x: Array) -> None:
-    """Emits NumPy calls for the sigmoid, 1 / (1 + exp(-x)), which is 0 where the exponential overflows."""
-    one = np.ones((), out.dtype)
-    emit(np.negative, x, out)
-    emit(np.exp, out, out)
-    emit(np.add, out, one, out)
-    emit(np.divide, one, out, out)
-
-
-def sigmoid_backward(emit: Emit, out: Array, gradient: Array, y: Array) -> None:
-    """Emits NumPy calls for the gradient of the sigmoid, gradient * (1 - y) * y, from the sigmoid's output y."""
-    emit(np.subtract, np.ones((), out.dtype), y, out)
-    emit(np.multiply, out, y, out)
-    emit(np.multiply, out, gradient, out)
+    return kernel
 
 
 def threshold_backward(emit: Emit, out: Array, gradient: Array, x: Array, threshold: float) -> None:
@@ -140,7 +129,7 @@ def softplus(emit: Emit, out: Array, x: Array) -> None:
 def softplus_backward(emit: Emit, out: Array, gradient: Array, x: Array, beta: float, threshold: float) -> None:
     """Emits NumPy calls for the gradient of the softplus, gradient * sigmoid(x), without torch's cutoff at large x."""
     require(beta == 1 and threshold >= 20)
-    sigmoid(emit, out, x)
+    emit(write_sigmoid, x, out=out)
     emit(np.multiply, out, gradient, out)
 
 
@@ -167,14 +156,14 @@ def elu_backward(
 
 def silu(emit: Emit, out: Array, x: Array) -> None:
     """Emits NumPy calls for the SiLU, x * sigmoid(x)."""
-    sigmoid(emit, out, x)
+    emit(write_sigmoid, x, out=out)
     emit(np.multiply, out, x, out)
 
 
 def silu_backward(emit: Emit, out: Array, gradient: Array, x: Array) -> None:
     """Emits NumPy calls for the gradient of the SiLU, gradient * s * (1 + x * (1 - s)) with s = sigmoid(x)."""
     one, inner = np.ones((), out.dtype), np.empty_like(out)
-    sigmoid(emit, out, x)
+    emit(write_sigmoid, x, out=out)
     emit(np.subtract, one, out, inner)
     emit(np.multiply, inner, x, inner)
     emit(np.add, inner, one, inner)
@@ -499,9 +488,9 @@ KERNELS: dict[Any, Kernel] = {
     _ATEN.mm.default: product,
     _ATEN.bmm.default: product,
     _ATEN.addmm.default: layer_outputs,
-    _ATEN.tanh_backward.default: tanh_backward,
-    _ATEN.sigmoid.default: sigmoid,
-    _ATEN.sigmoid_backward.default: sigmoid_backward,
+    _ATEN.tanh_backward.default: loop_kernel(write_tanh_gradient),
+    _ATEN.sigmoid.default: loop_kernel(write_sigmoid),
+    _ATEN.sigmoid_backward.default: loop_kernel(write_sigmoid_gradient),
     _ATEN.threshold_backward.default: threshold_backward,
     _ATEN.softplus.default: softplus,
     _ATEN.softplus_backward.default: softplus_backward,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -10,7 +11,15 @@ import pytest
 from numpy.typing import NDArray
 
 from rlrun.engine.kernels.library import library, why_no_library
-from rlrun.engine.kernels.steps import StepTable, write_elu, write_elu_gradient
+from rlrun.engine.kernels.recorded import KernelFunction
+from rlrun.engine.kernels.steps import (
+    StepTable,
+    write_elu,
+    write_elu_gradient,
+    write_sigmoid,
+    write_sigmoid_gradient,
+    write_tanh_gradient,
+)
 
 pytestmark = pytest.mark.skipif(bool(why_no_library()), reason="no C compiler")
 
@@ -48,3 +57,25 @@ def test_the_gradient_of_an_elu_has_the_bits_of_exp_of_min_times_the_gradient() 
         partial(np.multiply, second, GRADIENT, out=second),
     ]
     assert results(partial(write_elu_gradient, GRADIENT, X, out=out), out=out) == results(*apart, out=second)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("function", "inputs"), [(write_sigmoid, 1), (write_sigmoid_gradient, 2), (write_tanh_gradient, 2)]
+)
+def test_a_gate_of_a_batch_has_the_bits_of_the_calls_on_its_numbers(
+    function: Callable[..., None], inputs: int, dtype: str
+) -> None:
+    numbers = np.stack([X, GRADIENT])[:inputs, : 8 * 4 * 50].astype(dtype)
+    numbers[:, 50 : 50 + 11] = X[-11:]
+    gates = numbers.reshape(inputs, 8, 4, 50)[:, :, 1]  # rows are apart in memory
+
+    def called(*arrays: Any) -> Any:
+        out = np.empty_like(arrays[0])
+        function(*arrays, out=out)
+        return out
+
+    with np.errstate(over="ignore"):  # of an exponential, where the sigmoid is 0
+        expected = KernelFunction(called, *gates)
+    out = np.full((8, 50), 7, dtype)
+    assert results(partial(function, *gates, out=out), out=out) == expected(*gates).tobytes()

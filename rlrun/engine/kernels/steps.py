@@ -494,7 +494,7 @@ def write_sigmoid_gradient(gradient: Array, y: Array, out: Array) -> None:
 
 
 def write_tanh_gradient(gradient: Array, y: Array, out: Array) -> None:
-    """Writes gradient * (1 - y^2) to `out`, elementwise, for y = tanh(x); it must not share memory with the gradient."""
+    """Writes gradient * (1 - y^2) to `out`, elementwise, for y = tanh(x); it shares no memory with the gradient."""
     np.multiply(y, y, out)
     np.subtract(1, out, out)
     np.multiply(out, gradient, out)

@@ -4,8 +4,10 @@ import gymnasium
 import numpy as np
 import pytest
 
+from rlrun.engine.data.tree import named_leaves
 from rlrun.engine.envs.env_config import EnvConfig
-from rlrun.engine.envs.make import make_env, spaces_of
+from rlrun.engine.envs.episode_position import EpisodeSeeds
+from rlrun.engine.envs.make import make_env, make_vector_env, spaces_of
 from rlrun.engine.envs.partial_view import Flicker, HideVelocities, PartialView, Parts
 
 PATH = "rlrun.plugin:PartialView"
@@ -57,6 +59,40 @@ def test_numbers_are_shown_by_name(wording) -> None:
 def test_velocities_that_nobody_knows_of_are_refused(wording) -> None:
     with wording.raised(ValueError, "PartialView"):
         HideVelocities(gymnasium.make("FrozenLake-v1"))
+
+
+@pytest.mark.parametrize(
+    "wrappers",
+    [
+        [{"id": PATH, "kwargs": {"numbers": [2, 0]}}],
+        ["rlrun.plugin:HideVelocities", {"id": PATH, "kwargs": {"numbers": [1]}}],
+        [{"id": "rlrun.plugin:Parts", "kwargs": {"position": [0, 2], "velocity": [1, 3]}}],
+    ],
+    ids=["view", "view of a view", "parts"],
+)
+def test_a_batch_shows_what_envs_show_that_are_stepped_one_by_one(wrappers: list[object]) -> None:
+    settings = {"id": "CartPole-v1", "max_episode_steps": 30, "wrappers": wrappers}
+    batched, one_by_one = (
+        make_vector_env(EnvConfig.parse({**settings, "backend": name}), 8, EpisodeSeeds(run_seed=3, worker_index=0))
+        for name in ("auto", "loop")
+    )
+    assert (batched.name, one_by_one.name) == ("cartpole", "loop")
+    same(batched.reset(), one_by_one.reset())
+    ends = np.zeros(2, np.int64)
+    for actions in np.random.default_rng(0).integers(0, 2, (400, 8)):
+        shown, *step, infos = batched.step(actions)
+        expected, *expected_step, expected_infos = one_by_one.step(actions)
+        same(shown, expected)
+        np.testing.assert_array_equal(step, expected_step)
+        assert (infos, batched.places()) == (expected_infos, one_by_one.places())
+        ends += np.sum(step[1:], axis=1, dtype=np.int64)
+    assert (ends > 20).all(), "too few episodes ended by a fall, or by the time limit"
+
+
+def same(one: object, other: object) -> None:
+    for (path, leaf), (expected_path, expected) in zip(named_leaves(one), named_leaves(other), strict=True):
+        assert (path, leaf.dtype) == (expected_path, expected.dtype)
+        np.testing.assert_array_equal(leaf, expected)
 
 
 def test_observations_are_delayed_by_gymnasiums_wrapper() -> None:

@@ -47,7 +47,7 @@ def trained(name: str, num_gpus: float, compiles: str | bool) -> tuple[list[dict
         executor="local",
         watch=lambda event: remarks.append(repr(event)),
     )
-    return all_numbers(trial.results()), [remark for remark in remarks if "torch's operations" in remark]
+    return all_numbers(trial.results()), [remark for remark in remarks if "separate torch operations" in remark]
 
 
 def first_learning(rows: list[dict[str, Any]]) -> dict[str, float]:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from rlrun.engine.worlds.world_view import WorldView
 
 
+NO_PARAMETERS = np.zeros(0, np.float32)
+
+
 class Filters:
     """Running means and variances that normalize observations (`observations/<part>`) and scale rewards (`returns`).
 
@@ -136,10 +139,11 @@ class Trainee:
         """Observation and action space of the policy; read from an env on first access."""
         return self.get_spaces()
 
-    def weights(self, *, optimizer: bool = False) -> Weights:
+    def weights(self, *, acting: bool = True, optimizer: bool = False) -> Weights:
         """Returns the current weights for rollout workers: the acting parameters, or all parameters if workers learn.
 
         Args:
+            acting: Whether the workers need parameters to act; a worker on the learner's device reads the learner's.
             optimizer: Whether learners on the workers also load the current optimizer state.
         """
         learner = self.learner
@@ -149,7 +153,7 @@ class Trainee:
             learning = LearningWeights(learner.flat(), optimizer=state, target=learner.target())
         return Weights(
             version=learner.weights_version,
-            acting=learner.acting_flat(),
+            acting=learner.acting_flat() if acting else NO_PARAMETERS,
             filters=dict(self.filters.moments),
             env_steps=self.clock.env_steps,
             schedules={**self.clock.fixed, **self.clock.schedules},

@@ -79,7 +79,7 @@ class Learner(Protocol):
         """Updates the parameters with gradients that another learner computed."""
 
     def evaluate(self, function: EvaluatedFunction, batch: SampleBatch) -> Any:
-        """Evaluates a function of the policy's network outputs on a batch; returns a tree of NumPy arrays."""
+        """Evaluates a function of the network's outputs on a batch; returns arrays, or tensors if the batch has any."""
 
     def last_statistics(self) -> dict[str, float]:
         """Returns the mean of each training statistic over the last update; empty after `take_statistics`."""
@@ -158,9 +158,15 @@ def load_update(learner: Learner, flat: NDArray[np.float32]) -> None:
 
 
 def last_batch_of(learner: Learner) -> SampleBatch | None:
-    """Returns the last batch that a learner has learned from; None before the first.
+    """Returns the last batch that a learner has learned from, on the host; None before the first.
 
     Rows that C kernels read from a replay buffer are returned as they are in the buffer now.
     """
+    import torch
+
+    def on_host(leaf: Any) -> Any:
+        return leaf.numpy(force=True) if isinstance(leaf, torch.Tensor) else leaf
+
     latest = learner.last_batch
-    return latest() if callable(latest) else latest
+    batch = latest() if callable(latest) else latest
+    return None if batch is None else batch.map(on_host)

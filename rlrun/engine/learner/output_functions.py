@@ -21,7 +21,7 @@ from rlrun.engine.policy.policy import Policy
 def evaluated(
     policy: Policy, parameters: Parameters, precision: Precision, function: EvaluatedFunction, batch: SampleBatch
 ) -> Any:
-    """Evaluates a function of a policy's network outputs on a batch; returns a tree of NumPy arrays.
+    """Evaluates a function of a policy's network outputs on a batch; returns a tree of tensors on the device.
 
     Args:
         policy: The policy.
@@ -33,7 +33,7 @@ def evaluated(
     with torch.no_grad(), computed_in(precision, parameters.flat.device):
         views = policy.parameters.views(parameters.flat)
         found = function(policy.outputs(views, batch, target_views(policy, parameters)), batch)
-    return map_tree(lambda leaf: (leaf.float() if leaf.dtype == torch.bfloat16 else leaf).cpu().numpy().copy(), found)
+    return map_tree(lambda leaf: leaf.float() if leaf.dtype == torch.bfloat16 else leaf, found)
 
 
 def require_picklable(function: EvaluatedFunction) -> None:

@@ -37,17 +37,22 @@ class Staging:
         Columns that are tensors must already be on the device.
         """
 
-        def moved(leaf: NDArray[Any] | Tensor) -> Tensor:
-            tensor = leaf if isinstance(leaf, Tensor) else self._moved(over_memory(leaf))
+        def padded(tensor: Tensor) -> Tensor:
             return torch.cat([tensor, torch.zeros_like(tensor[:1])]) if spare else tensor
 
-        if self._stream is None:
-            return batch.map(moved)
-        with torch.cuda.stream(self._stream):
-            staged = batch.map(moved)
-        present = torch.cuda.current_stream(self._device)
-        present.wait_stream(self._stream)
-        staged.map(lambda leaf: leaf.record_stream(present))  # so that its memory is not reused too early
+        def moved(leaf: NDArray[Any] | Tensor) -> Tensor:
+            if isinstance(leaf, Tensor):  # computed in the present stream, which alone knows when it is complete
+                return padded(leaf)
+            if self._stream is None:
+                return padded(over_memory(leaf))
+            with torch.cuda.stream(self._stream):
+                return padded(self._moved(over_memory(leaf)))
+
+        staged = batch.map(moved)
+        if self._stream is not None:
+            present = torch.cuda.current_stream(self._device)
+            present.wait_stream(self._stream)
+            staged.map(lambda leaf: leaf.record_stream(present))  # so that its memory is not reused too early
         return staged
 
     def order(self, order: NDArray[np.int64]) -> Tensor:

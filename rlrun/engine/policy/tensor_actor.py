@@ -42,7 +42,7 @@ class TensorActor:
 
     Args:
         policy: The policy, an actor-critic or an actor.
-        device: Device of observations and actions.
+        parameters: The learner's flat vector of the policy's parameters, which updates change in place, [P].
 
     Attributes:
         space: Action space on the device.
@@ -54,8 +54,9 @@ class TensorActor:
         UsageError: The policy's network cannot act on a device.
     """
 
-    def __init__(self, policy: Any, device: torch.device) -> None:
+    def __init__(self, policy: Any, parameters: Tensor) -> None:
         _refuse_unsupported(policy)
+        device = parameters.device
         self.policy = policy
         self.space = tensor_actions(policy.action_space, device)
         self.num_noise: int = policy.action_space.num_noise
@@ -63,26 +64,27 @@ class TensorActor:
         self.state_size = module.spec.state_size if isinstance(module, NetworkModule) else 0
         self.weights_version = -1
         self._device = device
-        self._flat = torch.zeros(policy.parameters.size, device=device)
-        self._views = policy.parameters.views(self._flat)
+        self._views = policy.parameters.views(parameters)
         filtered = ObservationFilter(policy.leaves, is_on=_normalizes(policy))
         self._names = filtered.names
-        self._scales: dict[str, tuple[Tensor, Tensor]] = {}
+        self._scales: dict[str, Tensor] = {}  # mean, and 1 / standard deviation
 
     def load(self, weights: Weights) -> None:
-        """Loads new parameters and observation statistics; keeps recurrent state."""
-        self._flat.copy_(torch.from_numpy(weights.acting))
-        self._scales = {
-            name: (
-                torch.as_tensor(weights.filters[name].mean, dtype=torch.float32, device=self._device),
-                torch.as_tensor(
-                    1 / np.sqrt(weights.filters[name].variance + EPSILON), dtype=torch.float32, device=self._device
-                ),
-            )
-            for name in self.normalized_names
-            if name in weights.filters
-        }
+        """Loads new observation statistics; keeps recurrent state. The parameters are the learner's own."""
+        for name in self.normalized_names:
+            if name not in weights.filters:
+                continue
+            moments = weights.filters[name]
+            numbers = np.stack((moments.mean, 1 / np.sqrt(moments.variance + EPSILON))).astype(np.float32)
+            if name not in self._scales:
+                self._scales[name] = torch.empty(numbers.shape, device=self._device)
+            self._scales[name].copy_(torch.from_numpy(numbers))  # in place: CUDA graphs read them
         self.weights_version = weights.version
+
+    @property
+    def known_statistics(self) -> tuple[str, ...]:
+        """Names of the running statistics that have been loaded; only these normalize observations."""
+        return (*self._scales,)
 
     @property
     def normalized_names(self) -> list[str]:
@@ -98,7 +100,7 @@ class TensorActor:
             return column
         if name not in self._scales:
             return column.float()
-        mean, scale = self._scales[name]
+        mean, scale = self._scales[name].unbind()
         return ((column - mean) * scale).clamp_(-CLIP, CLIP).float()
 
     def moments(self, observations: Any) -> dict[str, Tensor]:

@@ -66,11 +66,13 @@ class DivergenceGuard:
         problem = self.problem(result)
         if problem is None:
             return
+        saved = ""
         with suppress(OSError, RlrunError):  # the divergence must be reported even if this fails
             write_checkpoint(failed, self.content(spec))
+            saved = f" The parameters from before that iteration are in {failed}."
         raise Diverged(
-            f"{DIVERGED}: {problem} at iteration {result['iteration']} ({result['env_steps']} env steps). The "
-            f"parameters from before that iteration are in {failed}. {REMEDIES}"
+            f"{DIVERGED}: {problem} at iteration {result['iteration']} ({result['env_steps']} env steps).{saved} "
+            f"{REMEDIES}"
         )
 
     def problem(self, result: Mapping[str, Any]) -> str | None:

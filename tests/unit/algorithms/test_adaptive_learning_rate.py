@@ -17,8 +17,8 @@ from typing_extensions import override
 import rlrun
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.kernels.cuda_graphs import OnTheGpu
 from rlrun.engine.learner.adaptive_rates import AdaptiveRates
-from rlrun.engine.learner.executors.cuda_graph import OnTheGpu
 from rlrun.engine.learner.local_learner import LocalLearner
 from rlrun.engine.learner.objective import Loss, Objective
 from rlrun.engine.learner.optimizers import SGD

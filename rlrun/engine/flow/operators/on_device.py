@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -31,6 +31,8 @@ from rlrun.engine.settings.registry import load_internal
 
 if TYPE_CHECKING:
     from rlrun.engine.learner.learner import EvaluatedFunction
+
+T = TypeVar("T")
 
 LEARNED = ("obs", "actions", "logp", "values", "valid", "advantages", "value_targets", "episode_starts")
 """Columns of a fragment that losses may read, besides columns that other operators add and `state`."""
@@ -69,7 +71,7 @@ def on_device(operator: Any, name: str, algorithm: str) -> Any:
         UsageError: There is none.
     """
     place = f"{type(operator).__module__}:{type(operator).__qualname__}"
-    if isinstance(operator, MergeFilters | BroadcastWeights) or place in UNCHANGED:
+    if isinstance(operator, MergeFilters) or place in UNCHANGED:
         return operator
     make: Callable[[Any], Any] | None = _FORMS.get(type(operator))
     if make is None and place in ELSEWHERE:
@@ -189,6 +191,18 @@ class ValuesOnDevice(Operator):
         return value_metrics(moments)
 
 
+class BroadcastOnDevice(Operator):
+    """Sends statistics to the worker, which acts by the learner's own parameters; see `BroadcastWeights`."""
+
+    def __init__(self, sibling: BroadcastWeights) -> None:
+        self.trainee = sibling.trainee
+
+    @override
+    def __call__(self, item: T) -> T:
+        self.trainee.workers.send(self.trainee.weights(acting=False))
+        return item
+
+
 class TrainOnDevice(Operator):
     """Runs epochs of minibatch SGD on a batch on the learner's device; see `TrainOnBatch`."""
 
@@ -221,13 +235,13 @@ class TrainOnDevice(Operator):
         """Recomputes the advantages and value targets with the current network's values, as rows [S, L].
 
         A recurrent network runs over the whole fragment from its first state, and over final observations from the
-        states that were recorded before them. The host reads the values.
+        states that were recorded before them.
         """
         state, device = item.get("state"), item["rewards"].device
 
         def run(rows: SampleBatch) -> Tensor:
-            values: Tensor = torch.from_numpy(evaluate(state_values, rows)["values"])
-            return values.to(device)
+            values: Tensor = evaluate(state_values, rows)["values"]
+            return values
 
         def of_finals(obs: Any, before: Tensor | None, starts: Tensor) -> Mapping[str, Tensor]:
             rows = SampleBatch(obs=map_tree(lambda leaf: leaf[:, None], obs), valid=starts[:, None])
@@ -284,6 +298,7 @@ def device_rows(columns: Mapping[str, Any], seq_len: int | None, state: Tensor |
 
 
 _FORMS: dict[type, Callable[[Any], Operator]] = {
+    BroadcastWeights: BroadcastOnDevice,
     ComputeAdvantages: AdvantagesOnDevice,
     ConcatBatches: WholeFragments,
     MeasureValues: ValuesOnDevice,

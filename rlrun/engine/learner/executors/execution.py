@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,12 +24,14 @@ from rlrun.engine.messages.silent_message import SilentMessage
 from rlrun.engine.settings.registry import load_internal
 
 if TYPE_CHECKING:
+    from rlrun.engine.kernels.cuda_graphs import Graphs
     from rlrun.engine.learner.executors.compilation import CompiledUpdate
 
 
 TRANSLATIONS = {
+    "captured": "rlrun.engine.kernels.cuda_graphs:CapturedFunction",
     "compiled": "rlrun.engine.learner.executors.compilation:compiled",
-    "cuda_graph": "rlrun.engine.learner.executors.cuda_graph:CapturedUpdate",
+    "graphs": "rlrun.engine.kernels.cuda_graphs:Graphs",
 }
 """Import paths of translations that only some machines and precisions use."""
 
@@ -40,6 +43,10 @@ class Execution:
         update_executor: Backend that runs the computations.
         runs_own_code: Whether users' code is involved; it is checked for a dependence on Python state.
         announce: Callback for a message before a slow operation, such as compilation.
+
+    Attributes:
+        graphs: CUDA graphs of the computations, and of the policy's steps if a worker acts on the learner's device;
+            None with other executors.
     """
 
     def __init__(
@@ -51,6 +58,9 @@ class Execution:
         self._made: dict[tuple[object, ...], CompiledUpdate | None] = {}  # None: runs eagerly
         self._without_kernel: set[str] = set()
         self._scheduled: tuple[Mapping[str, Tensor], list[Tensor]] = ({}, [])
+        self.graphs: Graphs | None = None
+        if update_executor == "cuda_graph":
+            self.graphs = load_internal(TRANSLATIONS["graphs"])(announce)
 
     def __call__(
         self,
@@ -73,14 +83,14 @@ class Execution:
             return computation(parameters, states, batch, scheduled)
         arguments = flattened_arguments(parameters, states, batch, scheduled)
         key = (computation.name, batch["valid"].shape)
-        if key not in self._made:
-            function = traceable(computation, states, batch, scheduled, has_target=parameters.target is not None)
-            if self._update_executor != "compiled":
-                num_kept = len(flattened_arguments(parameters, states, {}, {}))  # the learner's own tensors
-                self._made[key] = self._translated(function, arguments, num_kept)
-            else:
-                self._made[key] = load_internal(TRANSLATIONS["compiled"])(function, arguments, self._announce)
-        made = self._made[key]
+        translate = partial(self._translated, computation, parameters, states, batch, scheduled, arguments)
+        made: CompiledUpdate | None
+        if self.graphs is not None:
+            made = self.graphs.made(key, translate, "updates")
+        else:
+            if key not in self._made:
+                self._made[key] = self._unless_lacking(translate)
+            made = self._made[key]
         return computation(parameters, states, batch, scheduled) if made is None else made(arguments)
 
     @property
@@ -93,26 +103,42 @@ class Execution:
         return ""
 
     def _translated(
-        self, function: Callable[..., list[Tensor]], arguments: Sequence[Tensor], num_kept: int
-    ) -> CompiledUpdate | None:
-        lacking, translate = self._translation()
+        self,
+        computation: Computation,
+        parameters: Parameters,
+        states: Sequence[OptimizerState],
+        batch: SampleBatch,
+        scheduled: Mapping[str, Tensor],
+        arguments: Sequence[Tensor],
+    ) -> Any:
+        """Translates a computation for minibatches like `batch`.
+
+        Raises:
+            NoKernel: The executor lacks an operation, or users' code depends on more than its arguments.
+        """
+        function = traceable(computation, states, batch, scheduled, has_target=parameters.target is not None)
+        if self._update_executor == "compiled":
+            return load_internal(TRANSLATIONS["compiled"])(function, arguments, self._announce)
+        if self._runs_own_code:
+            require_same(function, arguments)
+        num_kept = len(flattened_arguments(parameters, states, {}, {}))  # the learner's tensors stay
+        if self.graphs is not None:
+            return load_internal(TRANSLATIONS["captured"])(function, arguments, num_kept)
+        translate = in_c if self._update_executor == "c" else in_numpy
+        return translate(function, arguments, num_kept)
+
+    def _unless_lacking(self, translate: Callable[[], CompiledUpdate]) -> CompiledUpdate | None:
+        """Returns the result of a translation; None if an operation has no kernel, which a message names once."""
         try:
-            if self._runs_own_code:
-                require_same(function, arguments)
-            return translate(function, arguments, num_kept)
+            return translate()
         except NoKernel as operation:
             if str(operation) not in self._without_kernel:
+                lacking = "in C kernels, because there is none for"
+                if self._update_executor == "numpy":
+                    lacking = "in NumPy, because there is no kernel for"
                 self._announce(SilentMessage(f"updates run as separate torch operations, not {lacking} {operation}"))
                 self._without_kernel.add(str(operation))
             return None
-
-    def _translation(self) -> tuple[str, Callable[..., CompiledUpdate]]:
-        """Returns the start of a message about an unsupported operation, and the translation."""
-        if self._update_executor == "c":
-            return "in C kernels, because there is none for", in_c
-        if self._update_executor == "numpy":
-            return "in NumPy, because there is no kernel for", in_numpy
-        return "as a CUDA graph, which cannot contain", load_internal(TRANSLATIONS["cuda_graph"])
 
     def made(self, computation: Computation, shape: tuple[int, int]) -> CompiledUpdate | None:
         """Returns the translation of a computation on minibatches of S rows and L steps; None if there is none yet."""

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rlrun.engine.flow.operators import on_device
-from rlrun.engine.learner.device import available_device
 from rlrun.engine.rollout.tensor_worker import TensorWorkerConfig
 from rlrun.engine.rollout.worker_config import WorkerConfig
 
@@ -21,18 +20,20 @@ if TYPE_CHECKING:
 def tensor_worker(
     worker: WorkerConfig, algorithms: Mapping[str, Algorithm[Any]], making: Mapping[str, Any]
 ) -> TensorWorkerConfig:
-    """Returns the settings of the worker that steps the env on the learner's device, with the learner's policy.
+    """Returns the settings of the worker that steps the env on the learner's device, with the learner's parameters.
 
     Args:
         worker: Settings of the worker.
         algorithms: The only policy's algorithm, by the policy's name.
         making: Factory of the policy's trainee.
     """
-    ((name, algorithm),) = algorithms.items()
+    (name,) = algorithms
     own = {field.name: getattr(worker, field.name) for field in dataclasses.fields(worker)}
-    policy = making[name].start_learner().policy
-    own["behaviors"] = {}  # behaviors act in NumPy
-    return TensorWorkerConfig(**own, policy=policy, device=available_device(algorithm.config.num_gpus))
+    learner = making[name].start_learner()
+    own["behaviors"] = {}  # those act in NumPy
+    return TensorWorkerConfig(
+        **own, policy=learner.policy, parameters=learner.parameters.flat, graphs=learner.updates.execution.graphs
+    )
 
 
 def put_on_device(flow: Flow[Any], env: EnvConfig, policies: Policies) -> None:

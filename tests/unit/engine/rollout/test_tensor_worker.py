@@ -19,8 +19,11 @@ from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.data.tree import map_tree
 from rlrun.engine.envs.tensor_vector_env import FinalObservations, TensorStep
 from rlrun.engine.envs.vector_env import BadReturn
+from rlrun.engine.flow.operators.recomputation import state_values
 from rlrun.engine.flow.sources.items import from_items
 from rlrun.engine.functional.moments import Moments
+from rlrun.engine.learner.learner import last_batch_of
+from rlrun.engine.learner.local_learner import LocalLearner
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.rollout.rewards import RewardSettings, RewardTransform
 from rlrun.engine.rollout.tensor_rewards import TensorRewards
@@ -256,14 +259,28 @@ def test_ppo_and_a2c_learn_with_their_settings(kind: Any, settings: dict[str, An
     assert not np.array_equal(before, made.running.trainee.learner.flat())
 
 
+def test_weights_and_recomputed_values_stay_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = training(small(recompute_advantages=True))
+    made.step()
+    learner = made.running.trainee.learner
+    batch = learner.last_batch
+    assert isinstance(batch, SampleBatch)
+    rows = SampleBatch(obs=batch["obs"], valid=batch["valid"])
+    values = learner.evaluate(state_values, rows)["values"]
+    assert isinstance(values, Tensor)
+    assert np.array_equal(learner.evaluate(state_values, rows.map(Tensor.numpy))["values"], values)
+    monkeypatch.setattr(LocalLearner, "acting_flat", pytest.fail)
+    made.step()
+
+
 def test_an_update_is_that_of_the_same_steps_in_numpy() -> None:
     algorithm = small(num_envs_per_worker=3, train_batch_size=24, minibatch_size=6, compile=False)
     tensors = Training({"tensors": "rlrun.toys:tensor_pendulum"}, algorithm)
-    tensors.step()
-    arrays = Training("Pendulum-v1", algorithm).running
+    arrays = Training("Pendulum-v1", algorithm).running  # of the same seed: the same first weights
     worker = TensorRolloutWorker(tensors.running.workers.config)
-    worker.follow(Orders({"default": arrays.trainee.weights()}))  # of the same seed: the first weights
+    worker.follow(Orders({"default": tensors.running.trainee.weights()}))
     batch = worker.sample().batches["default"]
+    tensors.step()
     columns = {name: batch[name].numpy() for name in COLUMNS}
     fragments = from_items([SampleBatch(columns, weights_version=np.zeros((8, 3), np.int32))])
     next(algorithm.learn(fragments, arrays.trainee))
@@ -324,14 +341,14 @@ def test_episodes_of_a_group_start_equal_and_are_compared_by_their_returns(kind:
     made = training(algorithm)
     with pytest.warns(UserWarning, match="truncated"):
         result = made.step()
-    batch = made.running.trainee.learner.last_batch
+    batch = last_batch_of(made.running.trainee.learner)
     assert batch is not None
-    valid = batch["valid"].view(4, 4).T
+    valid = batch["valid"].reshape(4, 4).T
     assert valid.sum(1).tolist() == [2, 3, 4, 4]  # the last slot's episode of five steps is truncated
     returns = np.array([[30.0, 60.0], [100.0, 100.0]])
     expected = returns - returns.mean(1, keepdims=True)
     expected = 2 * expected if kind.leave_one_out else expected / (returns.std(1, keepdims=True) + 1e-6)
-    assert batch["advantages"].view(4, 4)[0].numpy() == pytest.approx(expected.ravel(), rel=1e-6)
+    assert batch["advantages"].reshape(4, 4)[0] == pytest.approx(expected.ravel(), rel=1e-6)
     assert result["equal_groups"] == 0.5
     with pytest.raises(UsageError):
         training(algorithm, seeds_episodes=False).step()

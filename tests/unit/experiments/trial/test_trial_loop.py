@@ -469,6 +469,21 @@ def test_a_statistic_that_is_not_finite_is_named(tmp_path: Path, small_trial: Ma
     assert {"obs", "actions", "advantages", "valid"} <= set(batch)
 
 
+def test_the_last_batch_before_a_divergence_is_saved_as_arrays_where_experience_stays_on_a_device(
+    tmp_path: Path, small_trial: MakeTrial
+) -> None:
+    settings = {"num_envs_per_worker": 4, "train_batch_size": 32, "minibatch_size": 32, "lr": 1e30}
+    trial = small_trial(algorithm="ppo", env={"tensors": "rlrun.toys:tensor_cartpole"}, config=settings)
+    with TrialLoop(trial, tmp_path / "t") as loop, pytest.raises(TrainingFailed, match="diverged") as caught:
+        run(loop)
+    assert str(tmp_path / "t" / "failed") in str(caught.value)
+    batch = read_checkpoint(tmp_path / "t" / "failed").state["last_batch"]
+    assert {name: type(column) for name, column in batch.items()} == dict.fromkeys(batch, np.ndarray)
+    assert batch["obs"].shape == (32, 1, 4)
+    with TrialLoop(trial, tmp_path / "again", from_checkpoint=tmp_path / "t" / "failed") as loop:
+        assert loop.training.running.trainee.learner.is_finite()
+
+
 def test_an_error_in_a_users_algorithm_arrives_with_its_own_traceback(
     tmp_path: Path, small_trial: MakeTrial, users_file: Path, wording
 ) -> None:

@@ -1,0 +1,109 @@
+"""CUDA graphs as far as a machine without a GPU can tell: what they refuse, which are kept, and when none is made."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from rlrun.engine.kernels.cuda_graphs import MAX_GRAPHS, Graphs, OnTheGpu, of_list
+from rlrun.engine.kernels.steps import NoKernel
+from rlrun.engine.messages.silent_message import SilentMessage
+
+HOST, ELSEWHERE = torch.arange(3.0), torch.empty(3, device="meta")
+"""A tensor of the host, and one of a device that is not the host."""
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda: HOST.sum().item(),
+        lambda: HOST[HOST > 1],
+        lambda: HOST.nonzero(),
+        lambda: HOST.to("meta"),
+        lambda: torch.empty(3, device="meta").copy_(HOST),
+        lambda: torch.tensor(0.5).to("meta"),
+    ],
+    ids=["item", "boolean index", "nonzero", "to the device", "into a tensor", "a scalar to the device"],
+)
+def test_waiting_for_the_gpu_and_copies_from_the_host_are_refused(operation: Callable[[], object]) -> None:
+    with pytest.raises(NoKernel), OnTheGpu():  # type: ignore[no-untyped-call]
+        operation()
+
+
+def test_what_stays_on_the_device_and_scalars_of_the_host_are_not() -> None:
+    with OnTheGpu():  # type: ignore[no-untyped-call]
+        found = (ELSEWHERE * torch.tensor(0.5) + 1).sum()
+        ELSEWHERE.index_select(0, torch.empty(2, dtype=torch.int64, device="meta"))
+        HOST[torch.tensor([0, 2])]
+        HOST.mul(2).sum()  # constants that are made on the host and stay there
+    assert found.device.type == "meta"
+
+
+class Graph:
+    """In the place of a captured function."""
+
+
+def captured(error: Exception | None = None) -> Any:
+    if error is not None:
+        raise error
+    return Graph()
+
+
+def test_a_function_is_captured_once() -> None:
+    graphs = Graphs(pytest.fail)
+    first = graphs.made("update", captured, "updates")
+    assert first is not None
+    assert graphs.made("update", lambda: pytest.fail("again"), "updates") is first
+
+
+def test_eight_graphs_are_kept_and_the_one_not_used_for_longest_is_released_before_a_capture() -> None:
+    graphs = Graphs(pytest.fail)
+    made = [weakref.ref(graphs.made(shape, captured, "updates")) for shape in range(MAX_GRAPHS)]
+    assert MAX_GRAPHS == 8
+    assert graphs.made(0, captured, "updates") is made[0]()
+
+    def when_one_is_released() -> Any:
+        assert [each() is None for each in made] == [False, True, *[False] * 6]
+        return Graph()
+
+    graphs.made(8, when_one_is_released, "updates")
+    assert graphs.made(0, captured, "updates") is made[0]()
+    again = graphs.made(1, captured, "updates")
+    assert isinstance(again, Graph)
+    assert [each() is None for each in made] == [False, True, True, *[False] * 5]
+
+
+def test_a_function_for_whose_graph_the_gpu_lacks_memory_runs_eagerly_and_one_line_reports_it() -> None:
+    told: list[str] = []
+    graphs = Graphs(told.append)
+    for shape in (1, 2, 1):
+        assert graphs.made(shape, lambda: captured(torch.cuda.OutOfMemoryError("tried 2 GiB")), "updates") is None
+    assert told == ["updates run as separate torch operations: the GPU has too little free memory for a CUDA graph"]
+    assert not isinstance(told[0], SilentMessage)
+    assert graphs.made(1, lambda: pytest.fail("again"), "updates") is None
+    assert graphs.made(3, captured, "updates") is not None
+
+
+def test_a_function_that_a_graph_cannot_contain_runs_eagerly() -> None:
+    told: list[str] = []
+    graphs = Graphs(told.append)
+    for shape in (1, 1, 2):
+        assert graphs.made(shape, lambda: captured(NoKernel("aten.nonzero.default")), "updates") is None
+    assert told == [
+        "updates run as separate torch operations, not as a CUDA graph, which cannot contain aten.nonzero.default"
+    ]
+    assert isinstance(told[0], SilentMessage)
+
+
+def test_functions_of_trees_are_functions_of_their_leaves() -> None:
+    def scaled(tree: Any, by: Tensor) -> list[Tensor]:
+        return [tree["a"] * by, tree["b"][0] + by]
+
+    trees = {"a": torch.ones(2), "b": (torch.zeros(1),)}, torch.tensor(3.0)
+    found = of_list(scaled, *trees)(torch.tensor([2.0]), torch.tensor([5.0]), torch.tensor(10.0))
+    assert [each.tolist() for each in found] == [[20.0], [15.0]]

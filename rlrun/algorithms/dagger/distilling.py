@@ -82,6 +82,8 @@ class DAggerPolicy(StochasticActorPolicy):
         seed: Seed of the initial parameters.
     """
 
+    acts_on_device = False
+
     def __init__(self, spaces: Spaces, config: DAggerConfig, seed: int) -> None:
         super().__init__(spaces, config, seed)
         self.spaces = spaces

@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 _OPEN: dict[str, TensorVectorEnv] = {}
 """Envs that are open in this process and whose factories allow only one instance, by the factory's path."""
 
+_ONLY_ONE: set[str] = set()
+"""Paths of the factories that allow one instance, as far as an env of theirs was created in this process."""
+
 _KNOWN: dict[str, Spaces] = {}
 """Spaces by the env's config; cached, since creating a simulator may take minutes."""
 
@@ -93,7 +96,13 @@ def make_tensor_env(config: EnvConfig, num_envs: int, device: torch.device, wher
     _KNOWN[_key(config)] = spaces
     if env.is_only_one:
         _OPEN[config.id] = env
+        _ONLY_ONE.add(config.id)
     return env
+
+
+def allows_one_instance(config: EnvConfig) -> bool:
+    """Whether the simulator allows one instance in a process, as an env declares that this process has created."""
+    return config.id in _ONLY_ONE
 
 
 def close_tensor_env(config: EnvConfig, env: TensorVectorEnv) -> None:

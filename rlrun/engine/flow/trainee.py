@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from rlrun.engine.worlds.world_view import WorldView
 
 
-NO_PARAMETERS = np.zeros(0, np.float32)
-
-
 class Filters:
     """Running means and variances that normalize observations (`observations/<part>`) and scale rewards (`returns`).
 
@@ -153,7 +150,7 @@ class Trainee:
             learning = LearningWeights(learner.flat(), optimizer=state, target=learner.target())
         return Weights(
             version=learner.weights_version,
-            acting=learner.acting_flat() if acting else NO_PARAMETERS,
+            acting=learner.acting_flat() if acting else np.zeros(0, np.float32),
             filters=dict(self.filters.moments),
             env_steps=self.clock.env_steps,
             schedules={**self.clock.fixed, **self.clock.schedules},

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlrun.engine.data.sample_batch import SampleBatch, network_columns
-from rlrun.engine.data.tree import map_tree
 from rlrun.engine.functional.saved_numbers import as_count, load_generator
 from rlrun.engine.learner.executors.update_executor import UpdateExecutor
 from rlrun.engine.learner.learner import AllReduceTensor, EvaluatedFunction, LastBatch, Recompute
@@ -232,22 +231,17 @@ class LocalLearner:
         return self.updates.statistics_of_gradients
 
     def evaluate(self, function: EvaluatedFunction, batch: SampleBatch) -> Any:
-        """Evaluates a function of the policy's network outputs on experience.
+        """Evaluates a function of the network outputs on experience; returns arrays, or tensors if the batch has any.
 
         Args:
             function: Module-level function from outputs and batch to a tree of tensors, or a partial of one.
             batch: Rows of experience [sequences, steps, ...], with the noise columns that the function reads.
 
-        Returns:
-            A tree of NumPy arrays, or of tensors on the device if the batch consists of such tensors.
-
         Raises:
             ValueError: Other processes cannot import the function by its module and name.
         """
         require_picklable(function)
-        found = self.updates.evaluated(function, self.staging.batch(batch))
-        stays = isinstance(batch["valid"], Tensor)
-        return found if stays else map_tree(lambda leaf: leaf.cpu().numpy().copy(), found)
+        return self.updates.evaluated(function, self.staging.batch(batch), stays=isinstance(batch["valid"], Tensor))
 
     def last_statistics(self) -> dict[str, float]:
         """Returns the mean of each training statistic over the minibatches of the last update; waits for the device.

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.tree import map_tree
 from rlrun.engine.functional.saved_numbers import as_count
 from rlrun.engine.learner.executors.execution import Execution
 from rlrun.engine.learner.executors.update_executor import UpdateExecutor
@@ -211,10 +212,17 @@ class MinibatchUpdates:
                 self.adapt()
         return priorities
 
-    def evaluated(self, function: EvaluatedFunction, batch: SampleBatch) -> Any:
-        """Evaluates a function of the policy's network outputs on a batch that is on the device, without gradients."""
+    def evaluated(self, function: EvaluatedFunction, batch: SampleBatch, *, stays: bool) -> Any:
+        """Evaluates a function of the policy's network outputs on a batch that is on the device, without gradients.
+
+        Args:
+            function: Function from outputs and batch to a tree of tensors.
+            batch: Rows of experience.
+            stays: Whether the result stays on the device; otherwise it is copied to NumPy arrays.
+        """
         self._has_evaluated = True
-        return evaluated(self._policy, self._parameters, self._precision, function, batch)
+        found = evaluated(self._policy, self._parameters, self._precision, function, batch)
+        return found if stays else map_tree(lambda leaf: leaf.cpu().numpy().copy(), found)
 
     def outputs(self, flat: Tensor, batch: SampleBatch) -> NDArray[np.float32]:
         """Computes the outputs [S, L, K] of the policy's network with the parameters in `flat`, without gradients."""

@@ -51,6 +51,7 @@ class ActorCriticPolicy(Policy):
     """
 
     estimates = "state_values"
+    acts_on_device = True
 
     def __init__(self, spaces: Spaces, config: PolicyConfig, seed: int) -> None:
         model, streams = config.model, config.value_heads
@@ -91,8 +92,7 @@ class ActorCriticPolicy(Policy):
     ) -> ActorCriticOutputs:
         """Returns action distributions and state values of observations in S sequences of L steps, [S, L, ...].
 
-        Actions that an action mask forbids get probability 0. A recurrent core starts from `state` [S, state_size], and
-        is reset to zeros where `episode_starts` [S, L] is set.
+        Masked actions have probability 0. A core starts from `state` [S, state_size]; `episode_starts` [S, L] reset it.
         """
         state, starts = (batch["state"], batch["episode_starts"]) if self._is_recurrent else (None, None)
         heads, _ = self.network(views, {"obs": batch["obs"]}, state, starts)

@@ -55,6 +55,8 @@ class StochasticActorPolicy(Policy):
         UsageError: If a space is not supported.
     """
 
+    acts_on_device = True
+
     def __init__(self, spaces: Spaces, config: PolicyConfig, seed: int) -> None:
         self.config, model = config, config.model
         self.leaves = policy_leaves(*spaces, model, normalize_observations=config.normalize_observations)

@@ -13,10 +13,8 @@ from rlrun.engine.data.tree import leaves, map_tree, named_leaves
 from rlrun.engine.functional.moments import Moments
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.nn.network_module import NetworkModule
-from rlrun.engine.policy.actor_critic import ActorCriticPolicy
 from rlrun.engine.policy.decoder import policy_outputs
 from rlrun.engine.policy.observation_filter import CLIP, EPSILON, ObservationFilter
-from rlrun.engine.policy.stochastic_actor import StochasticActorPolicy
 from rlrun.engine.policy.tensor_actions import tensor_actions
 from rlrun.engine.policy.weights import Weights
 
@@ -161,11 +159,8 @@ def _normalizes(policy: Any) -> bool:
 
 def _refuse_unsupported(policy: Any) -> None:
     """Raises a UsageError if a policy's network cannot act in an env of tensors."""
-    if not isinstance(policy, ActorCriticPolicy | StochasticActorPolicy):
-        raise UsageError(
-            f"envs of tensors support actor-critic policies and actors, not a {type(policy).__name__}: use ppo, a2c or "
-            "grpo"
-        )
+    if not policy.acts_on_device:
+        raise UsageError(f"a {type(policy).__name__} does not work with an env of tensors: use ppo, a2c, grpo or rloo")
     if policy.decoding is not None:
         raise UsageError("envs of tensors do not support model.autoregressive and model.action_embeddings")
     module = policy.network.module

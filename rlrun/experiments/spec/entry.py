@@ -102,8 +102,12 @@ def check_entry(
     return (None if mistakes else experiment), mistakes
 
 
-TENSORS = "rlrun.engine.training.assemble.tensor_settings:refuse_misfits"
-"""Import path of the check of settings in an env of tensors."""
+TENSORS = {
+    "settings": "rlrun.engine.training.assemble.tensor_settings:refuse_misfits",
+    "dataflow": "rlrun.engine.training.assemble.description:Description",
+    "instances": "rlrun.engine.envs.tensor_backend:allows_one_instance",
+}
+"""Import paths of the checks of an env of tensors."""
 
 
 @dataclass(frozen=True)
@@ -258,12 +262,24 @@ def _missing_columns(entry: _ParsedEntry) -> list[Mistake]:
 
 
 def _tensor_mistakes(entry: _ParsedEntry) -> list[Mistake]:
-    """Mistakes in settings that need experience on the host, in an env of tensors."""
+    """Mistakes in settings and algorithms that do not work with an env of tensors, and in its evaluations."""
     env, learns = entry.env.value, entry.learning.learns
     if env is None or env.tensors is None or entry.env.mistakes or learns is None:
         return []
-    check = partial(load_internal(TENSORS), env, learns, records=bool(entry.data.get("output")), hooks=())
-    return refusals(("env", "tensors"), check)
+    records = bool(entry.data.get("output"))
+    check = partial(load_internal(TENSORS["settings"]), env, learns, records=records, hooks=())
+    mistakes = refusals(("env", "tensors"), check)
+    if not mistakes:
+        mistakes = refusals(("algorithm",), load_internal(TENSORS["dataflow"])(env, learns, seed=0).plan)
+    evaluation = None if entry.settings is None else entry.settings.evaluation
+    judged_in = None if evaluation is None else evaluation.env or env
+    if judged_in is not None and judged_in.id == env.id and load_internal(TENSORS["instances"])(env):
+        message = (
+            f"env {env.id} allows one instance in a process, which the training uses: leave out evaluation, and run "
+            "`rlrun evaluate` afterwards"
+        )
+        mistakes.append(Mistake(("evaluation",), message, at_key=True))
+    return mistakes
 
 
 def _plan_mistakes(entry: _ParsedEntry) -> list[Mistake]:

@@ -24,6 +24,7 @@ from rlrun.engine.flow.operators.recomputation import state_values
 from rlrun.engine.flow.operators.training import TrainOnBatch
 from rlrun.engine.flow.operators.value_estimates import NO_VALUES, MeasureValues, value_metrics
 from rlrun.engine.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.engine.flow.sources.rollouts import RolloutSource
 from rlrun.engine.functional.moments import Moments
 from rlrun.engine.functional.tensor_returns import final_values, tensor_gae, tensor_standardized
 from rlrun.engine.messages.errors import UsageError
@@ -36,6 +37,9 @@ T = TypeVar("T")
 
 LEARNED = ("obs", "actions", "logp", "values", "valid", "advantages", "value_targets", "episode_starts")
 """Columns of a fragment that losses may read, besides columns that other operators add and `state`."""
+
+LEARN_ON_DEVICE = "ppo, a2c, grpo or rloo"
+"""Algorithms that a message suggests for an env of tensors."""
 
 _COLLECTED = (*LEARNED, "state", "rewards", "terminateds", "truncateds", "finals", "final_values", "weights_version")
 
@@ -52,6 +56,11 @@ def put_on_device(flow: Flow[Any], algorithm: str, shown: Mapping[str, Any]) -> 
         UsageError: An operator has no counterpart.
     """
     for node in _nodes(flow.node):
+        if isinstance(node, RolloutSource) and node.on_workers:
+            raise UsageError(
+                f"{algorithm} does not work with an env of tensors, because its operator {node.on_workers[0][0]} "
+                f"computes in the worker, on the host: use {LEARN_ON_DEVICE}"
+            )
         if not isinstance(node, OperatorNode):
             node.settings |= shown if isinstance(node, Source) else {}
             continue
@@ -74,12 +83,14 @@ def on_device(operator: Any, name: str, algorithm: str) -> Any:
     if isinstance(operator, MergeFilters) or place in UNCHANGED:
         return operator
     make: Callable[[Any], Any] | None = _FORMS.get(type(operator))
+    if isinstance(operator, TrainOnBatch) and (operator.whole_fragments or operator.objectives is not None):
+        make = None
     if make is None and place in ELSEWHERE:
         make = load_internal(ELSEWHERE[place])
     if make is None:
         raise UsageError(
-            f"an env of tensors needs a dataflow on the device, and the operator {name} of {algorithm} computes on the "
-            "host: use ppo, a2c or grpo, without curiosity, constraint and before_learning"
+            f"{algorithm} does not work with an env of tensors, because its operator {name} computes on the host: use "
+            f"{LEARN_ON_DEVICE}"
         )
     return make(operator)
 
@@ -209,8 +220,6 @@ class TrainOnDevice(Operator):
     learns = True
 
     def __init__(self, sibling: TrainOnBatch) -> None:
-        if sibling.whole_fragments or sibling.objectives is not None:
-            raise UsageError("envs of tensors support algorithms that learn from single steps or sequences, as ppo")
         self.sibling = sibling
         self._recompute = [on_device(each, type(each).__name__, "the algorithm") for each in sibling.recompute]
 

@@ -30,7 +30,7 @@ def refuse_misfits(
     """
     config, algorithm = policies.sampling, policies.first
     if algorithm.worker_factory != ROLLOUT_WORKER:
-        raise UsageError(f"an env of tensors does not work with {algorithm.name()}: use ppo, a2c or grpo")
+        raise UsageError(f"{algorithm.name()} does not work with an env of tensors: use ppo, a2c, grpo or rloo")
     model = config.model
     refused = {
         "config.num_workers": config.num_workers > 0,
@@ -39,6 +39,9 @@ def refuse_misfits(
         "config.before_learning": bool(config.before_learning),
         "config.model.views": model.views.any,
         "config.model.use_sde": model.use_sde,
+        "config.model.core: gtrxl": model.core == "gtrxl",
+        "config.model.autoregressive": bool(model.autoregressive),
+        "config.model.action_embeddings": model.action_embeddings is not None,
         "output": records,
         "hooks of rollout workers": bool(hooks and worker_hooks(hooks)),
     }

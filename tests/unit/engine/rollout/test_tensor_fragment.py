@@ -33,6 +33,8 @@ from tests.unit.engine.rollout.test_tensor_worker import small, training
 SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "masked": ({"normalize_observations": True}, {"masked": True}),
     "without finals": ({"normalize_rewards": True}, {"finals": False}),
+    "multi discrete": ({}, {"actions": "multi_discrete"}),
+    "multi binary": ({}, {"actions": "multi_binary"}),
     "lstm": ({"model": {"hiddens": [8], "core": "lstm", "core_width": 4}, "seq_len": 2}, {}),
     "gru": (
         {"model": {"hiddens": [8], "core": "gru", "core_width": 4}, "seq_len": 2, "normalize_observations": True},

@@ -12,11 +12,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from rlrun import A2C, DQN, GRPO, PPO, RLOO, Training
+from rlrun import A2C, APPO, DQN, GRPO, IPPO, PG, PPO, RLOO, TRPO, Training
 from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.data.action_masks import ACTION_MASK
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.data.tree import map_tree
+from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.tensor_vector_env import FinalObservations, TensorStep
 from rlrun.engine.envs.vector_env import BadReturn
 from rlrun.engine.flow.operators.recomputation import state_values
@@ -29,16 +30,22 @@ from rlrun.engine.rollout.rewards import RewardSettings, RewardTransform
 from rlrun.engine.rollout.tensor_rewards import TensorRewards
 from rlrun.engine.rollout.tensor_worker import TensorRolloutWorker
 from rlrun.engine.rollout.worker import Orders
+from rlrun.engine.training.assemble.description import Description
+from rlrun.engine.training.assemble.policies import Policies
 
 HERE = "tests.unit.engine.rollout.test_tensor_worker"
+
+ACTIONS: dict[str, gymnasium.Space[Any]] = {
+    "discrete": gymnasium.spaces.Discrete(2, start=1),
+    "multi_discrete": gymnasium.spaces.MultiDiscrete([[2, 3], [4, 2]], start=[[0, 1], [2, 0]]),
+    "multi_binary": gymnasium.spaces.MultiBinary([2, 3]),
+}
 
 
 class Counter:
     """Env whose observation is the number of the step in the episode; slot b's episodes end after b + 2 steps."""
 
     observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (1,), np.float32)
-    action_space: gymnasium.Space[Any] = gymnasium.spaces.Discrete(2, start=1)
-    is_only_one = False
 
     def __init__(
         self,
@@ -51,8 +58,11 @@ class Counter:
         saves: bool = True,
         masked: bool = False,
         seeds_episodes: bool = True,
+        is_only_one: bool = False,
+        actions: str = "discrete",
     ) -> None:
-        self.seeds_episodes = seeds_episodes
+        self.action_space = ACTIONS[actions]
+        self.seeds_episodes, self.is_only_one = seeds_episodes, is_only_one
         self.num_envs, self.device = num_envs, device
         self.ends, self.finals, self.saves, self.fault = ends, finals, saves, fault
         self.steps = torch.zeros(num_envs)
@@ -72,7 +82,8 @@ class Counter:
         return self.observed()
 
     def step(self, actions: Tensor) -> Any:
-        assert (actions == 2).all() if self.masked else ((actions == 1) | (actions == 2)).all()
+        assert all(map(self.action_space.contains, actions.numpy()))
+        assert not self.masked or (actions == 2).all()
         self.steps = self.steps + 1
         ended = self.steps >= torch.arange(self.num_envs) + 2
         finals = FinalObservations(ended, self.observed()) if self.finals else None
@@ -157,6 +168,27 @@ def test_log_probabilities_and_values_are_those_of_the_policy_in_numpy() -> None
         behavior.collector.postprocess(expected)
         for name in ("obs", "logp", "values"):
             np.testing.assert_allclose(batch[name], expected[name], rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("actions", ["multi_discrete", "multi_binary"])
+def test_actions_of_several_numbers_are_sampled_and_learned_from(actions: str) -> None:
+    algorithm = small(num_envs_per_worker=64, train_batch_size=1280, minibatch_size=1280, compile=False)
+    made = training(algorithm, actions=actions)
+    worker = TensorRolloutWorker(made.running.workers.config)
+    worker.follow(Orders({"default": made.running.trainee.weights()}))
+    batch = worker.sample().batches["default"]
+    found, behavior = batch["actions"].flatten(0, 1), made.running.trainee.policy.behavior()
+    behavior.load(made.running.trainee.weights())
+    outputs = np.concatenate([behavior.outputs(row) for row in batch["obs"][:-1].numpy()])
+    space: Any = behavior.action_space
+    expected = space.log_prob(outputs, found.numpy())
+    np.testing.assert_allclose(batch["logp"].flatten(), expected, rtol=1e-5, atol=1e-6)
+    kinds = found.unique(dim=0)
+    assert len(kinds) == (2 * 3 * 4 * 2 if actions == "multi_discrete" else 2**6)  # each possible action occurs
+    before = made.running.trainee.learner.flat()
+    assert np.isfinite(made.step()["learner/policy_loss"])
+    assert not np.array_equal(before, made.running.trainee.learner.flat())
+    assert made.evaluate(2).lengths == [2, 3]
 
 
 @pytest.mark.parametrize("core", ["lstm", "gru"])
@@ -328,10 +360,13 @@ def test_settings_that_need_experience_on_the_host_are_refused_by_name(settings:
     assert named in str(error.value)
 
 
-def test_algorithms_whose_operators_run_on_the_host_are_refused_by_name() -> None:
-    with pytest.raises(UsageError) as error:
-        training(DQN()).step()
-    assert "dqn" in str(error.value)
+@pytest.mark.parametrize("kind", [DQN, IPPO, PG, APPO, TRPO], ids=lambda kind: str(kind.__name__))
+def test_algorithms_whose_operators_or_policies_run_on_the_host_are_refused_in_their_plan(kind: Any) -> None:
+    env = EnvConfig.parse({"tensors": f"{HERE}:Counter"})
+    with pytest.raises(UsageError, match=f"^{kind.name()} .*use ppo"):
+        Description(env, Policies.alone(kind())).plan()
+    for accepted in (PPO, A2C, GRPO, RLOO):
+        Description(env, Policies.alone(accepted())).plan()
 
 
 @pytest.mark.parametrize("kind", [GRPO, RLOO])

@@ -211,9 +211,7 @@ class NetworkSpec:
         assert self.core is not None
         if self.core.kind == "gtrxl":
             return (f"{tower.prefix}gtrxl",)
-        # The name of an LSTM's second layer dates from the first version of checkpoints.
-        second = "lstm_memory" if self.core.kind == "lstm" else "gru_hidden"
-        return f"{tower.prefix}{self.core.kind}_inputs", f"{tower.prefix}{second}"
+        return f"{tower.prefix}{self.core.kind}_inputs", f"{tower.prefix}{self.core.kind}_memory"
 
     def only(self, *names: str) -> NetworkSpec:
         """Returns a copy of this description that has only the named output heads."""

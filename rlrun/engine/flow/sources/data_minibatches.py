@@ -173,8 +173,7 @@ class DataMinibatches(StatefulSource[SampleBatch]):
         """
         self._open()
         require_same(self._sets, state["sets"])
-        wholes: list[dict[str, Any]] = [{}] * len(self._sets)  # checkpoints of the first versions had no windows
-        for window, own in zip(self._windows, state.get("windows", wholes), strict=True):
+        for window, own in zip(self._windows, state["windows"], strict=True):
             window.load_state(own)
         load_generator(self._generator, state["generator"])
 

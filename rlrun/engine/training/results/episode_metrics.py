@@ -99,8 +99,8 @@ class EpisodeMetrics:
         """Restores the episode counts and recent episodes from the result of `state()`."""
         self.episodes = as_count(state["episodes"])
         self._last.clear()
-        for total, length, info, *columns in state["last"]:  # older checkpoints have no columns
-            self._append(Episode(float(total), int(length), dict(info), columns=dict(*columns)))
+        for total, length, info, columns in state["last"]:
+            self._append(Episode(float(total), int(length), dict(info), columns=dict(columns)))
         self.result()  # raises an error if an info is not a number
 
 

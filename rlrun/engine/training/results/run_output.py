@@ -70,8 +70,6 @@ class RunOutput:
                 continue
             if policy not in self._writers:
                 self._writers[policy] = self._writer(policy, has_log_probs=LOGP in raw.columns)
-            if LOGP not in self._writers[policy].further:  # the run began with a version without them
-                raw.columns.pop(LOGP, None)
             _add(self._writers[policy], raw, rollout.worker_index)
 
     def _writer(self, policy: str, *, has_log_probs: bool) -> SetWriter:

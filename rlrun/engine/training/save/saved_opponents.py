@@ -124,7 +124,7 @@ def read_opponent(named: str) -> SavedOpponent:
 def saved_spaces(named: str) -> tuple[str, str] | None:
     """Returns, as text, the spaces of a policy in a checkpoint, without loading the policy.
 
-    The result is None for a checkpoint of an older version, which does not record each policy's spaces.
+    The result is None if the checkpoint has no policy of the given name.
 
     Raises:
         CheckpointError: There is no such checkpoint.

@@ -312,7 +312,7 @@ def test_the_critics_begin_with_the_layers_below_the_actors_head_and_only_once()
     for name, parameter in after.items():
         giver = name.replace(CRITICS, ACTOR, 1) if name.startswith((f"{CRITICS}trunk", f"{CRITICS}gru")) else name
         np.testing.assert_array_equal(parameter, before[giver])
-    assert (after["value_gru_hidden.weight"] != before["value_gru_hidden.weight"]).any()
+    assert (after["value_gru_memory.weight"] != before["value_gru_memory.weight"]).any()
     np.testing.assert_array_equal(target, learner.flat())
     again = CopyActorToCritics(trainee)
     again.load_state(begin.state())

@@ -80,16 +80,6 @@ def test_a_resume_draws_the_same_minibatches_bit_for_bit(data: str, tmp_path: Pa
         np.testing.assert_array_equal(resumed.running.trainee.learner.flat(), expected)
 
 
-def test_a_checkpoint_from_before_there_were_windows_goes_on_with_the_whole_set(data: str) -> None:
-    with training(data) as started:
-        drawn = source(started)
-        next(drawn)
-        before = {name: own for name, own in drawn.state().items() if name != "windows"}
-        expected = next(drawn)["obs"]
-        drawn.load_state(before)
-        np.testing.assert_array_equal(next(drawn)["obs"], expected)
-
-
 def test_observation_statistics_are_those_of_all_rows_and_stay_as_they_are(data: str) -> None:
     with training(data, normalize_observations=True) as started:
         started.step()

@@ -14,8 +14,6 @@ from rlrun.algorithms.dagger.dagger import DAgger
 from rlrun.algorithms.dqn.apex import Apex
 from rlrun.algorithms.dqn.dqn import DQN
 from rlrun.engine.algorithm import Algorithm
-from rlrun.engine.datasets.check import check_set
-from rlrun.engine.datasets.data_set import DataSet
 from rlrun.engine.datasets.layout import LOGP
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.make import spaces_of
@@ -28,7 +26,6 @@ from rlrun.engine.rollout.rewards import RewardSettings
 from rlrun.engine.rollout.rollout_worker import RolloutWorker
 from rlrun.engine.rollout.worker import Orders
 from rlrun.engine.rollout.worker_config import WorkerConfig
-from rlrun.engine.training.results.run_output import RunOutput
 
 MODEL = {"hiddens": [8], "orthogonal_init": False}
 SCHEDULES: dict[str, Any] = {"epsilon": 0.4, "temperature": 0.5, "exploration_noise": 0.6, "beta": 0.5}
@@ -137,18 +134,3 @@ def test_fragments_are_the_same_to_the_last_bit_with_and_without_a_recording(alg
 def test_what_is_drawn_in_parameters_or_over_steps_or_by_an_expert_has_no_probability(algorithm: Any) -> None:
     behavior = worker_of(algorithm).behaviors["default"]
     assert not {"outputs", "taken_logp"} & behavior.collector.allocate(2, 3).keys()
-
-
-def test_a_run_that_began_to_write_a_set_without_log_probabilities_goes_on_without_them(tmp_path: Any) -> None:
-    env = EnvConfig(id="CartPole-v1", max_episode_steps=25)
-    trainees: Any = {"default": SimpleNamespace(spaces=spaces_of(env))}
-    plain, recording = worker_of(DQN(model=MODEL)), RunOutput(tmp_path / "set", env, trainees)
-    rollout = plain.sample()
-    del rollout.raw["default"].columns[LOGP]
-    recording.record(rollout)
-    again = RunOutput(tmp_path / "set", env, trainees)
-    again.load_state(recording.state())
-    again.record(plain.sample())
-    again.close()
-    assert LOGP not in DataSet(tmp_path / "set").manifest.columns
-    assert not [finding for finding in check_set(tmp_path / "set") if finding.is_wrong]
